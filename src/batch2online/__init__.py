@@ -1,0 +1,40 @@
+"""batch2online: batch algorithms turned into online ones.
+
+As good as if all data had been known in advance, with a handful of model changes, at about the cost of
+one pass over the data. After Dong & Yoshida, "A Batch-to-Online Transformation under Random-Order
+Model", NeurIPS 2023.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_homes = {
+    "OnlineRegression": "batch2online.estimators.regression",
+    "load": "batch2online",
+}
+_modules = ("coresets", "refresh", "theory")
+
+__all__ = ["OnlineRegression", "coresets", "load", "refresh", "theory"]
+
+
+def load(path: Any) -> Any:
+    """The estimator in a checkpoint written by its ``save``."""
+    from batch2online.estimators import regression  # noqa: F401  # registers what a file may name
+    from batch2online.estimators.base import load as load_estimator
+
+    return load_estimator(path)
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: ``import batch2online`` alone stays light."""
+    if name in _modules:
+        return import_module(f"batch2online.{name}")
+    if name in _homes:
+        return getattr(import_module(_homes[name]), name)
+    raise AttributeError(f"module 'batch2online' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,44 @@
+"""The trivial coreset: every row, with its own weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.coreset import Rows
+from batch2online.coresets.construction import Construction, Statistics
+from batch2online.storage import storable
+
+
+@storable
+@dataclass(frozen=True)
+class Nothing:
+    """Statistics of a construction that keeps everything: none."""
+
+    def add(self, rows: Rows) -> Nothing:
+        return self
+
+    def merged(self, other: Nothing) -> Nothing:
+        return self
+
+    def scores(self, rows: Rows) -> FloatArray:
+        return np.ones(len(rows))
+
+    bounds = refined_bounds = scores
+
+    def checked_at(self) -> int:
+        return 0
+
+
+@storable
+class Everything(Construction):
+    """All rows are kept: what any coreset is compared with.
+
+    >>> Everything().add([[1.0], [2.0]]).coreset().weights.tolist()
+    [1.0, 1.0]
+    """
+
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
+        return Nothing(), 1.0

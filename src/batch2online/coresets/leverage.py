@@ -1,0 +1,85 @@
+"""Leverage scores: the coreset of linear regression (the paper's section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from batch2online import theory
+from batch2online._types import FloatArray
+from batch2online.coreset import Rows
+from batch2online.coresets.construction import Construction, Statistics
+from batch2online.moments import Moments
+from batch2online.storage import storable
+
+
+@storable
+@dataclass(frozen=True)
+class LeverageStatistics:
+    """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
+
+    moments: Moments
+    with_targets: bool
+
+    def add(self, rows: Rows) -> LeverageStatistics:
+        return LeverageStatistics(self.moments.add(rows), self.with_targets)
+
+    def merged(self, other: LeverageStatistics) -> LeverageStatistics:
+        return LeverageStatistics(self.moments.merged(other.moments), self.with_targets)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        return self.moments.scores(rows, with_targets=self.with_targets)
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        return self.moments.bounds(rows)
+
+    def refined_bounds(self, rows: Rows) -> FloatArray:
+        return self.moments.refined_bounds(rows, with_targets=self.with_targets)
+
+    def checked_at(self) -> int:
+        return 0 if self.moments.reference is None else self.moments.reference.rows
+
+
+@storable
+class Leverage(Construction):
+    r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
+
+    M holds the rows ``[1 | a | b]``: the constant column if ``intercept``, and the targets if any are
+    given, so that :math:`\tau_i` is the leverage of ``a_i`` plus the share of its squared residual in the
+    optimum. Scores sum to the number of columns at most and never rise as rows are added.
+
+    Departs from the paper, which scores ``a`` alone (``score_targets=False``): one outlying residual can
+    then ruin the model that is solved on the coreset.
+
+    Parameters
+    ----------
+    intercept : bool, default False
+        Count a constant column.
+    score_targets : bool, default True
+        Score the rows of ``[a | b]``, or of ``a`` alone.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every construction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 3))
+    >>> coreset = Leverage(coreset_size=500, random_state=0).add(rows).coreset()
+    >>> gram = (coreset.points * coreset.weights[:, None]).T @ coreset.points
+    >>> bool(np.abs(gram / 20_000 - np.eye(3)).max() < 0.15)
+    True
+    """
+
+    def __init__(self, *, intercept: bool = False, score_targets: bool = True, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.intercept = bool(intercept)
+        self.score_targets = bool(score_targets)
+
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
+        columns = width + self.intercept + (n_targets if self.score_targets else 0)
+        moments = Moments.empty(width, n_targets, self.intercept)
+        constant = theory.sampling_constant(self.coreset_size, columns, self.epsilon)
+        return LeverageStatistics(moments, self.score_targets), constant
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"intercept": self.intercept, "score_targets": self.score_targets}

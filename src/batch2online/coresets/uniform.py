@@ -1,0 +1,51 @@
+"""Uniform sampling: every row counts for what it weighs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batch2online import theory
+from batch2online._types import FloatArray
+from batch2online.coreset import Rows
+from batch2online.coresets.construction import Construction, Statistics
+from batch2online.storage import storable
+
+
+@storable
+@dataclass(frozen=True)
+class TotalWeight:
+    """The score of a row is its share of the total weight; 1/t where all weigh the same."""
+
+    total: float
+    checked: float
+
+    def add(self, rows: Rows) -> TotalWeight:
+        total = float(self.total + rows.weights.sum())
+        return TotalWeight(total, total if total >= 2 * self.checked else self.checked)
+
+    def merged(self, other: TotalWeight) -> TotalWeight:
+        return TotalWeight(self.total + other.total, self.total + other.total)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        return np.asarray(rows.weights / self.total)
+
+    bounds = refined_bounds = scores
+
+    def checked_at(self) -> int:
+        return hash(self.checked)
+
+
+@storable
+class Uniform(Construction):
+    """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
+
+    >>> import numpy as np
+    >>> coreset = Uniform(coreset_size=100, random_state=0).add(np.arange(10_000.0)[:, None]).coreset()
+    >>> len(coreset), round(coreset.weights.sum())
+    (98, 9702)
+    """
+
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
+        return TotalWeight(0.0, 0.0), theory.sampling_constant(self.coreset_size, 1, self.epsilon)

@@ -1,0 +1,1 @@
+"""scikit-learn faces of the engine: validation and naming, nothing else."""

@@ -1,0 +1,354 @@
+"""What all online estimators share: the public contract around the engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from batch2online import storage
+from batch2online._types import FloatArray
+from batch2online.changes import ChangeEvent
+from batch2online.coreset import Coreset
+from batch2online.online import Online
+from batch2online.regret import Regret
+from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights
+
+_SPARSE_ROWS = 8192
+estimators: dict[str, type[OnlineEstimator]] = {}
+"""Estimators that a checkpoint may name."""
+
+
+class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the online estimators. A subclass builds the engine and names what the model holds."""
+
+    _needs_targets = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        estimators[cls.__name__] = cls
+
+    def _new_engine(self, n_targets: int) -> Online:
+        """The engine for ``n_features_in_`` columns and this many targets."""
+        raise NotImplementedError
+
+    # -- learning -----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from these rows alone, as one stream, and end with a model of all of them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 0 is as if the row were absent.
+
+        Returns
+        -------
+        self
+        """
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._learn(X, y, sample_weight)
+        fresh._engine.refresh("fit: solved on all rows")
+        for name in [name for name in vars(self) if name.endswith("_") or name.startswith("_")]:
+            delattr(self, name)
+        vars(self).update(vars(fresh))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from further rows. The result does not depend on how rows are split into calls.
+
+        Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
+        """
+        if self._is_ready_for(X, y, sample_weight):
+            check_finite(X, "X")
+            targets = check_targets(y, X)
+            self._check_target_shape(y, targets)
+            with self._engine.transaction():
+                self._engine.learn(X, targets, np.ones(len(X)))
+            return self
+        before = dict(vars(self))
+        try:
+            self._learn(X, y, sample_weight)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Whether the call needs none of scikit-learn's conversions."""
+        return (
+            sample_weight is None
+            and type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and X.flags.c_contiguous
+            and len(X) > 0
+            and self.__sklearn_is_fitted__()
+            and X.shape[1] == self._engine.width
+            and not hasattr(self, "feature_names_in_")
+            and (not self._needs_targets or type(y) is np.ndarray)
+        )
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+        is_first = not self.__sklearn_is_fitted__()
+        X = self._validated(X, reset=is_first)
+        if self._needs_targets and y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        targets = check_targets(_dense(y) if self._needs_targets else None, X)
+        if is_first:
+            self._engine = self._new_engine(targets.shape[1])
+            self._engine.construction.flat_targets = self._needs_targets and np.ndim(y) == 1
+        else:
+            self._check_target_shape(y, targets)
+        with self._engine.transaction():
+            for piece, points in _dense_pieces(X):
+                weights = check_weights(_piece_of(sample_weight, piece, X.shape[0]), points, targets[piece])
+                positive = weights > 0
+                if positive.all():
+                    self._engine.learn(points, targets[piece], weights)
+                else:
+                    self._engine.learn(points[positive], targets[piece][positive], weights[positive])
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        """X as an (n, d) array of finite doubles or a CSR matrix of them, names checked."""
+        try:
+            X = validate_data(
+                self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_all_finite=False
+            )
+        except (ValueError, TypeError) as error:
+            raise _naming_the_cell(X, error) from error
+        names = getattr(self, "feature_names_in_", None)
+        if sp.issparse(X):
+            _check_sparse(X, names)
+        else:
+            check_finite(X, "X", names)
+        return X
+
+    def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
+        if not self._needs_targets:
+            return
+        flat = np.ndim(y) == 1
+        if targets.shape[1] != self._engine.n_targets or flat != self._engine.construction.flat_targets:
+            expected = "(n,)" if self._engine.construction.flat_targets else f"(n, {self._engine.n_targets})"
+            raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
+
+    def learn_one(self, x: Any, y: Any = None) -> Self:
+        """Learn one row: a mapping of column names to values, or a sequence of values."""
+        if not self.__sklearn_is_fitted__():
+            return self._learn_first(x, y)
+        row = self._row_of(x)
+        target: Any = ()
+        if self._needs_targets:
+            target = self._target_of(y)
+        self._engine.learn_one(row, target)
+        return self
+
+    def _learn_first(self, x: Any, y: Any) -> Self:
+        self.partial_fit(
+            np.asarray([list(x.values()) if isinstance(x, Mapping) else x], dtype=np.float64),
+            None if y is None else np.asarray([y], dtype=np.float64),
+        )
+        if isinstance(x, Mapping):
+            self.feature_names_in_ = np.asarray(list(x), dtype=object)
+        return self
+
+    def _row_of(self, x: Any) -> FloatArray:
+        """The values of one row in the order of the columns, checked."""
+        if isinstance(x, Mapping):
+            x = self._values_of(x)
+        row = np.asarray(x, dtype=np.float64)
+        if row.shape != (self._engine.width,):
+            raise ValueError(f"x must have {self._engine.width} values, got an array of shape {row.shape}.")
+        if not row @ row <= LARGEST**2:
+            check_rows(row[None], names=getattr(self, "feature_names_in_", None))
+        return row
+
+    def _values_of(self, x: Mapping[str, Any]) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+        try:
+            if len(x) == len(names):
+                values = self._getter(x)
+                return values if len(names) > 1 else [values]
+        except KeyError:
+            pass
+        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in set(names)]
+        raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
+
+    @property
+    def _getter(self) -> itemgetter[Any]:
+        getter = vars(self).get("_cached_getter")
+        if getter is None:
+            getter = self._cached_getter = itemgetter(*self.feature_names_in_)
+        return getter
+
+    def _target_of(self, y: Any) -> Any:
+        if type(y) is float and self._engine.construction.flat_targets and abs(y) <= LARGEST:
+            return y
+        target = check_targets(np.asarray([y], dtype=np.float64), np.empty((1, 0)))
+        self._check_target_shape(np.asarray([y]), target)
+        return target
+
+    # -- merging, forgetting, storing -----------------------------------------------------------------
+
+    def merge(self, other: Any) -> Self:
+        """Take in all that ``other``, with the same settings and other ids, has seen; solve anew.
+
+        The result is that of one estimator having seen all rows. ``other`` stays as it is.
+        """
+        if type(other) is not type(self):
+            raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
+        if not other.__sklearn_is_fitted__():
+            return self
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
+        mine, theirs = (getattr(e, "feature_names_in_", None) for e in (self, other))
+        if (mine is None) != (theirs is None) or (mine is not None and list(mine) != list(theirs)):
+            raise ValueError("Can only merge estimators of the same columns in the same order.")
+        self._engine.merge(other._engine)
+        return self
+
+    def forget(self, ids: Any) -> Self:
+        """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``."""
+        self._check_fitted()
+        self._engine.forget(ids)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
+        self._check_fitted()
+        storage.write(path, storage.serialise(self._state()))
+
+    def _state(self) -> dict[str, Any]:
+        params = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = self._engine.construction.seed
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "estimator": type(self).__name__,
+            "params": {name: _plain(value) for name, value in params.items()},
+            "columns": None if names is None else [str(name) for name in names],
+            "engine": self._engine,
+        }
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Self:
+        estimator = cls(**state["params"])
+        estimator._engine = state["engine"]
+        estimator.n_features_in_ = estimator._engine.width
+        if state["columns"] is not None:
+            estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
+        return estimator
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_engine" in vars(self)
+
+    def _check_fitted(self) -> Online:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
+        engine: Online = self._engine
+        return engine
+
+    @property
+    def n_seen_(self) -> int:
+        """Rows seen (and not forgotten)."""
+        return self._check_fitted().n_seen
+
+    @property
+    def n_changes_(self) -> int:
+        """How often the model has changed; the first model counts as none."""
+        return len(self._check_fitted().changes)
+
+    @property
+    def changes_(self) -> list[ChangeEvent]:
+        """Every change of the model, with its reason."""
+        return list(self._check_fitted().changes)
+
+    @property
+    def coreset_(self) -> Coreset:
+        """The coreset of the rows seen so far."""
+        return self._check_fitted().coreset()
+
+    @property
+    def regret_(self) -> Regret:
+        """Prequential loss and hindsight optimum of the rows seen so far."""
+        return self._check_fitted().regret()
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The estimator in a checkpoint. It continues bit for bit where the saved one was."""
+    with open(path, "rb") as file:
+        state = storage.deserialise(file.read(), source=str(path))
+    try:
+        return estimators[state["estimator"]]._from_state(state)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise storage.CheckpointError(f"{path} holds no estimator that this version knows.") from error
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _dense(y: Any) -> Any:
+    return y.toarray() if sp.issparse(y) else y
+
+
+def _dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
+    """The rows as dense arrays: all at once, or a piece at a time for a sparse matrix."""
+    if not sp.issparse(X):
+        yield slice(0, len(X)), X
+        return
+    for start in range(0, X.shape[0], _SPARSE_ROWS):
+        piece = slice(start, min(start + _SPARSE_ROWS, X.shape[0]))
+        yield piece, X[piece].toarray()
+
+
+def _piece_of(sample_weight: Any, piece: slice, n: int) -> Any:
+    if sample_weight is None or np.ndim(sample_weight) == 0:
+        return sample_weight
+    weights = np.asarray(sample_weight)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}.")
+    return weights[piece]
+
+
+def _check_sparse(X: Any, names: Any) -> None:
+    bad = np.flatnonzero(~(np.abs(X.data) <= LARGEST))
+    if bad.size:
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        check_rows(X[[row]].toarray(), names=names)
+
+
+def _naming_the_cell(X: Any, error: Exception) -> Exception:
+    """The same error with the row and column of the first cell that is no number, where there is one."""
+    if "convert" not in str(error) and "float" not in str(error):
+        return error
+    columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    try:
+        cells = np.asarray(X, dtype=object)
+    except ValueError:
+        return error
+    if cells.ndim != 2:
+        return error
+    for (row, column), value in np.ndenumerate(cells):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            place = f"column {columns[column]!r}" if columns else f"column {column}"
+            return type(error)(f"{error} Row {row}, {place} holds {value!r}.")
+    return error

@@ -1,0 +1,155 @@
+"""Online linear regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from batch2online._types import FloatArray
+from batch2online.coresets import Leverage
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.online import Online
+from batch2online.refresh import Lazy, Policy
+from batch2online.solvers.regression import LeastSquares, LinearModel
+from batch2online.validation import check_finite
+
+
+class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
+    r"""Linear least squares on a stream: nearly the loss of hindsight, with a handful of model changes.
+
+    Rows are sampled by their leverage in ``[1 | a | b]`` into a coreset that hardly reacts to any one of
+    them. At row counts that grow geometrically, least squares is solved on the coreset if the present model
+    has become too costly. The squared loss is within :math:`(1+\epsilon)(1+\mathrm{tolerance})` of the best
+    model in hindsight plus a polylogarithmic term, for rows in random order.
+
+    Parameters
+    ----------
+    epsilon : float, default 0.02
+        Accuracy of the coreset; its size grows like ``1 / epsilon``.
+    coreset_size : int, "theory" or None
+        Expected size of the coreset instead of the one that ``epsilon`` gives.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.1, tolerance=0.02)``.
+    solve : {"coreset", "exact"}
+        Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
+    fit_intercept : bool, default True
+    score_targets : bool, default True
+        Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
+    keep_history : bool, default False
+        Keep all rows, which :meth:`forget` needs.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    coef_, intercept_ : the current model, zero until ``3 * (n_features + 1)`` rows have come
+    n_seen_, n_changes_, changes_, coreset_, regret_
+        Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
+
+    Notes
+    -----
+    The paper's Algorithm 5, with the corrections listed in the documentation: points are drawn once and
+    for all by uniforms that belong to them, so that any chunking, merging or resuming gives the same model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = OnlineRegression(random_state=0)
+    >>> for start in range(0, len(X), 50):
+    ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
+    >>> model.n_seen_, model.predict(X[:2]).shape
+    (442, (2,))
+    >>> model.regret_.ratio < 2.2
+    True
+    """
+
+    _needs_targets = True
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.02,
+        coreset_size: int | str | None = None,
+        refresh: Policy | None = None,
+        solve: str = "coreset",
+        fit_intercept: bool = True,
+        score_targets: bool = True,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.solve = solve
+        self.fit_intercept = fit_intercept
+        self.score_targets = score_targets
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    def _new_engine(self, n_targets: int) -> Online:
+        if self.solve not in ("coreset", "exact"):
+            raise ValueError(f'solve must be "coreset" or "exact", got {self.solve!r}.')
+        construction = Leverage(
+            intercept=self.fit_intercept,
+            score_targets=self.score_targets,
+            epsilon=self.epsilon,
+            coreset_size=self.coreset_size,
+            random_state=self.random_state,
+            first_id=self.first_id,
+            keep_history=self.keep_history,
+        )
+        policy = Lazy(growth=1.1, tolerance=0.02) if self.refresh is None else self.refresh
+        problem = LeastSquares(exact=self.solve == "exact")
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    @property
+    def _model(self) -> LinearModel:
+        model: LinearModel = self._check_fitted().model
+        return model
+
+    @property
+    def _is_flat(self) -> bool:
+        return bool(self._check_fitted().construction.flat_targets)
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients, (n_features,) or (n_targets, n_features)."""
+        coefficients = self._model.coefficients
+        return coefficients[0].copy() if self._is_flat else coefficients.copy()
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a number or (n_targets,)."""
+        intercepts = self._model.intercepts
+        return float(intercepts[0]) if self._is_flat else intercepts.copy()
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
+        model = self._model
+        X = validate_data(
+            self, X, reset=False, dtype=np.float64, order="C", accept_sparse="csr", ensure_all_finite=sp.issparse(X)
+        )
+        if not sp.issparse(X):
+            check_finite(X, "X", getattr(self, "feature_names_in_", None))
+        predictions = model.predict(X)
+        return predictions[:, 0] if self._is_flat else predictions
+
+    def predict_one(self, x: Any) -> Any:
+        """Prediction for one row: a mapping of column names to values, or a sequence of values."""
+        model = self._model
+        predictions = model.coefficients @ self._row_of(x) + model.intercepts
+        return float(predictions[0]) if self._is_flat else predictions
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,300 @@
+"""Algorithm 1 of the paper as an engine: coreset construction + batch solver + refresh policy.
+
+The engine knows nothing of any particular problem. Rows are scored under the model in force, then
+added to the construction; at the row counts that the policy names, the solver runs on the coreset and
+the policy decides whether the model is replaced. Rows are cut at these counts and at multiples of a
+block, never where a caller's chunk happens to end, so that models, changes and losses are the same
+for any chunking. Between cuts rows only wait in a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.changes import ChangeEvent
+from batch2online.coreset import Coreset
+from batch2online.coresets.construction import Construction
+from batch2online.refresh import Policy
+from batch2online.regret import Regret
+from batch2online.storage import storable
+
+
+class Problem(Protocol):
+    """A batch problem: what a model is, what it costs, and how to solve for one."""
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Rows after which the problem can be posed."""
+
+    def initial(self, width: int, n_targets: int) -> Any:
+        """The simplest model there is, in force until the first refresh."""
+
+    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        """The loss of each row."""
+
+    def unsquared(self, losses: FloatArray) -> FloatArray:
+        """The same losses as the paper writes them."""
+
+    def solve(self, construction: Any, current: Any) -> Any:
+        """The batch algorithm, run on the coreset."""
+
+    def cost(self, model: Any, construction: Any) -> float:
+        """Total loss on all rows seen: exact, or measured on the coreset."""
+
+    def lower_bound(self, construction: Any) -> float:
+        """A bound that no model's cost is below; 0 where nothing better is known."""
+
+    def optimum(self, construction: Any) -> float:
+        """The hindsight optimum on all rows seen, or the best that is known."""
+
+    def magnitude(self, old: Any, new: Any, construction: Any) -> float:
+        """How far a model has moved."""
+
+    def same(self, old: Any, new: Any) -> bool:
+        """Whether two models are identical."""
+
+
+@storable
+class Online:
+    """A batch problem turned into an online learner."""
+
+    def __init__(
+        self, problem: Problem, construction: Construction, policy: Policy, width: int, n_targets: int
+    ) -> None:
+        self.problem: Any = problem
+        self.construction: Any = construction
+        self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
+        assert self.policy.start is not None
+        self.model: Any = problem.initial(width, n_targets)
+        self.is_solved = False
+        self.changes: tuple[ChangeEvent, ...] = ()
+        self.next_refresh = int(self.policy.start)
+        self.n_learned = 0
+        self.loss = 0.0
+        self.unsquared_loss = 0.0
+        self.row_losses: list[tuple[Any, ...]] | None = None if construction.history is None else []
+        self.last_coreset: tuple[Any, ...] | None = None
+        self.width, self.n_targets = int(width), int(n_targets)
+        self.block = construction.block_rows(width + n_targets + 1)
+        self._empty_buffer()
+        construction.extend(np.empty((0, width)), np.empty((0, n_targets)), np.empty(0))
+
+    @property
+    def n_seen(self) -> int:
+        return self.n_learned + self.waiting
+
+    # -- learning -----------------------------------------------------------------------------------
+
+    def learn(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
+        """Take in validated rows of positive weight."""
+        start = 0
+        while start < len(points):
+            room = self._next_cut() - self.n_seen
+            piece = slice(start, min(start + room, len(points)))
+            start = piece.stop
+            complete = piece.stop - piece.start == room
+            if complete and self.waiting == 0:
+                self._process(points[piece], targets[piece], weights[piece])
+                continue
+            self._wait(points[piece], targets[piece], weights[piece])
+            if complete:
+                self._process_waiting()
+
+    def learn_one(self, point: Any, target: Any, weight: float = 1.0) -> None:
+        """Take in one validated row: an append, unless it completes a block or a refresh is due."""
+        self._wait(point, target, weight, 1)
+        if self.n_seen == self._next_cut():
+            with self.transaction():
+                self._process_waiting()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Whatever goes wrong inside, even an interrupt, leaves the learner as it was before."""
+        saved, construction = dict(vars(self)), self.construction.copy()
+        n_losses = 0 if self.row_losses is None else len(self.row_losses)
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(saved)
+            self.construction = construction
+            if self.row_losses is not None:
+                del self.row_losses[n_losses:]
+            raise
+
+    def _next_cut(self) -> int:
+        return min(self.next_refresh, self.n_learned - self.n_learned % self.block + self.block)
+
+    def _empty_buffer(self) -> None:
+        self.waiting = 0
+        self.waiting_points: FloatArray = np.empty((0, self.width))
+        self.waiting_targets: FloatArray = np.empty((0, self.n_targets))
+        self.waiting_weights: FloatArray = np.empty(0)
+
+    def _wait(self, points: Any, targets: Any, weights: Any, count: int | None = None) -> None:
+        count = len(points) if count is None else count
+        stop = self.waiting + count
+        if stop > len(self.waiting_points):
+            self._grow_buffer(stop)
+        self.waiting_points[self.waiting : stop] = points
+        self.waiting_targets[self.waiting : stop] = targets
+        self.waiting_weights[self.waiting : stop] = weights
+        self.waiting = stop
+
+    def _grow_buffer(self, least: int) -> None:
+        rows = max(least, min(self.block, max(64, 4 * len(self.waiting_points))))
+        old = self._waiting_rows()
+        self.waiting_points = np.empty((rows, self.width))
+        self.waiting_targets = np.empty((rows, self.n_targets))
+        self.waiting_weights = np.empty(rows)
+        for new, values in zip(self._buffers(), old, strict=True):
+            new[: self.waiting] = values
+
+    def _buffers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self.waiting_points, self.waiting_targets, self.waiting_weights
+
+    def _waiting_rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        points, targets, weights = self._buffers()
+        return points[: self.waiting], targets[: self.waiting], weights[: self.waiting]
+
+    def _process_waiting(self) -> None:
+        rows = self._waiting_rows()
+        self._empty_buffer()
+        self._process(*rows)
+
+    def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
+        """Score a segment under the model in force, learn it, and refresh where one is due."""
+        loss, unsquared = self._scored(points, targets, weights)
+        if self.row_losses is not None:
+            self.row_losses.append((self.construction.next_id, loss, unsquared))
+        self.loss += float(loss.sum())
+        self.unsquared_loss += float(unsquared.sum())
+        self.construction.extend(points, targets, weights)
+        self.n_learned += len(points)
+        if self.n_learned == self.next_refresh:
+            self.construction.seal()
+            self._look()
+            self.next_refresh = self.policy.following(self.n_learned)
+
+    def _scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with np.errstate(over="ignore"):
+            losses = self.problem.losses(self.model, points, targets)
+        return losses * weights, self.problem.unsquared(losses) * weights
+
+    # -- refreshing ---------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """A scheduled refresh: solve unless that cannot change anything, replace unless good enough."""
+        problem, construction, at = self.problem, self.construction, self.n_learned
+        if not self.is_solved:
+            self._replace_first()
+            return
+        if self.policy.only_on_change and not self._coreset_changed():
+            return
+        before = problem.cost(self.model, construction)
+        allowance = self.policy.allowance(construction.seed, at)
+        if allowance and before <= allowance * problem.lower_bound(construction):
+            return
+        new = problem.solve(construction, self.model)
+        after = problem.cost(new, construction)
+        if allowance and before <= allowance * after:
+            return
+        reason = f"scheduled refresh at {at:,} rows"
+        if allowance:
+            excess, limit = before / after - 1 if after else np.inf, allowance - 1
+            reason += f": the old model costs {excess:.2%} more than the new one, {limit:.2%} was allowed"
+        self._replace(new, reason, before, after)
+
+    def _replace_first(self) -> None:
+        self.model = self.problem.solve(self.construction, None)
+        self.is_solved = True
+        if self.policy.only_on_change:
+            self._coreset_changed()
+
+    def _replace(self, new: Any, reason: str, before: float, after: float) -> None:
+        if self.problem.same(self.model, new):
+            return
+        magnitude = self.problem.magnitude(self.model, new, self.construction)
+        event = ChangeEvent(self.n_learned, reason, magnitude, before, after)
+        self.model, self.changes = new, (*self.changes, event)
+
+    def _coreset_changed(self) -> bool:
+        coreset = self.construction.coreset()
+        old, self.last_coreset = self.last_coreset, (coreset.ids, coreset.weights)
+        return old is None or not all(map(np.array_equal, old, self.last_coreset))
+
+    def refresh(self, reason: str) -> None:
+        """Solve now, on all rows seen, and take the new model whatever the old one costs."""
+        if self.waiting:
+            self._process_waiting()
+        self.construction.seal()
+        if self.is_solved:
+            before = self.problem.cost(self.model, self.construction)
+            new = self.problem.solve(self.construction, self.model)
+            self._replace(new, reason, before, self.problem.cost(new, self.construction))
+        elif self.n_learned:
+            self._replace_first()
+        while self.next_refresh <= self.n_learned:
+            self.next_refresh = self.policy.following(self.n_learned)
+
+    # -- merging, forgetting, reading ---------------------------------------------------------------
+
+    def merge(self, other: Online) -> None:
+        """Take in what another learner has seen, and solve anew on all of it."""
+        theirs = other.caught_up()
+        with self.transaction():
+            if self.waiting:
+                self._process_waiting()
+            self.construction.merge(theirs.construction)
+            self.n_learned += theirs.n_learned
+            self.loss += theirs.loss
+            self.unsquared_loss += theirs.unsquared_loss
+            if self.row_losses is not None and theirs.row_losses is not None:
+                self.row_losses = self.row_losses + theirs.row_losses
+            self.refresh(f"merged with {theirs.n_learned:,} rows")
+
+    def forget(self, ids: Any) -> None:
+        """Become what it would be without these rows, and solve anew."""
+        with self.transaction():
+            if self.waiting:
+                self._process_waiting()
+            before = self.construction.n_rows
+            self.construction.forget(ids)
+            self.n_learned = self.construction.n_rows
+            self._forget_losses()
+            self.refresh(f"{before - self.n_learned:,} rows forgotten")
+
+    def _forget_losses(self) -> None:
+        assert self.row_losses is not None
+        remaining = np.concatenate([rows.ids for rows in self.construction.history] or [np.empty(0, dtype=np.int64)])
+        kept = []
+        for first, loss, unsquared in self.row_losses:
+            keep = np.isin(np.arange(first, first + len(loss)), remaining)
+            kept.append((first, np.where(keep, loss, 0.0), np.where(keep, unsquared, 0.0)))
+        self.row_losses = kept
+        self.loss = float(sum(loss.sum() for _, loss, _ in kept))
+        self.unsquared_loss = float(sum(unsquared.sum() for _, _, unsquared in kept))
+
+    def caught_up(self) -> Online:
+        """A copy in which no row waits any more; this learner stays as it is."""
+        twin: Online = object.__new__(Online)
+        vars(twin).update(vars(self))
+        twin.construction = self.construction.copy()
+        twin.row_losses = None if self.row_losses is None else list(self.row_losses)
+        if twin.waiting:
+            twin._process_waiting()
+        twin.construction.seal()
+        return twin
+
+    def coreset(self) -> Coreset:
+        coreset: Coreset = self.caught_up().construction.coreset()
+        return coreset
+
+    def regret(self) -> Regret:
+        """Loss and hindsight optimum on all rows seen."""
+        now = self.caught_up()
+        return Regret(now.loss, self.problem.optimum(now.construction), now.n_learned, now.unsquared_loss)

@@ -1,0 +1,89 @@
+"""Uniforms that belong to a point.
+
+Every random number of this package is a pure function of ``(seed, stream, id)``: the seed of the run,
+what the number is for, and the point (or row count) it belongs to. No generator is ever advanced, so
+a result cannot depend on chunk sizes, on merging order or on what was asked for before.
+
+The function is the counter-based generator Philox4x64-10 (Salmon et al., SC 2011) with
+``key = (seed, stream)``. One counter value yields four words, so point ``i`` owns word ``i % 4`` of
+counter ``i // 4 + 1``. For consecutive ids NumPy's own implementation delivers the raw words; for
+arbitrary ids the ten rounds below do. Words become doubles here, not in NumPy's ``Generator``, whose
+stream may change between versions.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batch2online._types import FloatArray, IntArray
+
+INCLUSION, ROUNDING, TOLERANCE = 0, 1, 2
+"""Streams: is the point in the coreset; its weight's rounding; the lazy policy's threshold."""
+
+_MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+_WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+_ROUNDS = 10
+_MASK32 = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+def seed_from(random_state: object) -> int:
+    """A 64-bit seed from what scikit-learn calls ``random_state``: None, an integer or a generator."""
+    if random_state is None:
+        return secrets.randbits(64)
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        if not 0 <= random_state < 2**64:
+            raise ValueError(f"random_state must be between 0 and 2**64 - 1, got {random_state}.")
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, 2**63, dtype=np.int64))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(0, 2**63))
+    raise ValueError(
+        f"random_state must be None, an integer, a RandomState or a Generator, got {random_state!r}."
+    )
+
+
+def uniforms(seed: int, stream: int, ids: range | IntArray) -> FloatArray:
+    """The uniforms in (0, 1) that the points ``ids`` own in ``stream``.
+
+    >>> uniforms(7, INCLUSION, range(5)).round(3).tolist()
+    [0.872, 0.295, 0.42, 0.405, 0.083]
+    >>> uniforms(7, INCLUSION, np.array([4, 0])).round(3).tolist()
+    [0.083, 0.872]
+    """
+    words = _consecutive_words(seed, stream, ids) if isinstance(ids, range) else words_of(seed, stream, ids)
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def _consecutive_words(seed: int, stream: int, ids: range) -> NDArray[np.uint64]:
+    counter, lane = divmod(ids.start, 4)
+    generator = np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=counter)
+    return generator.random_raw(lane + len(ids))[lane:]
+
+
+def words_of(seed: int, stream: int, ids: IntArray) -> NDArray[np.uint64]:
+    """Philox words of arbitrary ids: the ten rounds, vectorised over the ids."""
+    ids = np.asarray(ids, dtype=np.uint64)
+    zero = np.zeros_like(ids)
+    x0, x1, x2, x3 = (ids >> np.uint64(2)) + np.uint64(1), zero, zero, zero
+    for r in range(_ROUNDS):
+        key0 = np.uint64((seed + r * _WEYL[0]) % 2**64)
+        key1 = np.uint64((stream + r * _WEYL[1]) % 2**64)
+        high0, low0 = _multiply(_MULTIPLIERS[0], x0)
+        high1, low1 = _multiply(_MULTIPLIERS[1], x2)
+        x0, x1, x2, x3 = high1 ^ x1 ^ key0, low1, high0 ^ x3 ^ key1, low0
+    return np.choose((ids & np.uint64(3)).astype(np.int64), (x0, x1, x2, x3))
+
+
+def _multiply(a: int, b: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """High and low word of the 128-bit products ``a * b``, from 32-bit halves."""
+    a_high, a_low = np.uint64(a >> 32), np.uint64(a & 0xFFFFFFFF)
+    b_high, b_low = b >> _HALF, b & _MASK32
+    middle = a_high * b_low + (a_low * b_low >> _HALF)
+    cross = a_low * b_high + (middle & _MASK32)
+    high = a_high * b_high + (middle >> _HALF) + (cross >> _HALF)
+    return high, np.uint64(a) * b

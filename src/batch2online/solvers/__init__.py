@@ -1,0 +1,1 @@
+"""The offline algorithms that run on a coreset."""

@@ -1,0 +1,146 @@
+"""Checkpoints: one file, written atomically, every byte under a checksum, no pickle.
+
+A checkpoint is an ordinary ``.npz`` archive (``numpy.load`` opens it) with one more member,
+``manifest.json``: format, schema version and the tree of the state, in which arrays are named. The
+archive's comment holds the SHA-256 of all bytes before it, so a truncated or altered file is refused
+before anything in it is believed. Only classes marked :func:`storable` can come out of a file, and
+they are built from their fields alone: loading runs no code from the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+import tempfile
+import zipfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+FORMAT = "batch2online"
+SCHEMA = 1
+_DIGEST = b"sha256:"
+_COMMENT_LENGTH = len(_DIGEST) + 64
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+_storable: dict[str, type] = {}
+_T = TypeVar("_T")
+
+
+class CheckpointError(ValueError):
+    """The file is not a checkpoint that this version can read: damaged, foreign or newer."""
+
+
+def storable(cls: type[_T]) -> type[_T]:
+    """Class decorator: checkpoints may contain instances of this class, attribute by attribute."""
+    _storable[cls.__name__] = cls
+    return cls
+
+
+def serialise(state: object) -> bytes:
+    """The bytes of a checkpoint. Equal states give equal bytes."""
+    arrays: list[np.ndarray[Any, Any]] = []
+    tree = _encode(state, arrays)
+    manifest = {"format": FORMAT, "schema": SCHEMA, "state": tree}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("manifest.json", _EPOCH), json.dumps(manifest, indent=1, allow_nan=False))
+        for index, array in enumerate(arrays):
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"a{index}.npy", _EPOCH), member.getvalue())
+        archive.comment = b" " * _COMMENT_LENGTH  # reserves the place; its length is part of what is hashed
+    body = buffer.getvalue()[:-_COMMENT_LENGTH]
+    return body + _DIGEST + hashlib.sha256(body).hexdigest().encode()
+
+
+def deserialise(content: bytes, source: str = "checkpoint") -> Any:
+    """The state in these bytes; raises :class:`CheckpointError` for anything but an intact checkpoint."""
+    body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
+    if not content.startswith(b"PK") or not comment.startswith(_DIGEST):
+        raise CheckpointError(f"{source} is not a batch2online checkpoint, or is truncated.")
+    if comment != _DIGEST + hashlib.sha256(body).hexdigest().encode():
+        raise CheckpointError(f"{source} is damaged: its checksum does not match its content.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+            _check_schema(manifest, source)
+            return _decode(manifest["state"], archive)
+    except CheckpointError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile, struct.error) as error:
+        raise CheckpointError(f"{source} has an intact checksum but a malformed content: {error}.") from error
+
+
+def _check_schema(manifest: dict[str, Any], source: str) -> None:
+    if manifest.get("format") != FORMAT:
+        raise CheckpointError(f"{source} is not a batch2online checkpoint.")
+    if not isinstance(manifest.get("schema"), int) or manifest["schema"] > SCHEMA:
+        raise CheckpointError(
+            f"{source} has schema {manifest.get('schema')}, this version reads up to {SCHEMA}: upgrade batch2online."
+        )
+
+
+def write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Replace the file at ``path`` as a whole: temporary file, fsync, rename, fsync of the folder."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [_encode(item, arrays) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": {key: _encode(item, arrays) for key, item in value.items()}}
+    if _storable.get(type(value).__name__) is type(value):
+        names = [field.name for field in fields(value)] if is_dataclass(value) else list(vars(value))
+        content = {name: _encode(getattr(value, name), arrays) for name in names}
+        return {"object": type(value).__name__, "fields": content}
+    raise TypeError(f"{type(value).__name__} cannot be stored in a checkpoint.")
+
+
+def _decode(tree: Any, archive: zipfile.ZipFile) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if "float" in tree:
+        return float.fromhex(tree["float"])
+    if "array" in tree:
+        with archive.open(f"a{int(tree['array'])}.npy") as member:
+            return np.lib.format.read_array(member, allow_pickle=False)
+    if "list" in tree:
+        return [_decode(item, archive) for item in tree["list"]]
+    if "tuple" in tree:
+        return tuple(_decode(item, archive) for item in tree["tuple"])
+    if "dict" in tree:
+        return {key: _decode(item, archive) for key, item in tree["dict"].items()}
+    if tree.get("object") not in _storable:
+        raise CheckpointError(f"a checkpoint cannot hold {tree.get('object')!r}.")
+    instance = object.__new__(_storable[tree["object"]])
+    vars(instance).update({name: _decode(item, archive) for name, item in tree["fields"].items()})
+    return instance

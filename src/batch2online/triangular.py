@@ -1,0 +1,52 @@
+"""The few dense factorisations that everything rests on, called at LAPACK level.
+
+SciPy's general wrappers cost more than the factorisation of a 20 x 20 matrix does. Upper triangular
+factors R, with R'R the Gram matrix, are the common currency.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack
+
+from batch2online._types import FloatArray
+
+
+def cholesky(matrix: FloatArray) -> FloatArray | None:
+    """Upper R with ``R'R = matrix``, or None where the matrix is not numerically positive definite.
+
+    Columns are normalised first, so only the correlations decide; a zero column gives a zero column.
+    """
+    scale = np.sqrt(matrix.diagonal())
+    divisor = np.where(scale > 0, scale, 1.0)
+    correlation = matrix / divisor / divisor[:, None]
+    correlation[scale == 0, scale == 0] = 1.0
+    factor, info = lapack.dpotrf(correlation, clean=1)
+    return factor * scale if info == 0 else None
+
+
+def inverse(factor: FloatArray) -> FloatArray:
+    """Inverse of an upper triangular factor; zero rows and columns stay decoupled units."""
+    dead = factor.diagonal() == 0
+    if dead.any():
+        factor = factor + np.diag(dead.astype(np.float64))
+    result, _ = lapack.dtrtri(factor)
+    return np.ascontiguousarray(np.triu(result))
+
+
+def qr_factor(*stacked: FloatArray) -> FloatArray:
+    """The p x p factor R of the rows of all arguments, by Householder reflections."""
+    matrix = np.concatenate(stacked)
+    n, p = matrix.shape
+    if n < p:
+        matrix = np.concatenate([matrix, np.zeros((p - n, p))])
+    work, _ = lapack.dgeqrf_lwork(*matrix.shape)
+    reflectors, *_ = lapack.dgeqrf(matrix, lwork=int(work))
+    return np.ascontiguousarray(np.triu(reflectors[:p]))
+
+
+def column_norms(matrix: FloatArray) -> FloatArray:
+    """Euclidean norms of the columns, safe from overflow and underflow of the squares."""
+    largest = np.abs(matrix).max(axis=0, initial=0.0)
+    divisor = np.where(largest > 0, largest, 1.0)
+    return np.asarray(largest * np.sqrt(((matrix / divisor) ** 2).sum(axis=0)))

@@ -1,0 +1,89 @@
+"""Checks at the public edge. What passes here is trusted everywhere inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+
+LARGEST = 2.0**501
+"""Largest magnitude of a value, 6.5e150: the sum of a million such squares is still representable."""
+
+LARGEST_ID = 2**63 - 2
+
+
+def check_rows(rows: Any, width: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
+    """Rows as a C-ordered (n, d) array of finite doubles; the array itself where it is one already."""
+    array = _as_doubles(rows, "X")
+    if array.ndim != 2:
+        raise ValueError(f"Expected a 2D array of rows, got {array.ndim}D; reshape(1, -1) makes one row of one point.")
+    if width is not None and array.shape[1] != width:
+        raise ValueError(f"X has {array.shape[1]} columns, but {width} were seen before.")
+    check_finite(array, "X", names)
+    return array
+
+
+def check_targets(targets: Any, points: FloatArray) -> FloatArray:
+    """Targets as an (n, k) array, with no columns where there are none."""
+    if targets is None:
+        return np.empty((len(points), 0))
+    array = _as_doubles(targets, "y")
+    if array.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, got {array.ndim}.")
+    if len(array) != len(points):
+        raise ValueError(f"X has {len(points)} rows and y has {len(array)}: found inconsistent numbers of samples.")
+    array = array.reshape(len(array), -1)
+    check_finite(array, "y")
+    return array
+
+
+def check_weights(weights: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+    """Weights as an (n,) array of finite numbers that are not negative."""
+    n = len(points)
+    if weights is None:
+        return np.ones(n)
+    array = _as_doubles(weights, "sample_weight")
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {array.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        raise ValueError(f"sample_weight must be finite and not negative, got {array[bad[0]]} at row {bad[0]}.")
+    with np.errstate(over="ignore"):
+        root = np.sqrt(array)
+        for name, values in (("X", points), ("y", targets)):
+            large = np.abs(values).max(axis=1, initial=1.0) * root > LARGEST
+            if large.any():
+                row = int(large.argmax())
+                raise ValueError(f"{name} times the root of sample_weight exceeds {LARGEST:g} at row {row}.")
+    return array
+
+
+def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = None) -> None:
+    """Refuse NaN, infinity and magnitudes beyond ``LARGEST``, naming the row and column of the first."""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
+    with np.errstate(all="ignore"):
+        if flat @ flat <= LARGEST**2:
+            return
+    bad = ~(np.abs(array) <= LARGEST)
+    if not bad.any():
+        return
+    row, column = np.unravel_index(int(bad.argmax()), array.shape)
+    value = array[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value:g},"
+    place = f"column {names[column]!r}" if names is not None else f"column {column}"
+    hint = f" Magnitudes up to {LARGEST:g} are supported." if np.isfinite(value) else ""
+    raise ValueError(f"Input {what} contains {kind} at row {row}, {place}.{hint}")
+
+
+def _as_doubles(values: Any, what: str) -> FloatArray:
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {what} has dtype {array.dtype}.")
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{what} must hold real numbers, got dtype {array.dtype}.")
+    return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array.astype(np.float64)
