@@ -63,7 +63,7 @@ class Rows:
         return len(self.points)
 
     def __getitem__(self, index: slice | BoolArray | IntArray) -> Rows:
-        return Rows(*(getattr(self, field.name)[index] for field in fields(self)))
+        return Rows(self.points[index], self.targets[index], self.weights[index], self.ids[index])
 
     @classmethod
     def empty(cls, width: int, n_targets: int) -> Rows:

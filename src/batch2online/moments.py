@@ -25,18 +25,18 @@ from functools import cached_property
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.coreset import Rows
 from batch2online.storage import storable
-from batch2online.triangular import cholesky, column_norms, inverse, qr_factor
+from batch2online.triangular import cholesky, column_norms, inverse, qr_factor, reciprocal_condition
 
 MU = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
 
-WELL_CONDITIONED = 1e-3
-"""Least eigenvalue of the correlations at which coordinates are kept."""
+WELL_CONDITIONED = 1e-6
+"""Least eigenvalue of the correlations at which coordinates are kept: condition number 1e3 of the rows."""
 
-LOSS_OF_DIGITS = 1e5
+LOSS_OF_DIGITS = 1e7
 """Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
 
 TIGHT = 0.25
@@ -58,7 +58,6 @@ class Reference:
     limits: FloatArray  # (p,) largest diagonal of the Gram matrix that keeps the digits
     scales: FloatArray  # (p,) weights of z_j^2 in the bound
     directions: FloatArray  # (p, r) the directions of small eigenvalues
-    whitening: FloatArray  # (p, p) inverse triangular factor
 
 
 @storable
@@ -86,7 +85,7 @@ class Moments:
         """Columns of [1 | a]: the targets come after them."""
         return self.width + self.intercept
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         return self.transform is None and not self.shift.any()
 
@@ -94,16 +93,39 @@ class Moments:
 
     def add(self, rows: Rows) -> Moments:
         """The moments with these rows added."""
+        return self.add_with_bounds(rows)[0]
+
+    def add_with_bounds(self, rows: Rows) -> tuple[Moments, FloatArray]:
+        """The moments with these rows added, and upper bounds of the rows' scores now and ever after.
+
+        The bounds cost O(p) a row, see :class:`Reference`.
+        """
         if len(rows) == 0:
-            return self
+            return self, np.empty(0)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.reference is None:
-                return self._first(rows)
-            grown = self.gram + self._block_gram(rows)
+                new = self._first(rows)._checked()
+                return new, new._bounds(rows)
+            if self.is_plain:
+                columns = self._plain_columns(rows)
+                grown = self.gram + self._plain_gram(*columns)
+            else:
+                z = self.coordinates(rows)
+                grown = self.gram + z.T @ z
             if not (grown.diagonal() <= self.reference.limits).all():
-                return self._absorb(self.coordinates(rows), len(rows))
+                new = self._absorb(self.coordinates(rows), len(rows))
+                return new, new._bounds(rows)
             new = replace(self, gram=grown, rows=self.rows + len(rows))
-            return new._checked() if new.rows >= 2 * self.reference.rows else new
+            if new.rows >= 2 * self.reference.rows:
+                new = new._checked()
+            return new, self._plain_bounds(*columns) if self.is_plain else self._bounds_of(z)
+
+    @classmethod
+    def of(cls, rows: Rows, intercept: bool) -> Moments:
+        """The moments of these rows alone, to be solved, not added to."""
+        empty = cls.empty(rows.points.shape[1], rows.targets.shape[1], intercept)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return empty._first(rows) if len(rows) else empty
 
     def merged(self, other: Moments) -> Moments:
         """The moments of the rows of both: the other's factor is a set of rows like any other."""
@@ -119,14 +141,11 @@ class Moments:
 
     def _first(self, rows: Rows) -> Moments:
         """The cheapest coordinates in which the first rows are well conditioned."""
-        total = self.rows + len(rows)
-        shift = self._representative(rows)
-        for candidate in (np.zeros_like(shift), shift) if shift.any() else (shift,):
-            start = replace(self, shift=candidate, rows=total)
-            tried = replace(start, gram=start._block_gram(rows))
+        for shifted in (False, True):
+            start = replace(self, shift=self._representative(rows)) if shifted else self
+            tried = replace(start, gram=start._gram_of(rows), rows=self.rows + len(rows))
             if tried._is_well_conditioned():
-                return tried._checked()
-        start = replace(self, shift=shift)
+                return tried
         return start._absorb(start.coordinates(rows), len(rows))
 
     def _absorb(self, z: FloatArray, count: int) -> Moments:
@@ -179,7 +198,7 @@ class Moments:
         positive = diagonal[diagonal > 0]
         if not np.isfinite(diagonal).all() or (positive > _EXTREME).any() or (positive < 1 / _EXTREME).any():
             return False
-        return bool(self._correlation_eigenvalues(self.gram)[0][0] >= WELL_CONDITIONED)
+        return reciprocal_condition(self.gram) >= WELL_CONDITIONED
 
     @staticmethod
     def _correlation_eigenvalues(gram: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -205,7 +224,6 @@ class Moments:
             limits=LOSS_OF_DIGITS * values[0] * norms**2,
             scales=per_norm**2 / floor,
             directions=per_norm[:, None] * vectors[:, :few] * np.sqrt(1 / values[:few] - 1 / floor),
-            whitening=inverse(self._factor()),
         )
         return replace(self, reference=reference)
 
@@ -224,28 +242,52 @@ class Moments:
             z *= np.sqrt(rows.weights)[:, None]
         return z if self.transform is None else z @ self.transform
 
-    def _block_gram(self, rows: Rows) -> FloatArray:
-        if not self.is_plain:
-            z = self.coordinates(rows)
-            return z.T @ z
-        points, others = rows.points, rows.targets
-        if self.intercept:
-            others = np.concatenate([np.ones((len(rows), 1)), rows.targets], axis=1)
-        if not _unweighted(rows):
-            root = np.sqrt(rows.weights)[:, None]
-            points, others = points * root, others * root
-        return self._assembled(points.T @ points, points.T @ others, others.T @ others)
+    def _plain_columns(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """The columns a (n, d), and [1 | b] transposed, of plain rows: no copy of what is wide."""
+        others = np.empty((self.intercept + self.n_targets, len(rows)))
+        others[: self.intercept] = 1.0
+        others[self.intercept :] = rows.targets.T
+        if _unweighted(rows):
+            return rows.points, others
+        root = np.sqrt(rows.weights)
+        return rows.points * root[:, None], others * root
 
-    def _assembled(self, points: FloatArray, mixed: FloatArray, others: FloatArray) -> FloatArray:
-        """One symmetric matrix in the column order [1 | a | b]."""
-        i, d = int(self.intercept), self.width
+    def _plain_gram(self, points: FloatArray, others: FloatArray) -> FloatArray:
+        inner, outer = self._inner, self._outer
         gram = np.empty((len(self.shift), len(self.shift)))
-        outer = np.r_[0:i, i + d : len(gram)]
-        gram[i : i + d, i : i + d] = points
-        gram[i : i + d, outer] = mixed
-        gram[outer, i : i + d] = mixed.T
-        gram[np.ix_(outer, outer)] = others
+        gram[inner, inner] = points.T @ points
+        for position, column in zip(outer, others, strict=True):  # faster than one narrow product
+            gram[position, inner] = gram[inner, position] = column @ points
+            gram[position, outer] = others @ column
         return gram
+
+    def _plain_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
+        assert self.reference is not None
+        scales, directions, inner, outer = self.reference.scales, self.reference.directions, self._inner, self._outer
+        bound = (points * points) @ scales[inner]
+        bound += scales[outer] @ (others * others)
+        for direction in directions.T:
+            along = points @ direction[inner]
+            along += direction[outer] @ others
+            along *= along
+            bound += along
+        return np.asarray(bound)
+
+    @cached_property
+    def _inner(self) -> slice:
+        """Where a stands in [1 | a | b]."""
+        return slice(int(self.intercept), self.intercept + self.width)
+
+    @cached_property
+    def _outer(self) -> IntArray:
+        """Where 1 and b stand in [1 | a | b]."""
+        return np.array([*range(self.intercept), *range(self.n_inputs, len(self.shift))], dtype=np.int64)
+
+    def _gram_of(self, rows: Rows) -> FloatArray:
+        if self.is_plain:
+            return self._plain_gram(*self._plain_columns(rows))
+        z = self.coordinates(rows)
+        return z.T @ z
 
     # -- what is asked of moments ---------------------------------------------------------------
 
@@ -276,35 +318,16 @@ class Moments:
         """Leverage scores of rows that are among those added."""
         if self.reference is None:
             return np.zeros(len(rows))
-        return self._norms(rows, inverse(self._factor()), with_targets)
-
-    def refined_bounds(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
-        """Upper bounds of the scores now and ever after, at the cost of the scores themselves."""
-        assert self.reference is not None
-        return self._norms(rows, self.reference.whitening, with_targets)
-
-    def _norms(self, rows: Rows, whitening: FloatArray, with_targets: bool) -> FloatArray:
-        last = len(whitening) if with_targets else self.n_inputs
-        white = self.coordinates(rows) @ whitening[:, :last]
+        white = self.coordinates(rows) @ inverse(self._factor())[:, : None if with_targets else self.n_inputs]
         return np.minimum(1.0, np.einsum("ij,ij->i", white, white))
 
-    def bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of the scores now and ever after in O(p) a row, see :class:`Reference`."""
+    def _bounds(self, rows: Rows) -> FloatArray:
+        return self._plain_bounds(*self._plain_columns(rows)) if self.is_plain else self._bounds_of(self.coordinates(rows))
+
+    def _bounds_of(self, z: FloatArray) -> FloatArray:
         assert self.reference is not None
-        scales, directions = self.reference.scales, self.reference.directions
-        if not self.is_plain:
-            z = self.coordinates(rows)
-            bound = (z * z) @ scales
-            return bound + np.square(z @ directions).sum(axis=1) if directions.size else bound
-        i, d = int(self.intercept), self.width
-        points, targets = rows.points, rows.targets
-        bound = (points * points) @ scales[i : i + d]
-        bound += (targets * targets) @ scales[i + d :]
-        bound += scales[:i].sum()
-        if directions.size:
-            along = points @ directions[i : i + d] + targets @ directions[i + d :] + directions[:i].sum(axis=0)
-            bound += np.square(along).sum(axis=1)
-        return bound if _unweighted(rows) else bound * rows.weights
+        along = z @ self.reference.directions
+        return np.asarray((z * z) @ self.reference.scales + np.einsum("ij,ij->i", along, along))
 
 
 def _unweighted(rows: Rows) -> bool:

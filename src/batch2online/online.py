@@ -33,11 +33,8 @@ class Problem(Protocol):
     def initial(self, width: int, n_targets: int) -> Any:
         """The simplest model there is, in force until the first refresh."""
 
-    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
-        """The loss of each row."""
-
-    def unsquared(self, losses: FloatArray) -> FloatArray:
-        """The same losses as the paper writes them."""
+    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The loss of each row, and the same without the square, as the paper writes it."""
 
     def solve(self, construction: Any, current: Any) -> Any:
         """The batch algorithm, run on the coreset."""
@@ -168,22 +165,18 @@ class Online:
 
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
-        loss, unsquared = self._scored(points, targets, weights)
+        with np.errstate(over="ignore"):
+            losses, unsquared = self.problem.losses(self.model, points, targets)
+            self.loss += float(losses @ weights)
+            self.unsquared_loss += float(unsquared @ weights)
         if self.row_losses is not None:
-            self.row_losses.append((self.construction.next_id, loss, unsquared))
-        self.loss += float(loss.sum())
-        self.unsquared_loss += float(unsquared.sum())
+            self.row_losses.append((self.construction.next_id, losses * weights, unsquared * weights))
         self.construction.extend(points, targets, weights)
         self.n_learned += len(points)
         if self.n_learned == self.next_refresh:
             self.construction.seal()
             self._look()
             self.next_refresh = self.policy.following(self.n_learned)
-
-    def _scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        with np.errstate(over="ignore"):
-            losses = self.problem.losses(self.model, points, targets)
-        return losses * weights, self.problem.unsquared(losses) * weights
 
     # -- refreshing ---------------------------------------------------------------------------------
 

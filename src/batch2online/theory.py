@@ -31,6 +31,8 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, epsilo
     The size is divided by a bound of the total score that no data moves, never by the total itself: scores
     times c must not rise as rows are added.
     """
+    if total_score == math.inf:
+        return 1.0
     columns = max(1, round(total_score))
     if coreset_size is None:
         return leverage_constant(columns, epsilon)

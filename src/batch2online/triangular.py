@@ -25,6 +25,17 @@ def cholesky(matrix: FloatArray) -> FloatArray | None:
     return factor * scale if info == 0 else None
 
 
+def reciprocal_condition(matrix: FloatArray) -> float:
+    """Reciprocal condition number (an estimate) of the correlations in a Gram matrix; 0 if not definite."""
+    scale = np.sqrt(matrix.diagonal())
+    divisor = np.where(scale > 0, scale, 1.0)
+    correlation = matrix / divisor / divisor[:, None]
+    correlation[scale == 0, scale == 0] = 1.0
+    norm = float(np.abs(correlation).sum(axis=0).max())
+    factor, info = lapack.dpotrf(correlation)
+    return float(lapack.dpocon(factor, norm)[0]) if info == 0 else 0.0
+
+
 def inverse(factor: FloatArray) -> FloatArray:
     """Inverse of an upper triangular factor; zero rows and columns stay decoupled units."""
     dead = factor.diagonal() == 0

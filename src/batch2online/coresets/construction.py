@@ -17,13 +17,14 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from batch2online import randomness
-from batch2online._types import FloatArray, IntArray
+from batch2online import randomness, theory
+from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.coreset import Coreset, Rows, exponents, kept, probabilities, weights_of
 from batch2online.storage import storable
 from batch2online.validation import LARGEST_ID, check_rows, check_targets, check_weights
 
-_BLOCK_BYTES = 2**21
+_BLOCK_ENTRIES = 250_000
+_BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
 _SAFETY = 1 + 1e-9
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
 
@@ -31,42 +32,44 @@ _SAFETY = 1 + 1e-9
 class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
-    def add(self, rows: Rows) -> Self: ...
+    def add(self, rows: Rows) -> tuple[Self, FloatArray]:
+        """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
 
     def merged(self, other: Self) -> Self: ...
 
     def scores(self, rows: Rows) -> FloatArray:
         """Scores of rows that are among those added."""
 
-    def bounds(self, rows: Rows) -> FloatArray:
-        """Cheap upper bounds of the scores, now and after any further rows."""
-
-    def refined_bounds(self, rows: Rows) -> FloatArray:
-        """Closer upper bounds, asked for the rows that the cheap ones leave."""
-
-    def checked_at(self) -> int:
-        """A number that moves when the bounds have become closer, and candidates should be thinned."""
-
 
 @storable
 @dataclass(frozen=True)
 class Candidates:
-    """Rows that may be in the coreset, with the uniforms they own, sorted by id."""
+    """Rows that may be in the coreset, with the random words they own, sorted by id."""
 
     rows: Rows
-    inclusion: FloatArray
-    rounding: FloatArray
+    words: WordArray
 
     def __getitem__(self, index: Any) -> Candidates:
-        return Candidates(self.rows[index], self.inclusion[index], self.rounding[index])
+        return Candidates(self.rows[index], self.words[index])
+
+    def within(self, q: FloatArray) -> Candidates:
+        """Those that these inclusion probabilities keep."""
+        return self[np.flatnonzero(kept(randomness.inclusion_uniforms(self.words), q))]
+
+    def within_mostly(self, q: FloatArray, usual: float) -> Candidates:
+        """The same, when few probabilities exceed ``usual``: only rows below it or with larger ones are looked at."""
+        low = self.words <= randomness.word_below(usual)
+        if q.max() > usual:
+            low |= q > usual
+        chosen = np.flatnonzero(low)
+        return self[chosen].within(q[chosen])
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
         parts = [part for part in parts if len(part.rows)] or parts[:1]
         return cls(
             Rows.concatenate([part.rows for part in parts]),
-            np.concatenate([part.inclusion for part in parts]),
-            np.concatenate([part.rounding for part in parts]),
+            np.concatenate([part.words for part in parts]),
         )
 
 
@@ -109,8 +112,11 @@ class Construction:
         self.intervals: list[tuple[int, int]] = []
         self.statistics: Any = None
         self.constant = 0.0
+        self.expected_size = 0.0
         self.n_rows = 0
-        self.candidates: Candidates | None = None
+        self.shape: tuple[int, int] | None = None
+        self.parts: list[Candidates] = []
+        self.n_unthinned = 0
         self.tail: list[Rows] = []
         self.history: list[Rows] | None = [] if keep_history else None
         self.flat_targets = False
@@ -118,16 +124,16 @@ class Construction:
     # -- to be supplied ---------------------------------------------------------------------------
 
     def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
-        """Empty statistics, and the constant c, for rows of this shape."""
+        """Empty statistics for rows of this shape, and a bound of the sum of their scores."""
         raise NotImplementedError
 
     # -- public -----------------------------------------------------------------------------------
 
     def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:
         """Add rows (n, d), with targets (n,) or (n, k) where the construction scores them."""
-        points = check_rows(rows, width=None if self.candidates is None else self.width)
+        points = check_rows(rows, width=None if self.shape is None else self.shape[0])
         values = check_targets(targets, points)
-        if self.candidates is not None and values.shape[1] != self.candidates.rows.targets.shape[1]:
+        if self.shape is not None and values.shape[1] != self.shape[1]:
             raise ValueError("targets must have the same columns in every call.")
         weight = check_weights(weights, points, values)
         self.flat_targets = targets is not None and np.ndim(targets) == 1
@@ -139,32 +145,32 @@ class Construction:
 
     def coreset(self) -> Coreset:
         """The coreset of the rows seen so far, a pure function of them and the seed."""
-        if self.candidates is None:
+        if self.shape is None:
             raise ValueError("No rows have been added yet.")
         statistics, candidates = self._with_tail()
         q = probabilities(statistics.scores(candidates.rows), self.constant)
-        keep = kept(candidates.inclusion, q)
-        chosen, exponent = candidates[keep], exponents(q[keep], candidates.rounding[keep], self.epsilon)
-        rows = chosen.rows
+        keep = kept(randomness.inclusion_uniforms(candidates.words), q)
+        rows, words = candidates.rows[keep], candidates.words[keep]
+        exponent = exponents(q[keep], randomness.rounding_uniforms(words), self.epsilon)
         targets = rows.targets[:, 0] if self.flat_targets else rows.targets
         return Coreset(
-            points=rows.points.copy(),
-            targets=targets.copy() if rows.targets.shape[1] else None,
+            points=rows.points,
+            targets=targets if rows.targets.shape[1] else None,
             weights=rows.weights * weights_of(exponent, self.epsilon),
-            ids=rows.ids.copy(),
+            ids=rows.ids,
         )
 
     def merge(self, other: Construction) -> Self:
         """Take in all that another construction of the same kind, seed and settings has seen."""
         self._check_mergeable(other)
-        if other.candidates is None:
+        if other.shape is None:
             return self
-        if self.candidates is None:
-            self._start(other.width, other.candidates.rows.targets.shape[1])
+        if self.shape is None:
+            self._start(*other.shape)
         mine, theirs = self._with_tail(), other._with_tail()
         self.statistics = mine[0].merged(theirs[0])
         joined = Candidates.joined([mine[1], theirs[1]])
-        self.candidates, self.tail = joined[np.argsort(joined.rows.ids, kind="stable")], []
+        self.parts, self.tail = [joined[np.argsort(joined.rows.ids, kind="stable")]], []
         self._thin()
         self.intervals = _joined_intervals(self.intervals + other.intervals)
         self.next_id = max(self.next_id, other.next_id)
@@ -183,25 +189,20 @@ class Construction:
         remaining = everything[~np.isin(everything.ids, unwanted)]
         fresh = copy.copy(self)
         fresh.history, fresh.n_rows, fresh.tail = [], 0, []
-        fresh._start(self.width, everything.targets.shape[1])
+        fresh._start(everything.points.shape[1], everything.targets.shape[1])
         fresh._take(remaining)
         self.__dict__.update(fresh.__dict__)
         return self
 
     # -- for the engine, which has validated already ------------------------------------------------
 
-    @property
-    def width(self) -> int:
-        assert self.candidates is not None
-        return int(self.candidates.rows.points.shape[1])
-
     def block_rows(self, columns: int) -> int:
-        """Rows of a block: a power of two, about two megabytes."""
-        return int(np.clip(2 ** int(np.log2(_BLOCK_BYTES / 8 / columns)), 1024, 8192))
+        """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
+        return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
 
     def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Add validated rows of positive weight, numbered from ``next_id`` on."""
-        if self.candidates is None:
+        if self.shape is None:
             self._start(points.shape[1], targets.shape[1])
         if len(points) == 0:
             return
@@ -223,15 +224,19 @@ class Construction:
     def copy(self) -> Self:
         """An independent copy: all parts are immutable but for the lists."""
         twin = copy.copy(self)
-        twin.tail, twin.intervals = list(self.tail), list(self.intervals)
+        twin.tail, twin.parts, twin.intervals = list(self.tail), list(self.parts), list(self.intervals)
         twin.history = None if self.history is None else list(self.history)
         return twin
 
     # -- inside -----------------------------------------------------------------------------------
 
     def _start(self, width: int, n_targets: int) -> None:
-        self.statistics, self.constant = self._begin(width, n_targets)
-        self.candidates = Candidates(Rows.empty(width, n_targets), np.empty(0), np.empty(0))
+        self.statistics, total = self._begin(width, n_targets)
+        self.constant = theory.sampling_constant(self.coreset_size, total, self.epsilon)
+        self.expected_size = self.constant * total
+        self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64))]
+        self.n_unthinned = 0
+        self.shape = (width, n_targets)
 
     def _take(self, rows: Rows, inner_cuts: list[int] | None = None) -> None:
         """Add rows in ascending ids: whole id-aligned blocks at once, the rest waits in the tail."""
@@ -253,40 +258,42 @@ class Construction:
 
     def _absorb(self, rows: Rows) -> None:
         """Add one block: statistics, then the rows that may be in the coreset."""
-        before = self.statistics.checked_at()
-        self.statistics = self.statistics.add(rows)
-        self.candidates = Candidates.joined([self.candidates, self._preselected(rows)])
-        if self.statistics.checked_at() != before:
+        self.statistics, bounds = self.statistics.add(rows)
+        self.parts.append(self._preselected(rows, bounds))
+        self.n_unthinned += len(self.parts[-1].rows)
+        if self.n_unthinned > 2 * self.expected_size:
             self._thin()
 
-    def _preselected(self, rows: Rows) -> Candidates:
+    def _preselected(self, rows: Rows, bounds: FloatArray) -> Candidates:
         """The rows of a new block that upper bounds of their scores do not rule out."""
         first, last = int(rows.ids[0]), int(rows.ids[-1])
         span = range(first, last + 1) if last - first + 1 == len(rows) else rows.ids
-        inclusion = randomness.uniforms(self.seed, randomness.INCLUSION, span)
+        all_rows = Candidates(rows, randomness.words(self.seed, randomness.SAMPLING, span))
+        if self.n_rows <= self.expected_size:
+            return Candidates(_copied(rows), all_rows.words)
         stretched = self.constant * _SAFETY
-        chosen = np.flatnonzero(inclusion <= stretched * self.statistics.bounds(rows))
-        few = rows[chosen]
-        still = inclusion[chosen] <= stretched * self.statistics.refined_bounds(few)
-        chosen, few = chosen[still], few[still]
-        rounding = randomness.uniforms(self.seed, randomness.ROUNDING, span)[chosen]
-        return Candidates(few, inclusion[chosen], rounding)
+        usual = min(1.0, 4 * self.expected_size / self.n_rows)
+        return all_rows.within_mostly(stretched * bounds, usual)
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
-        assert self.candidates is not None
-        q = probabilities(self.statistics.scores(self.candidates.rows), self.constant * _SAFETY)
-        self.candidates = self.candidates[kept(self.candidates.inclusion, q)]
+        candidates = self._candidates()
+        q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
+        self.parts, self.n_unthinned = [candidates.within(q)], 0
+
+    def _candidates(self) -> Candidates:
+        """All candidates in one piece."""
+        if len(self.parts) > 1:
+            self.parts = [Candidates.joined(self.parts)]
+        return self.parts[0]
 
     def _with_tail(self) -> tuple[Any, Candidates]:
         """Statistics and candidates with the unfinished block counted in; the state stays as it is."""
-        assert self.candidates is not None
         if not self.tail:
-            return self.statistics, self.candidates
+            return self.statistics, self._candidates()
         twin = self.copy()
         twin.seal()
-        assert twin.candidates is not None
-        return twin.statistics, twin.candidates
+        return twin.statistics, twin._candidates()
 
     def _all_rows(self) -> Rows:
         assert self.history is not None
@@ -312,10 +319,8 @@ class Construction:
         for name, value in mine.items():
             if theirs.get(name) != value:
                 raise ValueError(f"Can only merge with the same {name}: {value!r} and {theirs.get(name)!r} differ.")
-        if self.candidates is not None and other.candidates is not None:
-            shapes = [(c.width, c.candidates.rows.targets.shape[1]) for c in (self, other) if c.candidates]
-            if shapes[0] != shapes[1]:
-                raise ValueError(f"Can only merge rows of the same width: {shapes[0]} and {shapes[1]} differ.")
+        if self.shape is not None and other.shape is not None and self.shape != other.shape:
+            raise ValueError(f"Can only merge rows of the same width: {self.shape} and {other.shape} differ.")
         for start, stop in self.intervals:
             for other_start, other_stop in other.intervals:
                 if start < other_stop and other_start < stop:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from batch2online import theory
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
 from batch2online.coresets.construction import Construction, Statistics
@@ -21,23 +20,15 @@ class LeverageStatistics:
     moments: Moments
     with_targets: bool
 
-    def add(self, rows: Rows) -> LeverageStatistics:
-        return LeverageStatistics(self.moments.add(rows), self.with_targets)
+    def add(self, rows: Rows) -> tuple[LeverageStatistics, FloatArray]:
+        moments, bounds = self.moments.add_with_bounds(rows)
+        return LeverageStatistics(moments, self.with_targets), bounds
 
     def merged(self, other: LeverageStatistics) -> LeverageStatistics:
         return LeverageStatistics(self.moments.merged(other.moments), self.with_targets)
 
     def scores(self, rows: Rows) -> FloatArray:
         return self.moments.scores(rows, with_targets=self.with_targets)
-
-    def bounds(self, rows: Rows) -> FloatArray:
-        return self.moments.bounds(rows)
-
-    def refined_bounds(self, rows: Rows) -> FloatArray:
-        return self.moments.refined_bounds(rows, with_targets=self.with_targets)
-
-    def checked_at(self) -> int:
-        return 0 if self.moments.reference is None else self.moments.reference.rows
 
 
 @storable
@@ -78,8 +69,7 @@ class Leverage(Construction):
     def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
-        constant = theory.sampling_constant(self.coreset_size, columns, self.epsilon)
-        return LeverageStatistics(moments, self.score_targets), constant
+        return LeverageStatistics(moments, self.score_targets), columns
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"intercept": self.intercept, "score_targets": self.score_targets}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batch2online import theory
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
 from batch2online.coresets.construction import Construction, Statistics
@@ -19,22 +18,16 @@ class TotalWeight:
     """The score of a row is its share of the total weight; 1/t where all weigh the same."""
 
     total: float
-    checked: float
 
-    def add(self, rows: Rows) -> TotalWeight:
-        total = float(self.total + rows.weights.sum())
-        return TotalWeight(total, total if total >= 2 * self.checked else self.checked)
+    def add(self, rows: Rows) -> tuple[TotalWeight, FloatArray]:
+        new = TotalWeight(float(self.total + rows.weights.sum()))
+        return new, new.scores(rows)
 
     def merged(self, other: TotalWeight) -> TotalWeight:
-        return TotalWeight(self.total + other.total, self.total + other.total)
+        return TotalWeight(self.total + other.total)
 
     def scores(self, rows: Rows) -> FloatArray:
         return np.asarray(rows.weights / self.total)
-
-    bounds = refined_bounds = scores
-
-    def checked_at(self) -> int:
-        return hash(self.checked)
 
 
 @storable
@@ -48,4 +41,4 @@ class Uniform(Construction):
     """
 
     def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
-        return TotalWeight(0.0, 0.0), theory.sampling_constant(self.coreset_size, 1, self.epsilon)
+        return TotalWeight(0.0), 1

@@ -49,14 +49,16 @@ class LeastSquares:
     def initial(self, width: int, n_targets: int) -> LinearModel:
         return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets))
 
-    def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> FloatArray:
-        residuals = targets - model.predict(points)
-        if residuals.shape[1] == 1:
-            return np.square(residuals[:, 0])
-        return np.asarray(np.square(residuals).sum(axis=1))
-
-    def unsquared(self, losses: FloatArray) -> FloatArray:
-        return np.sqrt(losses)
+    def losses(
+        self, model: LinearModel, points: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        if targets.shape[1] == 1:  # the usual case, in as few passes as it takes
+            residual = points @ model.coefficients[0]
+            residual += model.intercepts[0]
+            residual -= targets[:, 0]
+            return residual * residual, np.abs(residual)
+        squared = np.square(targets - model.predict(points)).sum(axis=1)
+        return squared, np.sqrt(squared)
 
     def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
         """The least-squares model of the coreset or of all rows; the current model is not consulted."""
@@ -93,7 +95,7 @@ def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
     assert coreset.targets is not None
     targets = coreset.targets.reshape(len(coreset), -1)
     rows = Rows(coreset.points, targets, coreset.weights, coreset.ids)
-    return Moments.empty(coreset.points.shape[1], targets.shape[1], intercept).add(rows)
+    return Moments.of(rows, intercept)
 
 
 def least_squares(moments: Moments) -> LinearModel:
