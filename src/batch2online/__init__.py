@@ -14,9 +14,9 @@ _homes = {
     "OnlineRegression": "batch2online.estimators.regression",
     "load": "batch2online",
 }
-_modules = ("coresets", "refresh", "theory")
+_modules = ("coresets", "datasets", "refresh", "theory")
 
-__all__ = ["OnlineRegression", "coresets", "load", "refresh", "theory"]
+__all__ = ["OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
 
 
 def load(path: Any) -> Any:

