@@ -41,7 +41,7 @@ def exponents(q: FloatArray, rounding_uniforms: FloatArray, epsilon: float) -> I
     [0, 8, 7]
     """
     above = -np.log(q) - np.log1p(epsilon * rounding_uniforms)
-    return 1 + np.floor(above / np.log1p(epsilon)).astype(np.int64)
+    return np.asarray(1 + np.floor(above / np.log1p(epsilon)), dtype=np.int64)
 
 
 def weights_of(exponent: IntArray, epsilon: float) -> FloatArray:

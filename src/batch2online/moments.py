@@ -115,7 +115,7 @@ class Moments:
             if not (grown.diagonal() <= self.reference.limits).all():
                 new = self._absorb(self.coordinates(rows), len(rows))
                 return new, new._bounds(rows)
-            new = replace(self, gram=grown, rows=self.rows + len(rows))
+            new = self._with(grown, self.rows + len(rows))
             if new.rows >= 2 * self.reference.rows:
                 new = new._checked()
             return new, self._plain_bounds(*columns) if self.is_plain else self._bounds_of(z)
@@ -190,6 +190,13 @@ class Moments:
         values = np.concatenate([rows.points, rows.targets], axis=1)
         nearest = np.abs(values - values.mean(axis=0)).argmin(axis=0)
         return np.concatenate([[0.0], values[nearest, np.arange(values.shape[1])]])
+
+    def _with(self, gram: FloatArray, rows: int) -> Moments:
+        """The same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
+        new = object.__new__(Moments)
+        vars(new).update(vars(self), gram=gram, rows=rows)
+        vars(new).pop("shifted_factor", None)
+        return new
 
     # -- conditioning ---------------------------------------------------------------------------
 
@@ -299,7 +306,7 @@ class Moments:
         unit = self.untransform / largest
         norms = largest * np.sqrt(np.maximum(np.einsum("ij,ij->j", unit, self.gram @ unit), 0.0))
         penalty = norms[:, None] * self.transform
-        return self.gram + MU * (penalty.T @ penalty)
+        return np.asarray(self.gram + MU * (penalty.T @ penalty))
 
     def _factor(self) -> FloatArray:
         """Upper triangular factor of the regularised Gram matrix of z."""
@@ -319,10 +326,12 @@ class Moments:
         if self.reference is None:
             return np.zeros(len(rows))
         white = self.coordinates(rows) @ inverse(self._factor())[:, : None if with_targets else self.n_inputs]
-        return np.minimum(1.0, np.einsum("ij,ij->i", white, white))
+        return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
 
     def _bounds(self, rows: Rows) -> FloatArray:
-        return self._plain_bounds(*self._plain_columns(rows)) if self.is_plain else self._bounds_of(self.coordinates(rows))
+        return (
+            self._plain_bounds(*self._plain_columns(rows)) if self.is_plain else self._bounds_of(self.coordinates(rows))
+        )
 
     def _bounds_of(self, z: FloatArray) -> FloatArray:
         assert self.reference is not None

@@ -87,7 +87,14 @@ class Online:
     # -- learning -----------------------------------------------------------------------------------
 
     def learn(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Take in validated rows of positive weight."""
+        """Take in validated rows of positive weight; an error leaves the learner as it was."""
+        if len(points) < self._next_cut() - self.n_seen:
+            self._wait(points, targets, weights)
+            return
+        with self.transaction():
+            self._learn_in_pieces(points, targets, weights)
+
+    def _learn_in_pieces(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         start = 0
         while start < len(points):
             room = self._next_cut() - self.n_seen

@@ -46,9 +46,7 @@ def seed_from(random_state: object) -> int:
         return int(random_state.randint(0, 2**63, dtype=np.int64))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(0, 2**63))
-    raise ValueError(
-        f"random_state must be None, an integer, a RandomState or a Generator, got {random_state!r}."
-    )
+    raise ValueError(f"random_state must be None, an integer, a RandomState or a Generator, got {random_state!r}.")
 
 
 def uniforms(seed: int, stream: int, ids: range | IntArray) -> FloatArray:
@@ -104,16 +102,16 @@ def _consecutive_words(seed: int, stream: int, ids: range) -> WordArray:
 
 def words_of(seed: int, stream: int, ids: IntArray) -> WordArray:
     """Philox words of arbitrary ids: the ten rounds, vectorised over the ids."""
-    ids = np.asarray(ids, dtype=np.uint64)
-    zero = np.zeros_like(ids)
-    x0, x1, x2, x3 = (ids >> np.uint64(2)) + np.uint64(1), zero, zero, zero
+    unsigned: WordArray = np.asarray(ids, dtype=np.uint64)
+    zero = np.zeros_like(unsigned)
+    x0, x1, x2, x3 = (unsigned >> np.uint64(2)) + np.uint64(1), zero, zero, zero
     for r in range(_ROUNDS):
         key0 = np.uint64((seed + r * _WEYL[0]) % 2**64)
         key1 = np.uint64((stream + r * _WEYL[1]) % 2**64)
         high0, low0 = _multiply(_MULTIPLIERS[0], x0)
         high1, low1 = _multiply(_MULTIPLIERS[1], x2)
         x0, x1, x2, x3 = high1 ^ x1 ^ key0, low1, high0 ^ x3 ^ key1, low0
-    return np.choose((ids & np.uint64(3)).astype(np.int64), (x0, x1, x2, x3))
+    return np.choose((unsigned & np.uint64(3)).astype(np.int64), (x0, x1, x2, x3))
 
 
 def _multiply(a: int, b: WordArray) -> tuple[WordArray, WordArray]:

@@ -111,7 +111,7 @@ class Lazy(Policy):
 
     def allowance(self, seed: int, at: int) -> float:
         u = float(uniforms(seed, TOLERANCE, range(at, at + 1))[0])
-        return (1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u
+        return float((1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u)
 
 
 @storable
@@ -136,7 +136,7 @@ class Budget(Policy):
 
     @property
     def growth(self) -> float:  # type: ignore[override]
-        return max(1.0, self.horizon / (self.start or 1)) ** (1 / self.changes)
+        return float(max(1.0, self.horizon / (self.start or 1)) ** (1 / self.changes))
 
 
 def _check_growth(growth: float) -> None:
@@ -145,4 +145,4 @@ def _check_growth(growth: float) -> None:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)

@@ -141,6 +141,6 @@ def _decode(tree: Any, archive: zipfile.ZipFile) -> Any:
         return {key: _decode(item, archive) for key, item in tree["dict"].items()}
     if tree.get("object") not in _storable:
         raise CheckpointError(f"a checkpoint cannot hold {tree.get('object')!r}.")
-    instance = object.__new__(_storable[tree["object"]])
+    instance: Any = object.__new__(_storable[tree["object"]])
     vars(instance).update({name: _decode(item, archive) for name, item in tree["fields"].items()})
     return instance

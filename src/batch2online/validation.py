@@ -30,7 +30,8 @@ def check_targets(targets: Any, points: FloatArray) -> FloatArray:
     """Targets as an (n, k) array, with no columns where there are none."""
     if targets is None:
         return np.empty((len(points), 0))
-    array = _as_doubles(targets, "y")
+    plain = type(targets) is np.ndarray and targets.dtype == np.float64 and targets.flags.c_contiguous
+    array = targets if plain else _as_doubles(targets, "y")
     if array.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got {array.ndim}.")
     if len(array) != len(points):
@@ -65,14 +66,13 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray) -> Floa
 
 def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = None) -> None:
     """Refuse NaN, infinity and magnitudes beyond ``LARGEST``, naming the row and column of the first."""
-    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
-    with np.errstate(all="ignore"):
-        if flat @ flat <= LARGEST**2:
-            return
+    flat = array.reshape(-1)
+    if np.dot(flat, flat) <= LARGEST**2:  # BLAS raises no floating-point flags; NaN compares false
+        return
     bad = ~(np.abs(array) <= LARGEST)
     if not bad.any():
         return
-    row, column = np.unravel_index(int(bad.argmax()), array.shape)
+    row, column = divmod(int(bad.argmax()), array.shape[1])
     value = array[row, column]
     kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value:g},"
     place = f"column {names[column]!r}" if names is not None else f"column {column}"

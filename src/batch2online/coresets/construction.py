@@ -62,7 +62,7 @@ class Candidates:
         if q.max() > usual:
             low |= q > usual
         chosen = np.flatnonzero(low)
-        return self[chosen].within(q[chosen])
+        return self[chosen[kept(randomness.inclusion_uniforms(self.words[chosen]), q[chosen])]]
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
@@ -271,9 +271,8 @@ class Construction:
         all_rows = Candidates(rows, randomness.words(self.seed, randomness.SAMPLING, span))
         if self.n_rows <= self.expected_size:
             return Candidates(_copied(rows), all_rows.words)
-        stretched = self.constant * _SAFETY
-        usual = min(1.0, 4 * self.expected_size / self.n_rows)
-        return all_rows.within_mostly(stretched * bounds, usual)
+        bounds *= self.constant * _SAFETY
+        return all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""

@@ -37,7 +37,7 @@ class Uniform(Construction):
     >>> import numpy as np
     >>> coreset = Uniform(coreset_size=100, random_state=0).add(np.arange(10_000.0)[:, None]).coreset()
     >>> len(coreset), round(coreset.weights.sum())
-    (98, 9702)
+    (85, 8479)
     """
 
     def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:

@@ -47,7 +47,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows, in the order in which they come.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The targets, where the problem has any.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 0 is as if the row were absent.
 
@@ -60,7 +62,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         fresh._engine.refresh("fit: solved on all rows")
         for name in [name for name in vars(self) if name.endswith("_") or name.startswith("_")]:
             delattr(self, name)
-        vars(self).update(vars(fresh))
+        self.__dict__.update(fresh.__dict__)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -72,15 +74,14 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             check_finite(X, "X")
             targets = check_targets(y, X)
             self._check_target_shape(y, targets)
-            with self._engine.transaction():
-                self._engine.learn(X, targets, np.ones(len(X)))
+            self._engine.learn(X, targets, np.ones(len(X)))
             return self
         before = dict(vars(self))
         try:
             self._learn(X, y, sample_weight)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         return self
 
@@ -103,9 +104,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         is_first = not self.__sklearn_is_fitted__()
         X = self._validated(X, reset=is_first)
         if self._needs_targets and y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         targets = check_targets(_dense(y) if self._needs_targets else None, X)
         if is_first:
             self._engine = self._new_engine(targets.shape[1])
@@ -215,8 +214,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return self
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
-        mine, theirs = (getattr(e, "feature_names_in_", None) for e in (self, other))
-        if (mine is None) != (theirs is None) or (mine is not None and list(mine) != list(theirs)):
+        mine, theirs = (list(getattr(e, "feature_names_in_", ())) for e in (self, other))
+        if mine != theirs:
             raise ValueError("Can only merge estimators of the same columns in the same order.")
         self._engine.merge(other._engine)
         return self

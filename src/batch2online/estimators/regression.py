@@ -33,7 +33,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.1, tolerance=0.02)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.2, tolerance=0.015)``.
     solve : {"coreset", "exact"}
         Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
     fit_intercept : bool, default True
@@ -107,7 +107,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
             first_id=self.first_id,
             keep_history=self.keep_history,
         )
-        policy = Lazy(growth=1.1, tolerance=0.02) if self.refresh is None else self.refresh
+        policy = Lazy(growth=1.2, tolerance=0.015) if self.refresh is None else self.refresh
         problem = LeastSquares(exact=self.solve == "exact")
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
