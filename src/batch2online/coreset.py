@@ -24,6 +24,9 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.storage import storable
 
 
+_ONE = np.float64(1.0)
+
+
 def probabilities(scores: FloatArray, constant: float) -> FloatArray:
     """Inclusion probabilities ``q = min(1, c * s)``."""
     return np.minimum(1.0, constant * scores)
@@ -47,6 +50,16 @@ def exponents(q: FloatArray, rounding_uniforms: FloatArray, epsilon: float) -> I
 def weights_of(exponent: IntArray, epsilon: float) -> FloatArray:
     """Weights from their integer exponents: exactly 1 where the exponent is 0."""
     return np.asarray((1.0 + epsilon) ** exponent, dtype=np.float64)
+
+
+def ones(n: int) -> FloatArray:
+    """Weights of rows that all count once, without the memory."""
+    return np.broadcast_to(_ONE, (n,))
+
+
+def all_ones(weights: FloatArray) -> bool:
+    """Whether all rows count once; known at sight for :func:`ones`."""
+    return weights.strides == (0,) or bool((weights == 1.0).all())
 
 
 @storable

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import Rows
+from batch2online.coreset import Rows, all_ones
 from batch2online.storage import storable
 from batch2online.triangular import cholesky, column_norms, inverse, qr_factor, reciprocal_condition
 
@@ -245,7 +245,7 @@ class Moments:
         z[:, i + d :] = rows.targets
         if self.shift.any():
             z -= self.shift
-        if not _unweighted(rows):
+        if not all_ones(rows.weights):
             z *= np.sqrt(rows.weights)[:, None]
         return z if self.transform is None else z @ self.transform
 
@@ -254,7 +254,7 @@ class Moments:
         others = np.empty((self.intercept + self.n_targets, len(rows)))
         others[: self.intercept] = 1.0
         others[self.intercept :] = rows.targets.T
-        if _unweighted(rows):
+        if all_ones(rows.weights):
             return rows.points, others
         root = np.sqrt(rows.weights)
         return rows.points * root[:, None], others * root
@@ -337,7 +337,3 @@ class Moments:
         assert self.reference is not None
         along = z @ self.reference.directions
         return np.asarray((z * z) @ self.reference.scales + np.einsum("ij,ij->i", along, along))
-
-
-def _unweighted(rows: Rows) -> bool:
-    return bool((rows.weights == 1.0).all())

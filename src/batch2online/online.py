@@ -17,7 +17,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.changes import ChangeEvent
-from batch2online.coreset import Coreset
+from batch2online.coreset import Coreset, all_ones
 from batch2online.coresets.construction import Construction
 from batch2online.refresh import Policy
 from batch2online.regret import Regret
@@ -76,9 +76,9 @@ class Online:
         self.row_losses: list[tuple[Any, ...]] | None = None if construction.history is None else []
         self.last_coreset: tuple[Any, ...] | None = None
         self.width, self.n_targets = int(width), int(n_targets)
-        self.block = construction.block_rows(width + n_targets + 1)
         self._empty_buffer()
         construction.extend(np.empty((0, width)), np.empty((0, n_targets)), np.empty(0))
+        self.block = construction.block
 
     @property
     def n_seen(self) -> int:
@@ -118,13 +118,13 @@ class Online:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Whatever goes wrong inside, even an interrupt, leaves the learner as it was before."""
-        saved, construction = dict(vars(self)), self.construction.copy()
+        saved, construction = dict(self.__dict__), self.construction.copy()
         n_losses = 0 if self.row_losses is None else len(self.row_losses)
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(saved)
+            self.__dict__.clear()
+            self.__dict__.update(saved)
             self.construction = construction
             if self.row_losses is not None:
                 del self.row_losses[n_losses:]
@@ -174,10 +174,12 @@ class Online:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
         with np.errstate(over="ignore"):
             losses, unsquared = self.problem.losses(self.model, points, targets)
-            self.loss += float(losses @ weights)
-            self.unsquared_loss += float(unsquared @ weights)
+            if not all_ones(weights):
+                losses, unsquared = losses * weights, unsquared * weights
+            self.loss += float(losses.sum())
+            self.unsquared_loss += float(unsquared.sum())
         if self.row_losses is not None:
-            self.row_losses.append((self.construction.next_id, losses * weights, unsquared * weights))
+            self.row_losses.append((self.construction.next_id, losses, unsquared))
         self.construction.extend(points, targets, weights)
         self.n_learned += len(points)
         if self.n_learned == self.next_refresh:
@@ -282,7 +284,7 @@ class Online:
     def caught_up(self) -> Online:
         """A copy in which no row waits any more; this learner stays as it is."""
         twin: Online = object.__new__(Online)
-        vars(twin).update(vars(self))
+        twin.__dict__.update(self.__dict__)
         twin.construction = self.construction.copy()
         twin.row_losses = None if self.row_losses is None else list(self.row_losses)
         if twin.waiting:

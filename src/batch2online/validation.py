@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.coreset import ones
 
 LARGEST = 2.0**501
 """Largest magnitude of a value, 6.5e150: the sum of a million such squares is still representable."""
@@ -45,7 +46,7 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray) -> Floa
     """Weights as an (n,) array of finite numbers that are not negative."""
     n = len(points)
     if weights is None:
-        return np.ones(n)
+        return ones(n)
     array = _as_doubles(weights, "sample_weight")
     if array.ndim == 0:
         array = np.full(n, float(array))

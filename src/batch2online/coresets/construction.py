@@ -10,7 +10,6 @@ A new construction supplies a :class:`Statistics` and one line in ``coresets/__i
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
@@ -115,6 +114,7 @@ class Construction:
         self.expected_size = 0.0
         self.n_rows = 0
         self.shape: tuple[int, int] | None = None
+        self.block = 0
         self.parts: list[Candidates] = []
         self.n_unthinned = 0
         self.tail: list[Rows] = []
@@ -187,7 +187,7 @@ class Construction:
         everything = self._all_rows()
         unwanted = check_ids(ids, everything.ids)
         remaining = everything[~np.isin(everything.ids, unwanted)]
-        fresh = copy.copy(self)
+        fresh = self.copy()
         fresh.history, fresh.n_rows, fresh.tail = [], 0, []
         fresh._start(everything.points.shape[1], everything.targets.shape[1])
         fresh._take(remaining)
@@ -195,10 +195,6 @@ class Construction:
         return self
 
     # -- for the engine, which has validated already ------------------------------------------------
-
-    def block_rows(self, columns: int) -> int:
-        """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
-        return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
 
     def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Add validated rows of positive weight, numbered from ``next_id`` on."""
@@ -209,11 +205,14 @@ class Construction:
         start, stop = self.next_id, self.next_id + len(points)
         if stop - 1 > LARGEST_ID:
             raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
-        block = self.block_rows(points.shape[1] + targets.shape[1] + 1)
+        block = self.block
         inner = range(start + block - start % block, stop, block)
         self._take(Rows(points, targets, weights, np.arange(start, stop)), [cut - start for cut in inner])
         self.next_id = stop
-        self.intervals = _joined_intervals([*self.intervals, (start, stop)])
+        if self.intervals and self.intervals[-1][1] == start:
+            self.intervals[-1] = (self.intervals[-1][0], stop)
+        else:
+            self.intervals = _joined_intervals([*self.intervals, (start, stop)])
 
     def seal(self) -> None:
         """Take the unfinished block in as it is, so that statistics and candidates are up to date."""
@@ -223,7 +222,8 @@ class Construction:
 
     def copy(self) -> Self:
         """An independent copy: all parts are immutable but for the lists."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin.tail, twin.parts, twin.intervals = list(self.tail), list(self.parts), list(self.intervals)
         twin.history = None if self.history is None else list(self.history)
         return twin
@@ -237,10 +237,11 @@ class Construction:
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64))]
         self.n_unthinned = 0
         self.shape = (width, n_targets)
+        self.block = block_rows(width + n_targets)
 
     def _take(self, rows: Rows, inner_cuts: list[int] | None = None) -> None:
         """Add rows in ascending ids: whole id-aligned blocks at once, the rest waits in the tail."""
-        block = self.block_rows(rows.points.shape[1] + rows.targets.shape[1] + 1)
+        block = self.block
         if inner_cuts is None:
             inner_cuts = (np.flatnonzero(np.diff(rows.ids // block)) + 1).tolist()
         cuts = [0, *inner_cuts, len(rows)] if len(rows) else []
@@ -325,6 +326,11 @@ class Construction:
                 if start < other_stop and other_start < stop:
                     overlap = f"{max(start, other_start)} to {min(stop, other_stop) - 1}"
                     raise ValueError(f"Shards need disjoint ids (first_id): both have seen ids {overlap}.")
+
+
+def block_rows(columns: int) -> int:
+    """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
+    return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
 
 
 def check_ids(ids: Any, known: IntArray) -> IntArray:

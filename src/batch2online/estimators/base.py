@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from batch2online import storage
 from batch2online._types import FloatArray
 from batch2online.changes import ChangeEvent
-from batch2online.coreset import Coreset
+from batch2online.coreset import Coreset, ones
 from batch2online.online import Online
 from batch2online.regret import Regret
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights
@@ -74,7 +74,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             check_finite(X, "X")
             targets = check_targets(y, X)
             self._check_target_shape(y, targets)
-            self._engine.learn(X, targets, np.ones(len(X)))
+            self._engine.learn(X, targets, ones(len(X)))
             return self
         before = dict(vars(self))
         try:
@@ -114,11 +114,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         with self._engine.transaction():
             for piece, points in _dense_pieces(X):
                 weights = check_weights(_piece_of(sample_weight, piece, X.shape[0]), points, targets[piece])
-                positive = weights > 0
-                if positive.all():
-                    self._engine.learn(points, targets[piece], weights)
+                if not (weights > 0).all():
+                    positive = weights > 0
+                    points, weights = points[positive], weights[positive]
+                    self._engine.learn(points, targets[piece][positive], weights)
                 else:
-                    self._engine.learn(points[positive], targets[piece][positive], weights[positive])
+                    self._engine.learn(points, targets[piece], weights)
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """X as an (n, d) array of finite doubles or a CSR matrix of them, names checked."""
@@ -139,7 +140,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if not self._needs_targets:
             return
         flat = np.ndim(y) == 1
-        if targets.shape[1] != self._engine.n_targets or flat != self._engine.construction.flat_targets:
+        if flat != self._engine.construction.flat_targets or targets.shape[1] != self._engine.n_targets:
             expected = "(n,)" if self._engine.construction.flat_targets else f"(n, {self._engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
 
