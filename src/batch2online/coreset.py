@@ -23,7 +23,6 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.storage import storable
 
-
 _ONE = np.float64(1.0)
 
 

@@ -119,10 +119,15 @@ def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, dict):
         return {"dict": {key: _encode(item, arrays) for key, item in value.items()}}
     if _storable.get(type(value).__name__) is type(value):
-        names = [field.name for field in fields(value)] if is_dataclass(value) else list(vars(value))
+        names = [field.name for field in fields(value)] if is_dataclass(value) else _stored_names(value)
         content = {name: _encode(getattr(value, name), arrays) for name in names}
         return {"object": type(value).__name__, "fields": content}
     raise TypeError(f"{type(value).__name__} cannot be stored in a checkpoint.")
+
+
+def _stored_names(value: object) -> list[str]:
+    """Attributes that make up the state: those with a leading underscore are caches."""
+    return [name for name in vars(value) if not name.startswith("_")]
 
 
 def _decode(tree: Any, archive: zipfile.ZipFile) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import hypot
 from operator import itemgetter
 from typing import Any, Self
 
@@ -146,13 +148,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
-        if not self.__sklearn_is_fitted__():
+        if "_engine" not in self.__dict__:
             return self._learn_first(x, y)
-        row = self._row_of(x)
-        target: Any = ()
-        if self._needs_targets:
-            target = self._target_of(y)
-        self._engine.learn_one(row, target)
+        self._engine.learn_one(self._values_of(x), self._target_of(y))
         return self
 
     def _learn_first(self, x: Any, y: Any) -> Self:
@@ -164,43 +162,47 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             self.feature_names_in_ = np.asarray(list(x), dtype=object)
         return self
 
-    def _row_of(self, x: Any) -> FloatArray:
+    def _values_of(self, x: Any) -> Any:
         """The values of one row in the order of the columns, checked."""
-        if isinstance(x, Mapping):
-            x = self._values_of(x)
-        row = np.asarray(x, dtype=np.float64)
-        if row.shape != (self._engine.width,):
-            raise ValueError(f"x must have {self._engine.width} values, got an array of shape {row.shape}.")
-        if not row @ row <= LARGEST**2:
-            check_rows(row[None], names=getattr(self, "feature_names_in_", None))
-        return row
-
-    def _values_of(self, x: Mapping[str, Any]) -> Any:
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+        values = self._in_order(x) if type(x) is dict or isinstance(x, Mapping) else x
+        if len(values) != self._engine.width:
+            raise ValueError(f"x must have {self._engine.width} values, got {len(values)}.")
         try:
-            if len(x) == len(names):
-                values = self._getter(x)
-                return values if len(names) > 1 else [values]
+            if hypot(*values) <= LARGEST:  # false for NaN as well
+                return values
+        except OverflowError:
+            pass
+        check_rows([values], names=getattr(self, "feature_names_in_", None))
+        raise ValueError(f"the squares of the values of x sum to more than {LARGEST:g} squared.")
+
+    def _in_order(self, x: Mapping[str, Any]) -> Any:
+        getter = self.__dict__.get("_cached_getter") or self._new_getter()
+        try:
+            if len(x) == self._engine.width:
+                return getter(x)
         except KeyError:
             pass
-        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in set(names)]
+        names = self.feature_names_in_
+        known = set(names)
+        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
         raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
 
-    @property
-    def _getter(self) -> itemgetter[Any]:
-        getter = vars(self).get("_cached_getter")
-        if getter is None:
-            getter = self._cached_getter = itemgetter(*self.feature_names_in_)
-        return getter
+    def _new_getter(self) -> Callable[[Mapping[str, Any]], Any]:
+        """Picks the values of a mapping in the order of the columns."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        if not names:
+            raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+        self._cached_getter = itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
+        return self._cached_getter
 
     def _target_of(self, y: Any) -> Any:
-        if type(y) is float and self._engine.construction.flat_targets and abs(y) <= LARGEST:
-            return y
+        if not self._needs_targets:
+            return ()
+        if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
+            return (y,)
         target = check_targets(np.asarray([y], dtype=np.float64), np.empty((1, 0)))
         self._check_target_shape(np.asarray([y]), target)
-        return target
+        return target[0]
 
     # -- merging, forgetting, storing -----------------------------------------------------------------
 
@@ -288,6 +290,16 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def regret_(self) -> Regret:
         """Prequential loss and hindsight optimum of the rows seen so far."""
         return self._check_fitted().regret()
+
+
+@dataclass(frozen=True)
+class _SingleGetter:
+    """``itemgetter`` of one name, but as a tuple."""
+
+    name: str
+
+    def __call__(self, x: Mapping[str, Any]) -> tuple[Any]:
+        return (x[self.name],)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

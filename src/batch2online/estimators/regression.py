@@ -146,7 +146,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
         model = self._model
-        predictions = model.coefficients @ self._row_of(x) + model.intercepts
+        predictions = model.coefficients @ np.asarray(self._values_of(x), dtype=np.float64) + model.intercepts
         return float(predictions[0]) if self._is_flat else predictions
 
     def __sklearn_tags__(self) -> Any:
