@@ -11,17 +11,18 @@ from typing import Any
 __version__ = "0.1.0"
 
 _homes = {
+    "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
-    "load": "batch2online",
 }
 _modules = ("coresets", "datasets", "refresh", "theory")
 
-__all__ = ["OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
+__all__ = ["OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
 
 
 def load(path: Any) -> Any:
     """The estimator in a checkpoint written by its ``save``."""
-    from batch2online.estimators import regression  # noqa: F401  # registers what a file may name
+    for home in _homes.values():  # registers what a file may name
+        import_module(home)
     from batch2online.estimators.base import load as load_estimator
 
     return load_estimator(path)

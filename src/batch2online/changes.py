@@ -22,6 +22,8 @@ class ChangeEvent:
         How far the model moved, in the problem's own measure.
     cost_before, cost_after : float
         Cost of the old and of the new model on all rows seen.
+    angle : float or None
+        For subspaces: the largest angle between the old and the new one, in radians.
     """
 
     at: int
@@ -29,3 +31,4 @@ class ChangeEvent:
     magnitude: float
     cost_before: float
     cost_after: float
+    angle: float | None = None

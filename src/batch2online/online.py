@@ -50,8 +50,8 @@ class Problem(Protocol):
     def optimum(self, construction: Any) -> float:
         """The hindsight optimum on all rows seen, or the best that is known."""
 
-    def magnitude(self, old: Any, new: Any, construction: Any) -> float:
-        """How far a model has moved."""
+    def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
+        """How far the model has moved, as fields of a :class:`ChangeEvent`: ``magnitude`` at least."""
 
     def same(self, old: Any, new: Any) -> bool:
         """Whether two models are identical."""
@@ -242,8 +242,8 @@ class Online:
     def _replace(self, new: Any, reason: str, before: float, after: float) -> None:
         if self.problem.same(self.model, new):
             return
-        magnitude = self.problem.magnitude(self.model, new, self.construction)
-        event = ChangeEvent(self.n_learned, reason, magnitude, before, after)
+        difference = self.problem.difference(self.model, new, self.construction)
+        event = ChangeEvent(at=self.n_learned, reason=reason, cost_before=before, cost_after=after, **difference)
         self.model, self.changes = new, (*self.changes, event)
 
     def _coreset_changed(self) -> bool:

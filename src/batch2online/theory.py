@@ -8,24 +8,25 @@ FAILURE = 0.01
 """The probability delta with which a coreset may miss its accuracy, in the sizes below."""
 
 
-def leverage_constant(columns: int, epsilon: float, failure: float = FAILURE) -> float:
+def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
     """The constant c of ``q = min(1, c * score)`` that is enough in measurements.
 
-    c = 4 ln(2 d / delta) + 2 / epsilon: at least 98 % of runs within 1 + epsilon of the optimum for epsilon
-    from 0.01 to 0.3, heavy tails included. The expected size is at most c * d.
+    c = 4 ln(2 d / delta) + 2 / epsilon, with d the columns of a regression or the rank of an approximation:
+    at least 98 % of runs within 1 + epsilon of the optimum for epsilon from 0.01 to 0.3, heavy tails
+    included. The expected size is at most c times the sum of the scores, d or twice the rank.
 
     >>> round(leverage_constant(22, 0.02))
     134
     """
-    return 4 * math.log(2 * columns / failure) + 2 / epsilon
+    return 4 * math.log(2 * dimension / failure) + 2 / epsilon
 
 
-def leverage_constant_theory(columns: int, epsilon: float, failure: float = FAILURE) -> float:
+def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
     """The constant that the paper's Theorem 7.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
-    return math.log(columns / failure) / epsilon**2
+    return math.log(dimension / failure) / epsilon**2
 
 
-def sampling_constant(coreset_size: int | str | None, total_score: float, epsilon: float) -> float:
+def sampling_constant(coreset_size: int | str | None, total_score: float, dimension: int, epsilon: float) -> float:
     """The constant c for a requested expected size: an integer, "theory", or None for the measured one.
 
     The size is divided by a bound of the total score that no data moves, never by the total itself: scores
@@ -33,11 +34,10 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, epsilo
     """
     if total_score == math.inf:
         return 1.0
-    columns = max(1, round(total_score))
     if coreset_size is None:
-        return leverage_constant(columns, epsilon)
+        return leverage_constant(dimension, epsilon)
     if coreset_size == "theory":
-        return leverage_constant_theory(columns, epsilon)
+        return leverage_constant_theory(dimension, epsilon)
     if isinstance(coreset_size, str | bool) or coreset_size < 1:
         raise ValueError(f'coreset_size must be a positive number, "theory" or None, got {coreset_size!r}.')
     return coreset_size / total_score

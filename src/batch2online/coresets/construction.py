@@ -123,8 +123,8 @@ class Construction:
 
     # -- to be supplied ---------------------------------------------------------------------------
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
-        """Empty statistics for rows of this shape, and a bound of the sum of their scores."""
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        """Empty statistics for rows of this shape, a bound of the sum of scores, and the dimension of the problem."""
         raise NotImplementedError
 
     # -- public -----------------------------------------------------------------------------------
@@ -231,8 +231,8 @@ class Construction:
     # -- inside -----------------------------------------------------------------------------------
 
     def _start(self, width: int, n_targets: int) -> None:
-        self.statistics, total = self._begin(width, n_targets)
-        self.constant = theory.sampling_constant(self.coreset_size, total, self.epsilon)
+        self.statistics, total, dimension = self._begin(width, n_targets)
+        self.constant = theory.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
         self.expected_size = self.constant * total
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64))]
         self.n_unthinned = 0

@@ -36,5 +36,5 @@ class Everything(Construction):
     [1.0, 1.0]
     """
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
-        return Nothing(), math.inf
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return Nothing(), math.inf, 1

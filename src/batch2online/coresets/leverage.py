@@ -66,10 +66,10 @@ class Leverage(Construction):
         self.intercept = bool(intercept)
         self.score_targets = bool(score_targets)
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
-        return LeverageStatistics(moments, self.score_targets), columns
+        return LeverageStatistics(moments, self.score_targets), columns, columns
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"intercept": self.intercept, "score_targets": self.score_targets}

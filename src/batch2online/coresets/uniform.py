@@ -40,5 +40,5 @@ class Uniform(Construction):
     (85, 8479)
     """
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float]:
-        return TotalWeight(0.0), 1
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return TotalWeight(0.0), 1, 1

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.coresets import Leverage
@@ -15,7 +13,6 @@ from batch2online.estimators.base import OnlineEstimator
 from batch2online.online import Online
 from batch2online.refresh import Lazy, Policy
 from batch2online.solvers.regression import LeastSquares, LinearModel
-from batch2online.validation import check_finite
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
@@ -135,12 +132,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def predict(self, X: Any) -> FloatArray:
         """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
         model = self._model
-        X = validate_data(
-            self, X, reset=False, dtype=np.float64, order="C", accept_sparse="csr", ensure_all_finite=sp.issparse(X)
-        )
-        if not sp.issparse(X):
-            check_finite(X, "X", getattr(self, "feature_names_in_", None))
-        predictions = model.predict(X)
+        predictions = model.predict(self._validated(X, reset=False))
         return predictions[:, 0] if self._is_flat else predictions
 
     def predict_one(self, x: Any) -> Any:

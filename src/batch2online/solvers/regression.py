@@ -8,6 +8,7 @@ optimum are known at any time, at the cost of a factorisation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -78,11 +79,11 @@ class LeastSquares:
 
     optimum = lower_bound
 
-    def magnitude(self, old: LinearModel, new: LinearModel, construction: Leverage) -> float:
+    def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
         """Root mean square change of the predictions on all rows seen."""
         moments = construction.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
-        return float(np.sqrt(np.square(moved).sum() / max(1, moments.rows)))
+        return {"magnitude": float(np.sqrt(np.square(moved).sum() / max(1, moments.rows)))}
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)

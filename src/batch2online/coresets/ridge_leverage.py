@@ -1,0 +1,48 @@
+"""Ridge leverage scores: the coreset of low-rank approximation (the paper's section 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batch2online.coresets.construction import Construction, Statistics
+from batch2online.ridge import RidgeMoments
+from batch2online.storage import storable
+
+
+@storable
+class RidgeLeverage(Construction):
+    r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
+
+    Scores sum to at most ``2 * rank`` and never rise as rows are added (Cohen, Musco & Musco 2017).
+
+    Parameters
+    ----------
+    rank : int
+        The rank k of the approximation.
+    intercept : bool, default False
+        Count a constant column and one more rank, for approximation around the mean.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every construction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 8)) * [9, 7, 1, 1, 1, 1, 1, 1]
+    >>> coreset = RidgeLeverage(2, coreset_size=500, random_state=0).add(rows).coreset()
+    >>> 300 < len(coreset) < 520
+    True
+    """
+
+    def __init__(self, rank: int, *, intercept: bool = False, **settings: Any) -> None:
+        super().__init__(**settings)
+        if rank < 1:
+            raise ValueError(f"rank must be at least 1, got {rank!r}.")
+        self.rank = int(rank)
+        self.intercept = bool(intercept)
+
+    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        rank = self.rank + self.intercept
+        return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"rank": self.rank, "intercept": self.intercept}
