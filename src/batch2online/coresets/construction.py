@@ -36,8 +36,14 @@ class Statistics(Protocol):
 
     def merged(self, other: Self) -> Self: ...
 
+    def settled(self) -> Self:
+        """The same, before a refresh asks for much: a chance to compute once what is asked for often."""
+
     def scores(self, rows: Rows) -> FloatArray:
         """Scores of rows that are among those added."""
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        """Cheap upper bounds of these scores."""
 
 
 @storable
@@ -148,6 +154,7 @@ class Construction:
         if self.shape is None:
             raise ValueError("No rows have been added yet.")
         statistics, candidates = self._with_tail()
+        candidates = self._not_ruled_out(statistics, candidates)
         q = probabilities(statistics.scores(candidates.rows), self.constant)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
         rows, words = candidates.rows[keep], candidates.words[keep]
@@ -220,6 +227,11 @@ class Construction:
             self._absorb(Rows.concatenate(self.tail))
             self.tail = []
 
+    def settle(self) -> None:
+        """Be ready for a refresh: nothing waits, and what it will ask for is at hand."""
+        self.seal()
+        self.statistics = self.statistics.settled()
+
     def copy(self) -> Self:
         """An independent copy: all parts are immutable but for the lists."""
         twin = object.__new__(type(self))
@@ -277,9 +289,15 @@ class Construction:
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
-        candidates = self._candidates()
+        candidates = self._not_ruled_out(self.statistics, self._candidates())
         q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
         self.parts, self.n_unthinned = [candidates.within(q)], 0
+
+    def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
+        """Without those that cheap bounds rule out, so that fewer scores are computed."""
+        if len(candidates.rows) <= self.expected_size:
+            return candidates
+        return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
 
     def _candidates(self) -> Candidates:
         """All candidates in one piece."""

@@ -24,8 +24,13 @@ class Nothing:
     def merged(self, other: Nothing) -> Nothing:
         return self
 
+    def settled(self) -> Nothing:
+        return self
+
     def scores(self, rows: Rows) -> FloatArray:
         return np.ones(len(rows))
+
+    bounds = scores
 
 
 @storable

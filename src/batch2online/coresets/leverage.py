@@ -24,8 +24,14 @@ class LeverageStatistics:
         moments, bounds = self.moments.add_with_bounds(rows)
         return LeverageStatistics(moments, self.with_targets), bounds
 
+    def bounds(self, rows: Rows) -> FloatArray:
+        return self.moments.bounds(rows)
+
     def merged(self, other: LeverageStatistics) -> LeverageStatistics:
         return LeverageStatistics(self.moments.merged(other.moments), self.with_targets)
+
+    def settled(self) -> LeverageStatistics:
+        return self
 
     def scores(self, rows: Rows) -> FloatArray:
         return self.moments.scores(rows, with_targets=self.with_targets)

@@ -26,8 +26,13 @@ class TotalWeight:
     def merged(self, other: TotalWeight) -> TotalWeight:
         return TotalWeight(self.total + other.total)
 
+    def settled(self) -> TotalWeight:
+        return self
+
     def scores(self, rows: Rows) -> FloatArray:
         return np.asarray(rows.weights / self.total)
+
+    bounds = scores
 
 
 @storable

@@ -141,7 +141,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _checked_rows(self, X: Any) -> FloatArray:
         """Rows to be predicted or transformed, as a dense array; the state is not touched."""
         X = self._validated(X, reset=False)
-        return X.toarray() if sp.issparse(X) else X
+        return np.asarray(X.toarray() if sp.issparse(X) else X)
 
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:

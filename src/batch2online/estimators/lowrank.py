@@ -34,7 +34,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.3, tolerance=0.015)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.01)``.
     solve : {"coreset", "exact"}
         Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
     basis : {"stable", "variance"}
@@ -115,7 +115,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
             first_id=self.first_id,
             keep_history=self.keep_history,
         )
-        policy = Lazy(growth=1.3, tolerance=0.015) if self.refresh is None else self.refresh
+        policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
         problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
         return Online(problem, construction, policy, width, n_targets)
 
@@ -180,7 +180,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def predict_one(self, x: Any) -> FloatArray:
         """Coordinates of one row: a mapping of column names to values, or a sequence of values."""
         self._check_fitted()
-        return self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
+        return np.asarray(self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean squared distance of rows to the subspace: higher is better."""

@@ -69,11 +69,10 @@ class LowRank:
         moments = construction.statistics
         if not self.exact:
             moments = coreset_moments(construction)
-        parts = second_moments(moments)
-        components = _signed(leading(parts.gram, parts.factor, self.rank).vectors.T)
+        components = _signed(self.spectrum(moments).vectors.T)
         if current is not None:
             components = self._turned(components, current.components)
-        return Subspace(components, parts.mean)
+        return Subspace(components, second_moments(moments).mean)
 
     def _turned(self, new: FloatArray, old: FloatArray) -> FloatArray:
         overlap = old @ new.T

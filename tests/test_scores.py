@@ -1,0 +1,213 @@
+"""Scores and costs from incremental statistics, against arithmetic of 60 digits and plain sums."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batch2online import scores
+from batch2online.coreset import Rows
+from batch2online.coresets import Leverage
+from batch2online.moments import MU, Moments
+from batch2online.solvers.regression import LeastSquares, LinearModel, least_squares
+from streams import stream
+
+TOLERANCE = 1e-6
+
+
+class SmallBlocks(Leverage):
+    """Blocks of 50 ids, so that a few hundred rows fill several of them."""
+
+    def block_rows(self, columns):
+        return 50
+
+
+def exact_leverage(matrix):
+    with mpmath.workdps(60):
+        exact = np.vectorize(mpmath.mpf, otypes=[object])(matrix)
+        gram = exact.T @ exact
+        gram += mpmath.mpf(MU) * np.diag(gram.diagonal())
+        inverse = np.array((mpmath.matrix(gram.tolist()) ** -1).tolist(), dtype=object)
+        return ((exact @ inverse) * exact).sum(axis=1).astype(np.float64)
+
+
+def with_condition(condition, n, p, rng):
+    """A matrix of known singular values, from 1 down to 1 / condition."""
+    left, _ = np.linalg.qr(rng.normal(size=(n, p)))
+    right, _ = np.linalg.qr(rng.normal(size=(p, p)))
+    return left * np.geomspace(1, 1 / condition, p) @ right.T
+
+
+def rows_of(points, targets=None, start=0):
+    targets = np.empty((len(points), 0)) if targets is None else targets.reshape(len(points), -1)
+    return Rows(points, targets, np.ones(len(points)), np.arange(start, start + len(points)))
+
+
+def incremental_leverage(points, intercept, pieces=9):
+    construction = SmallBlocks(intercept=intercept, random_state=0)
+    for piece in np.array_split(points, pieces):
+        construction.add(piece)
+        construction.seal()
+    return construction.statistics.scores(rows_of(points))
+
+
+def with_ones(points, intercept):
+    return np.column_stack([np.ones((len(points), int(intercept))), points])
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=0)
+
+
+# -- accuracy ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("condition", [1e0, 1e2, 1e4, 1e6, 1e8])
+def test_scores_are_accurate_up_to_condition_1e8(condition, intercept):
+    points = with_condition(condition, 300, 5, np.random.default_rng(0))
+    expected = exact_leverage(with_ones(points, intercept))
+    assert_close(scores.leverage(with_ones(points, intercept)), expected)
+    assert_close(incremental_leverage(points, intercept), expected)
+
+
+@pytest.mark.parametrize("direction", [1, -1], ids=["growing", "shrinking"])
+@pytest.mark.parametrize("span", [1e3, 1e6, 1e9])
+def test_scores_are_accurate_when_rows_grow_or_shrink_along_the_stream(span, direction):
+    points = np.random.default_rng(1).normal(size=(300, 4)) * np.geomspace(1, span, 300)[::direction, None]
+    expected = exact_leverage(with_ones(points, True))
+    assert_close(scores.leverage(with_ones(points, True)), expected)
+    assert_close(incremental_leverage(points, True), expected)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1e4, 1e8])
+def test_scores_are_accurate_when_a_column_wakes_up(size):
+    points = np.random.default_rng(2).normal(size=(300, 4))
+    points[:, 2] *= size
+    points[:180, 2] = 0.0
+    assert_close(incremental_leverage(points, True), exact_leverage(with_ones(points, True)))
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("gap", [1e-4, 1e-8, 1e-10])
+def test_scores_of_nearly_equal_columns_are_the_same_from_scratch_and_step_by_step(gap, mean):
+    rng = np.random.default_rng(3)
+    column = mean + rng.normal(size=300)
+    points = np.column_stack([column, column + gap * rng.normal(size=300)])
+    expected = exact_leverage(with_ones(points, True))
+    np.testing.assert_allclose(scores.leverage(with_ones(points, True)), expected, rtol=1e-3)
+    np.testing.assert_allclose(incremental_leverage(points, True), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("condition", [1e0, 1e4, 1e8])
+def test_merged_statistics_give_accurate_scores(condition):
+    points = with_condition(condition, 300, 5, np.random.default_rng(4))
+    merged = SmallBlocks(intercept=True, random_state=0)
+    for k in (3, 0, 4, 1, 2):
+        shard = SmallBlocks(intercept=True, random_state=0, first_id=60 * k)
+        merged.merge(shard.add(points[60 * k : 60 * (k + 1)]))
+    assert_close(merged.statistics.scores(rows_of(points)), exact_leverage(with_ones(points, True)))
+
+
+# -- order ---------------------------------------------------------------------------------------------
+
+
+@st.composite
+def awkward_rows(draw, deficient=False):
+    """Random rows, some of them large, with columns of any scale that may be zero at first."""
+    n, d = draw(st.integers(40, 200)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    points = rng.normal(size=(n, d)) + draw(st.sampled_from([0.0, 10.0, 1e4]))
+    if deficient:
+        points = points[rng.integers(1 + n // 4, size=n)]
+        points[:, -1] = points[:, 0] - 2 * points[:, d // 2]
+    elif draw(st.booleans()):
+        points[:, -1] = points[:, 0] + draw(st.sampled_from([1e-2, 1e-5])) * rng.normal(size=n)
+    if draw(st.booleans()):
+        points[: draw(st.integers(0, n)), 0] = 0.0
+    if draw(st.booleans()):
+        points[rng.integers(n)] *= 1e6
+    return points * 10.0 ** rng.integers(-60, 60, size=d)
+
+
+def assert_falling_below_bounds(points, cuts, intercept, slack):
+    moments = Moments.empty(points.shape[1], 0, intercept)
+    earlier = bounds = np.empty(0)
+    for start, stop in pairwise([0, *cuts, len(points)]):
+        moments, new_bounds = moments.add_with_bounds(rows_of(points[start:stop], start=start))
+        now = moments.scores(rows_of(points[:stop]))
+        bounds = np.concatenate([bounds, new_bounds])
+        assert (now[:start] <= earlier * (1 + slack)).all()
+        assert (now <= bounds * (1 + slack)).all()
+        earlier = now
+
+
+@given(points=awkward_rows(), intercept=st.booleans(), step=st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_a_score_never_rises_and_never_exceeds_its_early_bound(points, intercept, step):
+    assert_falling_below_bounds(points, range(20, len(points), step), intercept, slack=1e-9)
+
+
+@given(points=awkward_rows(deficient=True), intercept=st.booleans(), step=st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_rounding_hardly_raises_scores_of_rows_without_full_rank(points, intercept, step):
+    assert_falling_below_bounds(points, range(step, len(points), step), intercept, slack=TOLERANCE)
+
+
+@given(points=awkward_rows(), intercept=st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_scores_lie_between_zero_and_one_and_sum_to_the_columns_at_most(points, intercept):
+    for score in (incremental_leverage(points, intercept), scores.leverage(with_ones(points, intercept))):
+        assert (score >= 0).all()
+        assert (score <= 1 + TOLERANCE).all()
+        assert score.sum() <= (points.shape[1] + intercept) * (1 + TOLERANCE)
+
+
+# -- costs ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(
+    "name", ["gaussian", "heavy_tailed", "constant_column", "large_means", "one_hot", "multi_output"]
+)
+def test_costs_and_optimum_are_those_of_all_rows(name, intercept):
+    X, y = stream(name, 12_000)
+    targets = y.reshape(len(y), -1)
+    construction = Leverage(intercept=intercept, random_state=0)
+    for start in range(0, len(X), 700):
+        construction.add(X[start : start + 700], y[start : start + 700])
+    construction.seal()
+    problem = LeastSquares(exact=True)
+
+    center = (lambda a: a - a.mean(axis=0)) if intercept else np.asarray
+    best, *_ = np.linalg.lstsq(center(X), center(targets))
+    optimum = np.square(center(targets) - center(X) @ best).sum()
+    assert problem.optimum(construction) == pytest.approx(optimum, rel=1e-9)
+
+    rng = np.random.default_rng(5)
+    fitted = problem.solve(construction, None)
+    coefficients = rng.normal(size=fitted.coefficients.shape)
+    other = LinearModel(coefficients, rng.normal(size=targets.shape[1]) if intercept else np.zeros(targets.shape[1]))
+    for model in (fitted, other, problem.initial(X.shape[1], targets.shape[1])):
+        plain = np.square(targets - X @ model.coefficients.T - model.intercepts).sum()
+        assert problem.cost(model, construction) == pytest.approx(plain, rel=1e-9)
+    assert problem.cost(fitted, construction) == pytest.approx(optimum, rel=1e-9)
+
+    moved = (X @ (coefficients - fitted.coefficients).T + other.intercepts - fitted.intercepts).ravel()
+    root_mean_square = np.sqrt(moved @ moved / len(X))
+    assert problem.difference(fitted, other, construction)["magnitude"] == pytest.approx(root_mean_square, rel=1e-9)
+
+
+def test_the_exact_solution_is_that_of_least_squares():
+    X, y = stream("gaussian", 12_000)
+    moments = Moments.empty(5, 1, intercept=True)
+    for start in range(0, len(X), 5000):
+        moments = moments.add(rows_of(X[start : start + 5000], y[start : start + 5000], start))
+    model = least_squares(moments)
+    best, *_ = np.linalg.lstsq(with_ones(X, True), y)
+    np.testing.assert_allclose([model.intercepts[0], *model.coefficients[0]], best, rtol=1e-9, atol=1e-12)
