@@ -257,18 +257,20 @@ def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, int
         added(chunked, piece)
     assert_same_coreset(chunked.coreset(), whole.coreset().ids, whole.coreset().weights)
 
-    shards = [added(new(piece.start), piece) for piece in case.pieces]
+    *earlier, last = case.pieces
+    shards = [added(new(piece.start), piece) for piece in earlier]
     case.rng.shuffle(shards)
     merged = new()
     for shard in shards:
         merged.merge(shard)
-    assert_same_coreset(merged.coreset(), *expected(slice(None)))
+    twin = merged.copy()
+    assert_same_coreset(added(merged, last).coreset(), *expected(slice(None)))
 
     remaining = case.rng.random(len(ids)) < 0.9
-    if remaining.any():
-        for construction in (chunked, merged):
-            construction.forget(ids[~remaining])
-            assert_same_coreset(construction.coreset(), *expected(remaining))
+    remaining[last] = True
+    forgotten = ids[~remaining]
+    for construction in (chunked.forget(forgotten), merged.forget(forgotten), added(twin.forget(forgotten), last)):
+        assert_same_coreset(construction.coreset(), *expected(remaining))
 
 
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(9_600, 10_000), exact=st.booleans())

@@ -27,16 +27,16 @@ def check_rows(rows: Any, width: int | None = None, names: Sequence[str] | None 
     return array
 
 
-def check_targets(targets: Any, points: FloatArray) -> FloatArray:
-    """Targets as an (n, k) array, with no columns where there are none."""
+def check_targets(targets: Any, n: int) -> FloatArray:
+    """Targets of n rows as an (n, k) array, with no columns where there are none."""
     if targets is None:
-        return np.empty((len(points), 0))
+        return np.empty((n, 0))
     plain = type(targets) is np.ndarray and targets.dtype == np.float64 and targets.flags.c_contiguous
     array = targets if plain else _as_doubles(targets, "y")
     if array.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got {array.ndim}.")
-    if len(array) != len(points):
-        raise ValueError(f"X has {len(points)} rows and y has {len(array)}: found inconsistent numbers of samples.")
+    if len(array) != n:
+        raise ValueError(f"X has {n} rows and y has {len(array)}: found inconsistent numbers of samples.")
     array = array.reshape(len(array), -1)
     check_finite(array, "y")
     return array

@@ -138,7 +138,7 @@ class Construction:
     def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:
         """Add rows (n, d), with targets (n,) or (n, k) where the construction scores them."""
         points = check_rows(rows, width=None if self.shape is None else self.shape[0])
-        values = check_targets(targets, points)
+        values = check_targets(targets, len(points))
         if self.shape is not None and values.shape[1] != self.shape[1]:
             raise ValueError("targets must have the same columns in every call.")
         weight = check_weights(weights, points, values)

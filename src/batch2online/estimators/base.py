@@ -74,7 +74,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """
         if self._is_ready_for(X, y, sample_weight):
             check_finite(X, "X")
-            targets = check_targets(y, X)
+            targets = check_targets(y, len(X))
             self._check_target_shape(y, targets)
             self._engine.learn(X, targets, ones(len(X)))
             return self
@@ -107,7 +107,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         X = self._validated(X, reset=is_first)
         if self._needs_targets and y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        targets = check_targets(_dense(y) if self._needs_targets else None, X)
+        targets = check_targets(_dense(y) if self._needs_targets else None, X.shape[0])
         if is_first:
             self._engine = self._new_engine(targets.shape[1])
             self._engine.construction.flat_targets = self._needs_targets and np.ndim(y) == 1
@@ -205,7 +205,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return ()
         if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
             return (y,)
-        target = check_targets(np.asarray([y], dtype=np.float64), np.empty((1, 0)))
+        target = check_targets(np.asarray([y], dtype=np.float64), 1)
         self._check_target_shape(np.asarray([y]), target)
         return target[0]
 

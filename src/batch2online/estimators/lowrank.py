@@ -34,7 +34,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.01)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.008)``.
     solve : {"coreset", "exact"}
         Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
     basis : {"stable", "variance"}
@@ -115,7 +115,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
             first_id=self.first_id,
             keep_history=self.keep_history,
         )
-        policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
+        policy = Lazy(growth=1.5, tolerance=0.008) if self.refresh is None else self.refresh
         problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
         return Online(problem, construction, policy, width, n_targets)
 

@@ -1,0 +1,358 @@
+"""Low-rank approximation: every path to the same rows gives the same subspace, close to the best there is."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import subspace_angles
+from scipy.sparse import csr_matrix
+from sklearn.decomposition import PCA
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from batch2online import OnlineLowRank, coreset, datasets, load, randomness, scores, storage
+from batch2online.coresets import RidgeLeverage
+from batch2online.refresh import Geometric
+
+N, SEED, SCALES = 12_000, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
+
+
+def gaussian(rng):
+    return rng.normal(size=(N, 8)) * SCALES
+
+
+def heavy_tailed(rng):
+    return rng.standard_t(2, size=(N, 8))
+
+
+def duplicated_rows(rng):
+    return gaussian(rng)[rng.integers(100, size=N)]
+
+
+def exactly_rank_two(rng):
+    return rng.normal(size=(N, 2)) @ rng.normal(size=(2, 8))
+
+
+def zero_rows_and_columns(rng):
+    X = gaussian(rng)
+    X[:, 2] = 0.0
+    X[rng.integers(N, size=N // 3)] = 0.0
+    return X
+
+
+def tiny(rng):
+    return gaussian(rng) * 1e-150
+
+
+def huge(rng):
+    return gaussian(rng) * 1e148
+
+
+def large_means(rng):
+    return gaussian(rng) + 1e6
+
+
+def one_giant_row(rng):
+    X = gaussian(rng)
+    X[2 * N // 3] *= 1e9
+    return X
+
+
+STREAMS = {
+    make.__name__: make
+    for make in (
+        gaussian,
+        heavy_tailed,
+        duplicated_rows,
+        exactly_rank_two,
+        zero_rows_and_columns,
+        tiny,
+        huge,
+        large_means,
+        one_giant_row,
+    )
+}
+every_stream = pytest.mark.parametrize("name", STREAMS)
+either_center = pytest.mark.parametrize("center", [False, True], ids=["around zero", "centred"])
+
+
+@cache
+def data(name):
+    return STREAMS[name](np.random.default_rng(0))
+
+
+def new(center, rank=2, **settings):
+    return OnlineLowRank(rank, center=center, coreset_size=400, random_state=SEED, **settings)
+
+
+@cache
+def learned_at_once(name, center):
+    return new(center).partial_fit(data(name))
+
+
+def learn(model, X, cuts):
+    for start, stop in pairwise([0, *cuts, len(X)]):
+        model.partial_fit(X[start:stop])
+    return model
+
+
+def from_scratch(rows, ids, construction):
+    """Ids and weights of the coreset by the plain function of all rows at once."""
+    m = np.column_stack([np.ones((len(rows), int(construction.intercept))), rows])
+    q = coreset.probabilities(
+        scores.ridge_leverage(m, construction.rank + construction.intercept), construction.constant
+    )
+    words = randomness.words(construction.seed, randomness.SAMPLING, ids)
+    keep = coreset.kept(randomness.inclusion_uniforms(words), q)
+    exponents = coreset.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
+    return ids[keep], coreset.weights_of(exponents, construction.epsilon)
+
+
+def assert_identical(one, other):
+    assert one.coreset_ == other.coreset_
+    assert np.array_equal(one.components_, other.components_)
+    assert np.array_equal(one.mean_, other.mean_)
+    assert one.regret_ == other.regret_
+    assert one.changes_ == other.changes_
+
+
+def assert_same_subspace(one, other):
+    """The same coreset gives the same subspace; its basis may be turned."""
+    assert one.coreset_ == other.coreset_
+    assert np.array_equal(one.mean_, other.mean_)
+    assert subspace_angles(one.components_.T, other.components_.T)[0] < 1e-7
+
+
+@pytest.mark.parametrize("size", [7, 1000, None])
+@either_center
+@every_stream
+def test_chunk_sizes_do_not_matter(name, center, size):
+    X = data(name)
+    cuts = range(size, N, size) if size else np.sort(np.random.default_rng(1).integers(1, N, size=40)).tolist()
+    assert_identical(learn(new(center), X, [cut for cut in dict.fromkeys(cuts)]), learned_at_once(name, center))
+
+
+@either_center
+@every_stream
+def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
+    model = learned_at_once(name, center)
+    ids, weights = from_scratch(data(name), np.arange(N), model._engine.construction)
+    assert np.array_equal(model.coreset_.ids, ids)
+    assert np.array_equal(model.coreset_.weights, weights)
+
+
+@either_center
+@every_stream
+def test_shards_merge_into_one_in_any_order(name, center):
+    X = data(name)
+    bounds = [0, 1000, 1003, 5500, 9000, N]
+    shards = [new(center, first_id=a).partial_fit(X[a:b]) for a, b in pairwise(bounds)]
+    whole = new(center).fit(X)
+    for order in ([0, 1, 2, 3, 4], [3, 0, 4, 2, 1]):
+        merged = load_copy(shards[order[0]])
+        for index in order[1:]:
+            merged.merge(shards[index])
+        assert_same_subspace(merged, whole)
+
+
+def load_copy(model):
+    copy = type(model)._from_state(storage.deserialise(storage.serialise(model._state())))
+    assert storage.serialise(copy._state()) == storage.serialise(model._state())
+    return copy
+
+
+@either_center
+@every_stream
+def test_forgotten_rows_were_never_there(name, center):
+    X = data(name)
+    gone = np.random.default_rng(5).choice(N, size=100, replace=False)
+    model = new(center, keep_history=True).partial_fit(X).forget(gone)
+    rest = np.setdiff1d(np.arange(N), gone)
+    ids, weights = from_scratch(X[rest], rest, model._engine.construction)
+    assert np.array_equal(model.coreset_.ids, ids)
+    assert np.array_equal(model.coreset_.weights, weights)
+    assert model.n_seen_ == model.regret_.rows == N - 100
+
+
+@either_center
+def test_a_saved_learner_continues_where_it_was(center, tmp_path):
+    X = data("gaussian")
+    model = new(center).partial_fit(X[:3456])
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert_identical(loaded.partial_fit(X[3456:]), learned_at_once("gaussian", center))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 5, 8, 11])
+@every_stream
+def test_scores_agree_with_extended_precision(name, rank):
+    X = data(name)[:800]
+    construction = RidgeLeverage(rank, random_state=0)
+    for start in range(0, 800, 90):
+        construction.add(X[start : start + 90]).seal()
+    rows = construction._candidates().rows
+    expected = extended_scores(X, rank)[rows.ids]
+    actual = construction.statistics.scores(rows)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-12)
+    assert actual.sum() <= 2 * rank * (1 + 1e-9)
+
+
+def extended_scores(X, rank):
+    """Scores from a one-sided Jacobi SVD in extended precision."""
+    u = X.astype(np.longdouble) / np.abs(X).max()
+    for _ in range(30):
+        for i in range(u.shape[1]):
+            for j in range(i + 1, u.shape[1]):
+                a, b, c = u[:, i] @ u[:, i], u[:, j] @ u[:, j], u[:, i] @ u[:, j]
+                if abs(c) <= 1e-25 * np.sqrt(a * b) or c == 0:
+                    continue
+                zeta = (b - a) / (2 * c)
+                t = (1 if zeta >= 0 else -1) / (abs(zeta) + np.sqrt(1 + zeta**2))
+                cos = 1 / np.sqrt(1 + t**2)
+                u[:, [i, j]] = u[:, [i, j]] @ np.array([[cos, cos * t], [-cos * t, cos]])
+    squares = np.sort((u * u).sum(axis=0))[::-1]
+    ridge = max(squares[rank:].sum() / rank, 1e-24 * squares.sum())
+    own = (u * u).sum(axis=0)
+    return ((u * u) / (own + ridge)).sum(axis=1).astype(float)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(2, 60),
+    d=st.integers(1, 6),
+    rank=st.integers(1, 7),
+    scale=st.sampled_from([1.0, 1e-120, 1e120]),
+    duplicates=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_scores_never_rise_and_sum_to_twice_the_rank_at_most(n, d, rank, scale, duplicates, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(3, size=(n, d)) * scale * 10.0 ** rng.uniform(-3, 3, size=d)
+    if duplicates:
+        X = X[rng.integers(max(1, n // 4), size=n)]
+    before = scores.ridge_leverage(X[:-1], rank)
+    after = scores.ridge_leverage(X, rank)
+    assert (after[:-1] <= before * (1 + 1e-6) + 1e-9).all()
+    assert after.sum() <= 2 * rank * (1 + 1e-9)
+
+
+@either_center
+@every_stream
+def test_costs_and_optimum_are_exact(name, center):
+    X, model = data(name), learned_at_once(name, center)
+    rows = X - X.mean(axis=0) if center else X
+    values = np.linalg.svd(rows / np.abs(X).max(), compute_uv=False) * np.abs(X).max()
+    total = np.square(rows).sum()
+    assert model.regret_.optimum == pytest.approx(np.square(values[2:]).sum(), rel=1e-6, abs=1e-13 * np.square(X).sum())
+    engine = model._engine.caught_up()
+    residual = X - model.inverse_transform(model.transform(X))
+    cost = engine.problem.cost(engine.model, engine.construction)
+    assert cost == pytest.approx(np.square(residual).sum(), rel=1e-6, abs=1e-13 * max(total, np.square(X).sum()))
+
+
+def test_loss_is_that_of_the_model_in_force():
+    X = data("gaussian")[:600]
+    model, loss, unsquared = new(center=True), 0.0, 0.0
+    for row in X:
+        if model.__sklearn_is_fitted__():
+            residual = row - model.inverse_transform(model.transform(row[None]))[0]
+        else:
+            residual = np.where(np.arange(8) < 2, 0.0, row)  # the first axes, around zero
+        loss += residual @ residual
+        unsquared += np.sqrt(residual @ residual)
+        model.learn_one(row)
+    assert model.regret_.loss == pytest.approx(loss, rel=1e-9)
+    assert model.regret_.unsquared_loss == pytest.approx(unsquared, rel=1e-9)
+
+
+def test_a_stable_basis_moves_no_more_than_its_subspace():
+    X = data("gaussian")
+    bases, model = [], new(center=False, refresh=Geometric(1.5))
+    for start in range(0, N, 500):
+        bases.append(model.partial_fit(X[start : start + 500]).components_)
+    for old, fresh in pairwise(bases):
+        angle = subspace_angles(old.T, fresh.T)[0]
+        largest_move = np.linalg.norm(old - fresh, ord=2)
+        assert largest_move <= 2 * np.sin(angle / 2) + 1e-7
+    last = model.changes_[-1]
+    assert last.angle == last.magnitude <= np.pi / 2
+
+
+def test_a_basis_by_variance_is_ordered_and_keeps_its_signs():
+    X = data("gaussian")
+    model = new(center=True, rank=3, basis="variance", refresh=Geometric(1.5))
+    old = None
+    for start in range(0, N, 1000):
+        fresh = model.partial_fit(X[start : start + 1000]).components_
+        assert old is None or (np.einsum("ij,ij->i", old, fresh) > 0.9).all()
+        old = fresh
+    assert (np.diff(model.explained_variance_) < 0).all()
+
+
+@pytest.mark.parametrize("solve", ["coreset", "exact"])
+@pytest.mark.parametrize("name", ["digits", "breast_cancer"])
+def test_centred_variant_explains_what_pca_explains(name, solve):
+    X = datasets.load_rows(name)
+    model, pca = OnlineLowRank(5, center=True, solve=solve, random_state=0).fit(X), PCA(5).fit(X)
+    ratio = model.explained_variance_.sum() / pca.explained_variance_.sum()
+    assert 0.99 < ratio < 1 + 1e-9
+    assert model.explained_variance_ratio_.sum() == pytest.approx(ratio * pca.explained_variance_ratio_.sum())
+    assert np.square(model.singular_values_).sum() == pytest.approx(ratio * np.square(pca.singular_values_).sum())
+    np.testing.assert_allclose(model.mean_, pca.mean_, atol=1e-9 if solve == "exact" else 0.5)
+
+
+def test_integer_weights_are_repetitions_and_zero_weights_are_absent():
+    X = data("gaussian")[:60]
+    weights = np.random.default_rng(2).integers(0, 4, size=60)
+    weighted = new(center=True).fit(X, sample_weight=weights)
+    repeated = new(center=True).fit(np.repeat(X, weights, axis=0))
+    assert weighted.n_seen_ == (weights > 0).sum()
+    assert weighted.regret_.optimum == pytest.approx(repeated.regret_.optimum)
+    assert subspace_angles(weighted.components_.T, repeated.components_.T)[0] < 1e-6
+    np.testing.assert_allclose(weighted.explained_variance_.sum(), repeated.explained_variance_.sum())
+
+
+def test_works_from_the_first_row_and_with_sparse_rows():
+    model = OnlineLowRank(3, random_state=0)
+    X = np.eye(5)
+    for row in X:
+        model.partial_fit(csr_matrix(row[None]))
+        assert model.transform(X).shape == (5, 3)
+        np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(3), atol=1e-12)
+    assert model.get_feature_names_out().tolist() == ["onlinelowrank0", "onlinelowrank1", "onlinelowrank2"]
+    np.testing.assert_allclose(model.predict_one(X[0]), model.transform(X[:1])[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_components": 9}, "n_components=9"),
+        ({"n_components": 0}, "n_components=0"),
+        ({"solve": "fast"}, "solve"),
+        ({"basis": "any"}, "basis"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        OnlineLowRank(**settings).fit(data("gaussian")[:50])
+
+
+def test_bad_rows_leave_everything_as_it_was():
+    model = new(center=False).partial_fit(data("gaussian")[:700])
+    before = storage.serialise(model._state())
+    bad = data("gaussian")[:9000].copy()
+    bad[8000, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN at row 8000, column 3"):
+        model.partial_fit(bad)
+    with pytest.raises(ValueError, match="7"):
+        model.partial_fit(bad[:, :7])
+    assert storage.serialise(model._state()) == before
+
+
+@parametrize_with_checks([OnlineLowRank(1), OnlineLowRank(1, center=True, solve="exact", basis="variance")])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
