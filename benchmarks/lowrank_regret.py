@@ -90,7 +90,9 @@ def main() -> None:
                     f"{np.median(v[:, 3]):9,.0f}",
                     flush=True,
                 )
-            print(f"{name:14} {rank:3} centred, explained variance / PCA: {centred_variance(rows, rank):.5f}", flush=True)
+            print(
+                f"{name:14} {rank:3} centred, explained variance / PCA: {centred_variance(rows, rank):.5f}", flush=True
+            )
 
 
 if __name__ == "__main__":

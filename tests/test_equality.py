@@ -269,8 +269,24 @@ def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, int
     remaining = case.rng.random(len(ids)) < 0.9
     remaining[last] = True
     forgotten = ids[~remaining]
-    for construction in (chunked.forget(forgotten), merged.forget(forgotten), added(twin.forget(forgotten), last)):
+    constructions = [chunked.forget(forgotten), merged.forget(forgotten)]
+    if earlier:
+        constructions.append(added(twin.forget(forgotten), last))
+    for construction in constructions:
         assert_same_coreset(construction.coreset(), *expected(remaining))
+
+
+@pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
+def test_forgetting_nothing_before_any_row_changes_nothing(kind):
+    construction = kind(random_state=SEED, keep_history=True).forget([])
+    assert len(construction.add(np.ones((3, 2))).coreset()) == 3
+
+
+@pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
+def test_a_construction_that_forgot_all_its_rows_starts_again(kind):
+    construction = kind(random_state=SEED, keep_history=True).add(np.ones((3, 2))).forget([0, 1, 2])
+    assert len(construction.coreset()) == 0
+    assert construction.add(np.ones((3, 2))).coreset().ids.tolist() == [3, 4, 5]
 
 
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(9_600, 10_000), exact=st.booleans())

@@ -14,8 +14,9 @@ a billion times the others, a column that wakes up) is absorbed by QR instead, a
 are whitened anew where needed. All of it is the same mathematical quantity, the moments of m, and every
 score and cost is a function of those; only the rounding depends on the path.
 
-No rank is ever decided: scores use ``G + MU * diag(G)`` (in the coordinates of m), which is antitone and
-invariant under column scaling. Columns that are zero so far stay decoupled.
+No rank is ever decided: scores use ``G + MU * D`` (in the coordinates of m), where D holds the sum of squares
+of each column, around its mean if there is a constant column. That is antitone, and invariant under scaling and
+shifting of columns. Columns that are zero (or constant) so far stay decoupled.
 """
 
 from __future__ import annotations
@@ -175,13 +176,19 @@ class Moments:
         p = len(factor)
         transform = np.eye(p) if self.transform is None else self.transform
         untransform = np.eye(p) if self.untransform is None else self.untransform
-        scale = column_norms(factor @ untransform)
+        scale = self._spreads(factor @ untransform)
         regular = qr_factor(factor, np.sqrt(MU) * scale[:, None] * transform)
         dead = np.flatnonzero(regular.diagonal() == 0)
         regular[dead, dead] = 1.0
         new = regular @ untransform
         white = factor @ inverse(regular)
         return replace(self, transform=inverse(new), untransform=new, gram=white.T @ white)._checked(whiten=False)
+
+    def _spreads(self, triangle: FloatArray) -> FloatArray:
+        """Norms of the columns of [1 | a | b], around their means: what is below the constant's row."""
+        if not self.intercept:
+            return column_norms(triangle)
+        return np.concatenate([np.abs(triangle[0, :1]), column_norms(triangle[1:, 1:])])
 
     def _representative(self, rows: Rows) -> FloatArray:
         """For each column the value nearest to its mean: a constant column becomes exactly zero."""
@@ -299,13 +306,16 @@ class Moments:
     # -- what is asked of moments ---------------------------------------------------------------
 
     def regularised(self) -> FloatArray:
-        """The Gram matrix of z plus MU times the diagonal of that of m, seen in the same coordinates."""
+        """The Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
         if self.transform is None or self.untransform is None:
             return self.gram
         largest = np.abs(self.untransform).max(axis=0)
         unit = self.untransform / largest
-        norms = largest * np.sqrt(np.maximum(np.einsum("ij,ij->j", unit, self.gram @ unit), 0.0))
-        penalty = norms[:, None] * self.transform
+        image = self.gram @ unit
+        squares = np.einsum("ij,ij->j", unit, image)
+        if self.intercept and squares[0] > 0:
+            squares[1:] -= (unit[:, 0] @ image[:, 1:]) ** 2 / squares[0]
+        penalty = (largest * np.sqrt(np.maximum(squares, 0.0)))[:, None] * self.transform
         return np.asarray(self.gram + MU * (penalty.T @ penalty))
 
     def _factor(self) -> FloatArray:

@@ -24,6 +24,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.refresh import Policy
 from batch2online.regret import Regret
 from batch2online.storage import storable
+from batch2online.validation import LARGEST_ID
 
 
 class Problem(Protocol):
@@ -70,6 +71,8 @@ class Online:
     def __init__(
         self, problem: Problem, construction: Construction, policy: Policy, width: int, n_targets: int
     ) -> None:
+        if not isinstance(policy, Policy):
+            raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}.")
         self.problem: Any = problem
         self.construction: Any = construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
@@ -146,13 +149,15 @@ class Online:
             self.__dict__.clear()
             self.__dict__.update(saved)
             self.construction = construction
+            self.waiting_weights[self.waiting :] = 1.0  # what the failed rows left in the buffer
             if self.row_losses is not None:
                 del self.row_losses[n_losses:]
             raise
 
     def _measure_room(self) -> None:
         """How many rows may wait: up to the next refresh or the end of the block, whichever comes first."""
-        self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block)
+        ids_left = LARGEST_ID + 1 - self.construction.next_id  # one row more is processed at once, and refused
+        self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block, ids_left + 1)
 
     def _empty_buffer(self) -> None:
         self.waiting = 0
@@ -256,7 +261,7 @@ class Online:
         if self.waiting:
             self._process_waiting()
         self.construction.settle()
-        if self.is_solved:
+        if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)
             new = self.problem.solve(self.construction, self.model)
             self._replace(new, reason, before, self.problem.cost(new, self.construction))
@@ -313,6 +318,13 @@ class Online:
         if twin.waiting:
             twin._process_waiting()
         twin.construction.seal()
+        return twin
+
+    def trimmed(self) -> Online:
+        """A copy whose buffers end with the rows that wait: what a checkpoint holds."""
+        twin: Online = object.__new__(Online)
+        twin.__dict__.update(self.__dict__)
+        twin.waiting_points, twin.waiting_targets, twin.waiting_weights = self._waiting_rows()
         return twin
 
     def coreset(self) -> Coreset:

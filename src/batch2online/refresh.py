@@ -30,6 +30,9 @@ class Policy:
     start: int | None = None
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())
         if self.start is not None and not _is_count(self.start):
             raise ValueError(f"start must be a positive number of rows, got {self.start!r}.")
 

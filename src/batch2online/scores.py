@@ -9,19 +9,34 @@ from batch2online.moments import MU
 from batch2online.triangular import column_norms, inverse, qr_factor
 
 
-def leverage(rows: FloatArray) -> FloatArray:
-    r"""Leverage scores :math:`\tau_i = m_i^T (M^T M + \mu\,\mathrm{diag}(M^T M))^{-1} m_i` of all rows of M (n, p).
+def leverage(rows: FloatArray, *, intercept: bool = False) -> FloatArray:
+    r"""Leverage scores :math:`\tau_i = m_i^T (M^T M + \mu D)^{-1} m_i` of all rows of M (n, p).
 
-    By Householder QR of M with columns scaled to norm one; a zero column drops out.
+    D holds the sum of squares of each column. With ``intercept`` the first column is the constant one (times the
+    root of the rows' weights) and D is taken around the means. By Householder QR of M with its columns scaled to
+    norm one; a column that is zero (or constant) drops out.
 
     >>> leverage(np.array([[1.0], [1.0], [2.0]])).round(3).tolist()
     [0.167, 0.167, 0.667]
     """
+    spreads = column_norms(rows)
+    if intercept:
+        rows = np.column_stack([rows[:, :1], _shifted(rows[:, 1:], rows[:, :1])])
+        spreads[1:] = column_norms(qr_factor(rows)[1:, 1:])
     norms = column_norms(rows)
     live = norms > 0
+    if not live.any():
+        return np.zeros(len(rows))
     unit = rows[:, live] / norms[live]
-    factor = qr_factor(unit, np.sqrt(MU) * np.eye(unit.shape[1]))
+    factor = qr_factor(unit, np.sqrt(MU) * np.diag(spreads[live] / norms[live]))
     return np.asarray(np.square(unit @ inverse(factor)).sum(axis=1))
+
+
+def _shifted(columns: FloatArray, constant: FloatArray) -> FloatArray:
+    """Columns less the multiple of the constant that is nearest to their mean: leverage is the same."""
+    values = columns / constant
+    nearest = np.abs(values - values.mean(axis=0)).argmin(axis=0)
+    return np.asarray((values - values[nearest, np.arange(values.shape[1])]) * constant)
 
 
 def ridge_leverage(rows: FloatArray, rank: int) -> FloatArray:

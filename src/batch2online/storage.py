@@ -117,6 +117,8 @@ def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, list | tuple):
         return {type(value).__name__: [_encode(item, arrays) for item in value]}
     if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("Only dictionaries of strings can be stored in a checkpoint.")
         return {"dict": {key: _encode(item, arrays) for key, item in value.items()}}
     if _storable.get(type(value).__name__) is type(value):
         names = [field.name for field in fields(value)] if is_dataclass(value) else _stored_names(value)

@@ -38,6 +38,6 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
         return leverage_constant(dimension, epsilon)
     if coreset_size == "theory":
         return leverage_constant_theory(dimension, epsilon)
-    if isinstance(coreset_size, str | bool) or coreset_size < 1:
+    if isinstance(coreset_size, str | bool) or not coreset_size >= 1:
         raise ValueError(f'coreset_size must be a positive number, "theory" or None, got {coreset_size!r}.')
     return coreset_size / total_score

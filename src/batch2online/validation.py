@@ -37,12 +37,12 @@ def check_targets(targets: Any, n: int) -> FloatArray:
         raise ValueError(f"y must have one or two dimensions, got {array.ndim}.")
     if len(array) != n:
         raise ValueError(f"X has {n} rows and y has {len(array)}: found inconsistent numbers of samples.")
-    array = array.reshape(len(array), -1)
+    array = array[:, None] if array.ndim == 1 else array
     check_finite(array, "y")
     return array
 
 
-def check_weights(weights: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: int = 0) -> FloatArray:
     """Weights as an (n,) array of finite numbers that are not negative."""
     n = len(points)
     if weights is None:
@@ -54,18 +54,18 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray) -> Floa
         raise ValueError(f"sample_weight must have shape ({n},), got {array.shape}.")
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if bad.size:
-        raise ValueError(f"sample_weight must be finite and not negative, got {array[bad[0]]} at row {bad[0]}.")
+        raise ValueError(f"sample_weight must be finite and not negative, got {array[bad[0]]} at row {first + bad[0]}.")
     with np.errstate(over="ignore"):
         root = np.sqrt(array)
         for name, values in (("X", points), ("y", targets)):
             large = np.abs(values).max(axis=1, initial=1.0) * root > LARGEST
             if large.any():
-                row = int(large.argmax())
+                row = first + int(large.argmax())
                 raise ValueError(f"{name} times the root of sample_weight exceeds {LARGEST:g} at row {row}.")
     return array
 
 
-def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = None) -> None:
+def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0) -> None:
     """Refuse NaN, infinity and magnitudes beyond ``LARGEST``, naming the row and column of the first."""
     flat = array.reshape(-1)
     if np.dot(flat, flat) <= LARGEST**2:  # BLAS raises no floating-point flags; NaN compares false
@@ -78,7 +78,7 @@ def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = Non
     kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value:g},"
     place = f"column {names[column]!r}" if names is not None else f"column {column}"
     hint = f" Magnitudes up to {LARGEST:g} are supported." if np.isfinite(value) else ""
-    raise ValueError(f"Input {what} contains {kind} at row {row}, {place}.{hint}")
+    raise ValueError(f"Input {what} contains {kind} at row {first + row}, {place}.{hint}")
 
 
 def _as_doubles(values: Any, what: str) -> FloatArray:
@@ -86,5 +86,27 @@ def _as_doubles(values: Any, what: str) -> FloatArray:
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {what} has dtype {array.dtype}.")
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{what} must hold real numbers, got dtype {array.dtype}.")
+        array = _converted(array, what)
     return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array.astype(np.float64)
+
+
+def _converted(array: Any, what: str) -> FloatArray:
+    """Objects or strings as doubles; the first that is no real number is named."""
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        bad = first_no_number(array)
+        if bad is None:
+            raise ValueError(f"{what} must hold real numbers, got dtype {array.dtype}.") from error
+        place = ", ".join(f"{name} {index}" for name, index in zip(("row", "column"), bad, strict=False))
+        raise ValueError(f"{what} must hold real numbers, got {array[bad]!r} at {place}.") from error
+
+
+def first_no_number(array: Any) -> tuple[int, ...] | None:
+    """Where the first cell stands that ``float`` refuses."""
+    for index, value in np.ndenumerate(np.asarray(array, dtype=object)):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return index
+    return None

@@ -106,12 +106,12 @@ class Construction:
         first_id: int = 0,
         keep_history: bool = False,
     ) -> None:
-        if not 0 < epsilon < 1:
+        if not isinstance(epsilon, float | int | np.number) or not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1, got {epsilon!r}.")
-        if not 0 <= first_id <= LARGEST_ID:
+        if not isinstance(first_id, int | np.integer) or not 0 <= first_id <= LARGEST_ID:
             raise ValueError(f"first_id must be between 0 and {LARGEST_ID}, got {first_id!r}.")
         self.epsilon = float(epsilon)
-        self.coreset_size = coreset_size
+        self.coreset_size = coreset_size.item() if isinstance(coreset_size, np.generic) else coreset_size
         self.seed = randomness.seed_from(random_state)
         self.next_id = int(first_id)
         self.intervals: list[tuple[int, int]] = []
@@ -142,6 +142,7 @@ class Construction:
         if self.shape is not None and values.shape[1] != self.shape[1]:
             raise ValueError("targets must have the same columns in every call.")
         weight = check_weights(weights, points, values)
+        self._check_ids_left(len(points))
         self.flat_targets = targets is not None and np.ndim(targets) == 1
         positive = weight > 0
         if not positive.all():
@@ -191,6 +192,9 @@ class Construction:
         """Become what it would be had the rows with these ids never been seen. Needs the history."""
         if self.history is None:
             raise ValueError("forget needs the history: create with keep_history=True.")
+        if self.shape is None:
+            check_ids(ids, np.empty(0, dtype=np.int64))
+            return self
         everything = self._all_rows()
         unwanted = check_ids(ids, everything.ids)
         remaining = everything[~np.isin(everything.ids, unwanted)]
@@ -210,8 +214,7 @@ class Construction:
         if len(points) == 0:
             return
         start, stop = self.next_id, self.next_id + len(points)
-        if stop - 1 > LARGEST_ID:
-            raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
+        self._check_ids_left(len(points))
         block = self.block
         inner = range(start + block - start % block, stop, block)
         self._take(Rows(points, targets, weights, np.arange(start, stop)), [cut - start for cut in inner])
@@ -241,6 +244,10 @@ class Construction:
         return twin
 
     # -- inside -----------------------------------------------------------------------------------
+
+    def _check_ids_left(self, n: int) -> None:
+        if self.next_id + n - 1 > LARGEST_ID:
+            raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
 
     def _start(self, width: int, n_targets: int) -> None:
         self.statistics, total, dimension = self._begin(width, n_targets)
@@ -316,7 +323,8 @@ class Construction:
     def _all_rows(self) -> Rows:
         assert self.history is not None
         if not self.history:
-            return Rows.empty(0, 0)
+            assert self.shape is not None
+            return Rows.empty(*self.shape)
         rows = Rows.concatenate(self.history)
         return rows[np.argsort(rows.ids, kind="stable")]
 

@@ -61,9 +61,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """
         fresh = type(self)(**self.get_params(deep=False))
         fresh._learn(X, y, sample_weight)
+        if not fresh.n_seen_:
+            raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
         fresh._engine.refresh("fit: solved on all rows")
-        for name in [name for name in vars(self) if name.endswith("_") or name.startswith("_")]:
-            delattr(self, name)
+        for name in ("_engine", "_cached_getter", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
         return self
 
@@ -74,7 +76,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """
         if self._is_ready_for(X, y, sample_weight):
             check_finite(X, "X")
-            targets = check_targets(y, len(X))
+            targets = check_targets(y if self._needs_targets else None, len(X))
             self._check_target_shape(y, targets)
             self._engine.learn(X, targets, ones(len(X)))
             return self
@@ -107,15 +109,19 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         X = self._validated(X, reset=is_first)
         if self._needs_targets and y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        targets = check_targets(_dense(y) if self._needs_targets else None, X.shape[0])
+        y = np.asarray(_dense(y)) if self._needs_targets else None
+        targets = check_targets(y, X.shape[0])
         if is_first:
             self._engine = self._new_engine(targets.shape[1])
-            self._engine.construction.flat_targets = self._needs_targets and np.ndim(y) == 1
+            self._engine.construction.flat_targets = y is not None and y.ndim == 1
         else:
             self._check_target_shape(y, targets)
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)
         with self._engine.transaction():
             for piece, points in _dense_pieces(X):
-                weights = check_weights(_piece_of(sample_weight, piece, X.shape[0]), points, targets[piece])
+                own = _piece_of(sample_weight, piece, X.shape[0])
+                weights = check_weights(own, points, targets[piece], first=piece.start)
                 if not (weights > 0).all():
                     positive = weights > 0
                     points, weights = points[positive], weights[positive]
@@ -159,12 +165,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return self
 
     def _learn_first(self, x: Any, y: Any) -> Self:
-        self.partial_fit(
-            np.asarray([list(x.values()) if isinstance(x, Mapping) else x], dtype=np.float64),
-            None if y is None else np.asarray([y], dtype=np.float64),
-        )
-        if isinstance(x, Mapping):
-            self.feature_names_in_ = np.asarray(list(x), dtype=object)
+        names = list(x) if isinstance(x, Mapping) else None
+        rows = check_rows([list(x.values()) if names is not None else x], names=names)
+        self.partial_fit(rows, None if y is None else np.asarray([y]))
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         return self
 
     def _values_of(self, x: Any) -> Any:
@@ -173,9 +178,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if len(values) != self._engine.width:
             raise ValueError(f"x must have {self._engine.width} values, got {len(values)}.")
         try:
-            if hypot(*values) <= LARGEST:  # false for NaN as well
+            is_real = type(values) is not np.ndarray or values.dtype.kind != "c"
+            if is_real and hypot(*values) <= LARGEST:  # false for NaN as well
                 return values
-        except OverflowError:
+        except (OverflowError, TypeError):
             pass
         check_rows([values], names=getattr(self, "feature_names_in_", None))
         raise ValueError(f"the squares of the values of x sum to more than {LARGEST:g} squared.")
@@ -205,7 +211,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return ()
         if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
             return (y,)
-        target = check_targets(np.asarray([y], dtype=np.float64), 1)
+        target = check_targets(np.asarray([y]), 1)
         self._check_target_shape(np.asarray([y]), target)
         return target[0]
 
@@ -225,6 +231,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         mine, theirs = (list(getattr(e, "feature_names_in_", ())) for e in (self, other))
         if mine != theirs:
             raise ValueError("Can only merge estimators of the same columns in the same order.")
+        for name in self.get_params(deep=False).keys() - {"first_id", "random_state"}:
+            own, others = getattr(self, name), getattr(other, name)
+            if own != others:
+                raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
+        if self._engine.construction.flat_targets != other._engine.construction.flat_targets:
+            raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
         self._engine.merge(other._engine)
         return self
 
@@ -248,7 +260,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             "estimator": type(self).__name__,
             "params": {name: _plain(value) for name, value in params.items()},
             "columns": None if names is None else [str(name) for name in names],
-            "engine": self._engine,
+            "engine": self._engine.trimmed(),
         }
 
     @classmethod
@@ -348,12 +360,12 @@ def _check_sparse(X: Any, names: Any) -> None:
     bad = np.flatnonzero(~(np.abs(X.data) <= LARGEST))
     if bad.size:
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        check_rows(X[[row]].toarray(), names=names)
+        check_finite(X[[row]].toarray(), "X", names, first=row)
 
 
 def _naming_the_cell(X: Any, error: Exception) -> Exception:
     """The same error with the row and column of the first cell that is no number, where there is one."""
-    if "convert" not in str(error) and "float" not in str(error):
+    if not any(word in str(error) for word in ("convert", "float", "number")):
         return error
     columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     try:

@@ -92,23 +92,25 @@ class LeastSquares:
 def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
     """Moments of a weighted coreset, a pure function of it."""
     assert coreset.targets is not None
-    targets = coreset.targets.reshape(len(coreset), -1)
+    targets = coreset.targets if coreset.targets.ndim == 2 else coreset.targets[:, None]
     rows = Rows(coreset.points, targets, coreset.weights, coreset.ids)
     return Moments.of(rows, intercept)
 
 
 def least_squares(moments: Moments) -> LinearModel:
     """The minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
-    inputs, i, d = moments.n_inputs, int(moments.intercept), moments.width
+    inputs, i = moments.n_inputs, int(moments.intercept)
     factor = moments.shifted_factor
-    scale = column_norms(factor[:inputs, :inputs])
+    centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
+    scale = column_norms(centred)
     divisor = np.where(scale > 0, scale, 1.0)
-    solution = _triangular_solution(factor[:inputs, :inputs] / divisor, factor[:inputs, inputs:]) / divisor[:, None]
-    coefficients = solution[i:].T.copy()
+    solution = _triangular_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
+    coefficients = solution.T.copy()
     shift = moments.shift
     intercepts = np.zeros(moments.n_targets)
-    if moments.intercept:
-        intercepts = solution[0] + shift[i + d :] - coefficients @ shift[i : i + d]
+    if moments.intercept and factor[0, 0] > 0:
+        means = factor[0] / factor[0, 0] + shift
+        intercepts = means[inputs:] - coefficients @ means[i:inputs]
     return LinearModel(coefficients, intercepts)
 
 
