@@ -62,7 +62,8 @@ def from_scratch(points, targets, ids, *, construction, weights=1.0, kind=Levera
     weights = np.broadcast_to(weights, len(points))
     if kind is Leverage:
         ones = np.ones((len(points), int(construction.intercept)))
-        score = scores.leverage(np.sqrt(weights)[:, None] * np.column_stack([ones, points, targets]))
+        rows = np.sqrt(weights)[:, None] * np.column_stack([ones, points, targets])
+        score = scores.leverage(rows, intercept=construction.intercept)
     else:
         score = weights / weights.sum() if kind is Uniform else np.ones(len(points))
     words = randomness.words(construction.seed, randomness.SAMPLING, np.asarray(ids))

@@ -1,18 +1,18 @@
 """Second moments of rows ``m = [1 | a | b]``, kept in coordinates where they are well conditioned.
 
 A plain Gram matrix loses half of the digits: leverage scores from it are wrong from condition number
-1e8 on. A factor updated by QR does not, at five to eight times the cost. Here the Gram matrix is kept
-of ``z = (m - shift) T`` with an upper triangular T chosen by the data:
+1e8 on. A triangular factor updated by QR does not, at five to eight times the cost. Here the data choose,
+by the condition number of the rows with columns of norm one:
 
-- *plain*: no shift and no T, for rows that are well conditioned as they come: the cost of ``X.T @ X``;
-- *shifted*: values near the mean of the first rows are subtracted (only next to a constant column,
-  where that leaves leverage scores unchanged);
-- *whitened*: T is the inverse of an earlier triangular factor of the data.
+- *plain* (up to 1e3): the Gram matrix of the rows as they come, the cost of ``X.T @ X``; or *shifted*: values near
+  the mean of the first rows are subtracted (only next to a constant column, where scores stay the same);
+- *whitened* (up to about 1e5): the Gram matrix of ``z = (m - shift) T``, with T the inverse of an earlier factor.
 
-A bound on the condition number is carried along in O(p) a block. A block that would break it (one row
-a billion times the others, a column that wakes up) is absorbed by QR instead, and the coordinates
-are whitened anew where needed. All of it is the same mathematical quantity, the moments of m, and every
-score and cost is a function of those; only the rounding depends on the path.
+Bounds on what rounding can do are carried along in O(p) or O(p^2) a block. A block that would break them (one row
+a billion times the others, a column that wakes up, rows that leave the directions for which T was made, or any
+rows of a higher condition number) is absorbed by QR of a factor in the original coordinates, which is backward
+stable, and the coordinates are chosen anew. All of it is the same mathematical quantity, the moments of m, and
+every score and cost is a function of those; only the rounding depends on the path.
 
 No rank is ever decided: scores use ``G + MU * D`` (in the coordinates of m), where D holds the sum of squares
 of each column, around its mean if there is a constant column. That is antitone, and invariant under scaling and
@@ -26,10 +26,17 @@ from functools import cached_property
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.coreset import Rows, all_ones
 from batch2online.storage import storable
-from batch2online.triangular import cholesky, column_norms, inverse, qr_factor, reciprocal_condition
+from batch2online.triangular import (
+    cholesky,
+    column_norms,
+    decoupled_factor,
+    inverse,
+    qr_factor,
+    reciprocal_condition,
+)
 
 MU = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
@@ -43,7 +50,12 @@ LOSS_OF_DIGITS = 1e7
 TIGHT = 0.25
 """Eigenvalues of the correlations below this get a direction of their own in the cheap score bound."""
 
+AMPLIFICATION = 1e5
+"""How far T may amplify rounding before a block is rather absorbed by QR in the original coordinates."""
+
 _EXTREME = 2.0**400
+_DEPENDENT = 30.0
+"""A column whose part of its own is at most this many times the regularisation is all but dependent."""
 
 
 @storable
@@ -59,6 +71,7 @@ class Reference:
     limits: FloatArray  # (p,) largest diagonal of the Gram matrix that keeps the digits
     scales: FloatArray  # (p,) weights of z_j^2 in the bound
     directions: FloatArray  # (p, r) the directions of small eigenvalues
+    own: BoolArray  # (p,) columns that do not all but depend on earlier ones
 
 
 @storable
@@ -111,8 +124,12 @@ class Moments:
                 columns = self._plain_columns(rows)
                 grown = self.gram + self._plain_gram(*columns)
             else:
-                z = self.coordinates(rows)
+                m = self._design(rows)
+                z = m if self.transform is None else m @ self.transform
                 grown = self.gram + z.T @ z
+                if self._is_amplified(m, grown):
+                    new = self._based_on(qr_factor(self.shifted_factor, m), self.rows + len(rows))._checked()
+                    return new, new.bounds(rows)
             if not (grown.diagonal() <= self.reference.limits).all():
                 new = self._absorb(self.coordinates(rows), len(rows))
                 return new, new.bounds(rows)
@@ -138,7 +155,7 @@ class Moments:
             rows = other.shifted_factor
             if self.intercept:
                 rows = rows + rows[:, :1] * (other.shift - self.shift)
-            return self._absorb(rows if self.transform is None else rows @ self.transform, other.rows)
+            return self._based_on(qr_factor(self.shifted_factor, rows), self.rows + other.rows)._checked()
 
     def _first(self, rows: Rows) -> Moments:
         """The cheapest coordinates in which the first rows are well conditioned."""
@@ -147,42 +164,57 @@ class Moments:
             tried = replace(start, gram=start._gram_of(rows), rows=self.rows + len(rows))
             if tried._is_well_conditioned():
                 return tried
-        return start._absorb(start.coordinates(rows), len(rows))
+        return start._based_on(qr_factor(start._design(rows)), self.rows + len(rows))
 
     def _absorb(self, z: FloatArray, count: int) -> Moments:
-        """Add rows given in the present coordinates by QR, then whiten if the result asks for it."""
-        start = self._scaled_for(z)
-        if start.transform is not None and self.transform is None:
-            z = z @ start.transform
-        factor = qr_factor(start._factor(), z)
-        kept = replace(start, gram=factor.T @ factor, rows=self.rows + count)
-        return kept._checked() if kept._is_well_conditioned() else kept._whitened(factor)
+        """Add rows given in the present coordinates by QR, then whiten these if the result asks for it."""
+        factor = qr_factor(self._factor(), z)
+        kept = replace(self, gram=factor.T @ factor, rows=self.rows + count, reference=None)
+        return kept._checked() if kept._is_well_conditioned() else kept._whitened(factor)._checked()
 
-    def _scaled_for(self, z: FloatArray) -> Moments:
-        """With extreme magnitudes the first whitening starts from powers of two, which are exact."""
-        if self.transform is not None:
-            return self
-        largest = np.maximum(np.abs(z).max(axis=0, initial=0.0), np.sqrt(self.gram.diagonal()))
-        extreme = (largest > 0) & ((largest > _EXTREME) | (largest < 1 / _EXTREME))
-        if not extreme.any():
-            return self
-        scale = np.where(extreme, 2.0 ** -np.frexp(largest)[1].astype(np.float64), 1.0)
-        return replace(
-            self, transform=np.diag(scale), untransform=np.diag(1 / scale), gram=self.gram * scale * scale[:, None]
+    def _based_on(self, factor: FloatArray, total: int) -> Moments:
+        """The cheapest coordinates for rows ``m - shift`` with this factor: as they are, or whitened."""
+        plain = replace(
+            self,
+            transform=None,
+            untransform=None,
+            gram=factor.T @ factor,
+            rows=total,
+            reference=None,
         )
+        return plain if plain._is_well_conditioned() else plain._whitened(factor)
 
     def _whitened(self, factor: FloatArray) -> Moments:
-        """New coordinates in which the rows of ``factor`` (in the present ones) have Gram matrix one."""
-        p = len(factor)
-        transform = np.eye(p) if self.transform is None else self.transform
-        untransform = np.eye(p) if self.untransform is None else self.untransform
-        scale = self._spreads(factor @ untransform)
-        regular = qr_factor(factor, np.sqrt(MU) * scale[:, None] * transform)
-        dead = np.flatnonzero(regular.diagonal() == 0)
-        regular[dead, dead] = 1.0
-        new = regular @ untransform
-        white = factor @ inverse(regular)
-        return replace(self, transform=inverse(new), untransform=new, gram=white.T @ white)._checked(whiten=False)
+        """New coordinates in which the rows of ``factor`` (in the present ones) have Gram matrix one.
+
+        A column that depends on earlier ones to the last digits keeps its own scale, and later columns are not
+        turned against what is left of it: that is noise, and it would spread to them.
+        """
+        lengths = column_norms(factor)
+        scale = np.where(lengths > 0, 2.0 ** np.frexp(lengths)[1].astype(np.float64), 1.0)  # exact
+        unit = factor / scale
+        triangle = factor if self.untransform is None else factor @ self.untransform
+        penalty = np.sqrt(MU) * self._spreads(triangle)
+        if self.transform is not None:
+            penalty = column_norms(penalty[:, None] * self.transform)
+        regular, white = decoupled_factor(unit, _DEPENDENT * penalty / scale)
+        untransform = regular * scale if self.untransform is None else (regular * scale) @ self.untransform
+        return replace(
+            self,
+            transform=inverse(untransform),
+            untransform=untransform,
+            gram=white.T @ white,
+        )
+
+    def _is_amplified(self, m: FloatArray, grown: FloatArray) -> bool:
+        """Whether the terms of ``m T`` cancel so far that digits are lost."""
+        if self.transform is None:
+            return False
+        assert self.reference is not None
+        own = self.reference.own
+        terms = np.sqrt(np.einsum("ij,ij->j", m, m)) @ np.abs(self.transform)
+        lengths = np.sqrt(grown.diagonal())
+        return not (terms[own] <= AMPLIFICATION * lengths[own]).all()
 
     def _spreads(self, triangle: FloatArray) -> FloatArray:
         """Norms of the columns of [1 | a | b], around their means: what is below the constant's row."""
@@ -224,12 +256,17 @@ class Moments:
         values, vectors = np.linalg.eigh(correlation)
         return values, vectors, norms
 
-    def _checked(self, whiten: bool = True) -> Moments:
-        """With a new reference, in whitened coordinates where the present ones are poor."""
+    def _checked(self) -> Moments:
+        """With a new reference, in other coordinates where the present ones have become poor."""
         gram = self.regularised()
         values, vectors, norms = self._correlation_eigenvalues(gram)
-        if whiten and values[0] < WELL_CONDITIONED:
-            return self._whitened(self._factor())
+        if self.reference is not None:
+            if values[0] < WELL_CONDITIONED:
+                return replace(self, reference=None)._whitened(self._factor())._checked()
+            if self.transform is not None:
+                simpler = self._based_on(self.shifted_factor, self.rows)
+                if simpler.transform is None:
+                    return simpler._checked()
         few = int((values < TIGHT).sum())
         floor = values[min(few, len(values) - 1)]
         per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
@@ -238,6 +275,7 @@ class Moments:
             limits=LOSS_OF_DIGITS * values[0] * norms**2,
             scales=per_norm**2 / floor,
             directions=per_norm[:, None] * vectors[:, :few] * np.sqrt(1 / values[:few] - 1 / floor),
+            own=self.gram.diagonal() > _DEPENDENT**2 * (gram - self.gram).diagonal(),
         )
         return replace(self, reference=reference)
 
@@ -245,6 +283,11 @@ class Moments:
 
     def coordinates(self, rows: Rows) -> FloatArray:
         """The (n, p) array z of these rows, each scaled by the square root of its weight."""
+        m = self._design(rows)
+        return m if self.transform is None else m @ self.transform
+
+    def _design(self, rows: Rows) -> FloatArray:
+        """The rows ``m - shift``, each scaled by the square root of its weight."""
         i, d = self.intercept, self.width
         z = np.empty((len(rows), len(self.shift)))
         z[:, :i] = 1.0
@@ -254,7 +297,7 @@ class Moments:
             z -= self.shift
         if not all_ones(rows.weights):
             z *= np.sqrt(rows.weights)[:, None]
-        return z if self.transform is None else z @ self.transform
+        return z
 
     def _plain_columns(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """The columns a (n, d), and [1 | b] transposed, of plain rows: no copy of what is wide."""

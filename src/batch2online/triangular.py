@@ -56,6 +56,28 @@ def qr_factor(*stacked: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.triu(reflectors[:p]))
 
 
+def decoupled_factor(matrix: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Upper R and Z with ``matrix = Z R``: Z is orthonormal but for columns that all but depend on earlier ones.
+
+    A column whose own part is at most its threshold has a unit diagonal and a zero row in R: what is left of it
+    stays in Z as it is, and no later column is turned against it. Gram-Schmidt, done twice.
+    """
+    p = matrix.shape[1]
+    basis, own_parts, factor = np.zeros_like(matrix), np.zeros_like(matrix), np.eye(p)
+    for j in range(p):
+        own = matrix[:, j]
+        for _ in range(2):
+            along = basis[:, :j].T @ own
+            own = own - basis[:, :j] @ along
+            factor[:j, j] += along
+        length = float(np.sqrt(own @ own))
+        if length > thresholds[j]:
+            basis[:, j], factor[j, j] = own / length, length
+        else:
+            own_parts[:, j] = own
+    return factor, basis + own_parts
+
+
 def column_norms(matrix: FloatArray) -> FloatArray:
     """Euclidean norms of the columns, safe from overflow and underflow of the squares."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)

@@ -24,7 +24,7 @@ from batch2online.validation import LARGEST_ID, check_rows, check_targets, check
 
 _BLOCK_ENTRIES = 250_000
 _BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
-_SAFETY = 1 + 1e-9
+_SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
 
 
@@ -207,6 +207,10 @@ class Construction:
 
     # -- for the engine, which has validated already ------------------------------------------------
 
+    def block_rows(self, columns: int) -> int:
+        """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
+        return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
+
     def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Add validated rows of positive weight, numbered from ``next_id`` on."""
         if self.shape is None:
@@ -256,7 +260,7 @@ class Construction:
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64))]
         self.n_unthinned = 0
         self.shape = (width, n_targets)
-        self.block = block_rows(width + n_targets)
+        self.block = self.block_rows(width + n_targets)
 
     def _take(self, rows: Rows, inner_cuts: list[int] | None = None) -> None:
         """Add rows in ascending ids: whole id-aligned blocks at once, the rest waits in the tail."""
@@ -352,11 +356,6 @@ class Construction:
                 if start < other_stop and other_start < stop:
                     overlap = f"{max(start, other_start)} to {min(stop, other_stop) - 1}"
                     raise ValueError(f"Shards need disjoint ids (first_id): both have seen ids {overlap}.")
-
-
-def block_rows(columns: int) -> int:
-    """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
-    return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
 
 
 def check_ids(ids: Any, known: IntArray) -> IntArray:
