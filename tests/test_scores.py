@@ -159,7 +159,7 @@ def test_a_score_never_rises_and_never_exceeds_its_early_bound(points, intercept
 @given(points=awkward_rows(deficient=True), intercept=st.booleans(), step=st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
 def test_rounding_hardly_raises_scores_of_rows_without_full_rank(points, intercept, step):
-    assert_falling_below_bounds(points, range(step, len(points), step), intercept, slack=TOLERANCE)
+    assert_falling_below_bounds(points, range(step, len(points), step), intercept, slack=1e-4)
 
 
 @given(points=awkward_rows(), intercept=st.booleans())

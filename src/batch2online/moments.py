@@ -30,9 +30,10 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.coreset import Rows, all_ones
 from batch2online.storage import storable
 from batch2online.triangular import (
-    cholesky,
     column_norms,
+    correlations,
     decoupled_factor,
+    gram_factor,
     inverse,
     qr_factor,
     reciprocal_condition,
@@ -168,7 +169,7 @@ class Moments:
 
     def _absorb(self, z: FloatArray, count: int) -> Moments:
         """Add rows given in the present coordinates by QR, then whiten these if the result asks for it."""
-        factor = qr_factor(self._factor(), z)
+        factor = qr_factor(gram_factor(self.gram), z)
         kept = replace(self, gram=factor.T @ factor, rows=self.rows + count, reference=None)
         return kept._checked() if kept._is_well_conditioned() else kept._whitened(factor)._checked()
 
@@ -234,7 +235,8 @@ class Moments:
         """The same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
-        vars(new).pop("shifted_factor", None)
+        for cached in ("shifted_factor", "regular_factor"):
+            vars(new).pop(cached, None)
         return new
 
     # -- conditioning ---------------------------------------------------------------------------
@@ -246,23 +248,14 @@ class Moments:
             return False
         return reciprocal_condition(self.gram) >= WELL_CONDITIONED
 
-    @staticmethod
-    def _correlation_eigenvalues(gram: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Eigenvalues and vectors of the correlations (a zero column counts as one by itself), and norms."""
-        norms = np.sqrt(gram.diagonal())
-        divisor = np.where(norms > 0, norms, 1.0)
-        correlation = gram / divisor / divisor[:, None]
-        correlation[norms == 0, norms == 0] = 1.0
-        values, vectors = np.linalg.eigh(correlation)
-        return values, vectors, norms
-
     def _checked(self) -> Moments:
         """With a new reference, in other coordinates where the present ones have become poor."""
         gram = self.regularised()
-        values, vectors, norms = self._correlation_eigenvalues(gram)
+        correlation, norms = correlations(gram)
+        values, vectors = np.linalg.eigh(correlation)
         if self.reference is not None:
             if values[0] < WELL_CONDITIONED:
-                return replace(self, reference=None)._whitened(self._factor())._checked()
+                return replace(self, reference=None)._whitened(gram_factor(self.gram))._checked()
             if self.transform is not None:
                 simpler = self._based_on(self.shifted_factor, self.rows)
                 if simpler.transform is None:
@@ -361,24 +354,24 @@ class Moments:
         penalty = (largest * np.sqrt(np.maximum(squares, 0.0)))[:, None] * self.transform
         return np.asarray(self.gram + MU * (penalty.T @ penalty))
 
-    def _factor(self) -> FloatArray:
-        """Upper triangular factor of the regularised Gram matrix of z."""
-        factor = cholesky(self.regularised())
-        if factor is None:
-            raise ArithmeticError("the moments lost positive definiteness")
-        return factor
-
     @cached_property
     def shifted_factor(self) -> FloatArray:
         """Upper triangular R whose rows stand for all rows ``m - shift``: R'R is their Gram matrix."""
-        factor = self._factor()
+        factor = gram_factor(self.gram)
+        return factor if self.untransform is None else factor @ self.untransform
+
+    @cached_property
+    def regular_factor(self) -> FloatArray:
+        """The same with the regularisation: it can be solved, whatever columns depend on each other."""
+        factor = gram_factor(self.regularised())
         return factor if self.untransform is None else factor @ self.untransform
 
     def scores(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
         """Leverage scores of rows that are among those added."""
         if self.reference is None:
             return np.zeros(len(rows))
-        white = self.coordinates(rows) @ inverse(self._factor())[:, : None if with_targets else self.n_inputs]
+        whitening = inverse(gram_factor(self.regularised()))
+        white = self.coordinates(rows) @ whitening[:, : None if with_targets else self.n_inputs]
         return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
 
     def bounds(self, rows: Rows) -> FloatArray:

@@ -22,7 +22,7 @@ from batch2online._types import FloatArray
 from batch2online.coreset import Rows, all_ones
 from batch2online.moments import MU
 from batch2online.storage import storable
-from batch2online.triangular import cholesky, inverse, qr_factor
+from batch2online.triangular import gram_factor, inverse, qr_factor
 
 WELL_CONDITIONED = 1e-6
 """Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
@@ -169,8 +169,7 @@ class RidgeMoments:
         if self.factor is not None:
             return self.factor
         assert self.gram is not None
-        factor = cholesky(self.gram)
-        return _root(self.gram) if factor is None else factor
+        return gram_factor(self.gram)
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -188,9 +187,7 @@ class RidgeMoments:
             return np.zeros(len(rows))
         z = self.coordinates(rows) / self.spectrum.scale
         if self.gram is not None:
-            regular = cholesky(self.gram + self.ridge * np.eye(len(self.gram)))
-            assert regular is not None
-            white = z @ inverse(regular)
+            white = z @ inverse(gram_factor(self.gram + self.ridge * np.eye(len(self.gram))))
         else:
             assert self.factor is not None
             _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
@@ -230,9 +227,3 @@ def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Sp
     _, sigma, right = np.linalg.svd(factor / scale)
     squares = sigma**2
     return Spectrum(squares[:rank], right[:rank].T.copy(), float(squares[rank:].sum()), scale)
-
-
-def _root(gram: FloatArray) -> FloatArray:
-    """A triangular factor of a Gram matrix that is singular: zero columns, fewer rows than columns."""
-    values, vectors = np.linalg.eigh(gram)
-    return qr_factor(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)

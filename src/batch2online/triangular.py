@@ -12,25 +12,28 @@ from scipy.linalg import lapack
 from batch2online._types import FloatArray
 
 
-def cholesky(matrix: FloatArray) -> FloatArray | None:
-    """Upper R with ``R'R = matrix``, or None where the matrix is not numerically positive definite.
+def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A Gram matrix with its columns scaled to norm one, and the norms; a zero column stands by itself."""
+    norms = np.sqrt(gram.diagonal())
+    divisor = np.where(norms > 0, norms, 1.0)
+    correlation = gram / divisor / divisor[:, None]
+    correlation[norms == 0, norms == 0] = 1.0
+    return correlation, norms
 
-    Columns are normalised first, so only the correlations decide; a zero column gives a zero column.
-    """
-    scale = np.sqrt(matrix.diagonal())
-    divisor = np.where(scale > 0, scale, 1.0)
-    correlation = matrix / divisor / divisor[:, None]
-    correlation[scale == 0, scale == 0] = 1.0
+
+def gram_factor(gram: FloatArray) -> FloatArray:
+    """Upper R with ``R'R = gram``, by Cholesky, or by eigenvalues where columns depend on each other."""
+    correlation, norms = correlations(gram)
     factor, info = lapack.dpotrf(correlation, clean=1)
-    return factor * scale if info == 0 else None
+    if info != 0:
+        values, vectors = np.linalg.eigh(correlation)
+        factor = qr_factor(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
+    return np.asarray(factor * norms)
 
 
-def reciprocal_condition(matrix: FloatArray) -> float:
+def reciprocal_condition(gram: FloatArray) -> float:
     """Reciprocal condition number (an estimate) of the correlations in a Gram matrix; 0 if not definite."""
-    scale = np.sqrt(matrix.diagonal())
-    divisor = np.where(scale > 0, scale, 1.0)
-    correlation = matrix / divisor / divisor[:, None]
-    correlation[scale == 0, scale == 0] = 1.0
+    correlation, _ = correlations(gram)
     norm = float(np.abs(correlation).sum(axis=0).max())
     factor, info = lapack.dpotrf(correlation)
     return float(lapack.dpocon(factor, norm)[0]) if info == 0 else 0.0

@@ -74,7 +74,7 @@ class LeastSquares:
     def lower_bound(self, construction: Leverage) -> float:
         """The optimum: what is left of the targets after the inputs, in the corner of the factor."""
         moments = construction.statistics.moments
-        corner = moments.shifted_factor[moments.n_inputs :, moments.n_inputs :]
+        corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
     optimum = lower_bound
@@ -100,7 +100,7 @@ def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
 def least_squares(moments: Moments) -> LinearModel:
     """The minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
     inputs, i = moments.n_inputs, int(moments.intercept)
-    factor = moments.shifted_factor
+    factor = moments.regular_factor
     centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
     scale = column_norms(centred)
     divisor = np.where(scale > 0, scale, 1.0)
