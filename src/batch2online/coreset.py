@@ -23,7 +23,7 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.storage import storable
 
-_ONE = np.float64(1.0)
+_ONES = np.broadcast_to(np.float64(1.0), (2**40,))  # one number, seen many times
 
 
 def probabilities(scores: FloatArray, constant: float) -> FloatArray:
@@ -53,7 +53,7 @@ def weights_of(exponent: IntArray, epsilon: float) -> FloatArray:
 
 def ones(n: int) -> FloatArray:
     """Weights of rows that all count once, without the memory."""
-    return np.broadcast_to(_ONE, (n,))
+    return _ONES[:n]
 
 
 def all_ones(weights: FloatArray) -> bool:

@@ -9,15 +9,14 @@ for any chunking. Between cuts rows only wait in a buffer.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.buffer import Buffer
 from batch2online.changes import ChangeEvent
 from batch2online.coreset import Coreset, all_ones
 from batch2online.coresets.construction import Construction
@@ -58,12 +57,6 @@ class Problem(Protocol):
         """Whether two models are identical."""
 
 
-@cache
-def _row_packer(width: int) -> struct.Struct:
-    """Writes a row of Python floats into a buffer, in less time than NumPy needs to convert it."""
-    return struct.Struct(f"{width}d")
-
-
 @storable
 class Online:
     """A batch problem turned into an online learner."""
@@ -87,22 +80,21 @@ class Online:
         self.row_losses: list[tuple[Any, ...]] | None = None if construction.history is None else []
         self.last_coreset: tuple[Any, ...] | None = None
         self.width, self.n_targets = int(width), int(n_targets)
-        self.waiting = 0
-        self._empty_buffer()
         construction.extend(np.empty((0, width)), np.empty((0, n_targets)), np.empty(0))
         self.block: int = construction.block
+        self.buffer = self._new_buffer()
         self._measure_room()
 
     @property
     def n_seen(self) -> int:
-        return self.n_learned + self.waiting
+        return self.n_learned + self.buffer.count
 
     # -- learning -----------------------------------------------------------------------------------
 
     def learn(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Take in validated rows of positive weight; an error leaves the learner as it was."""
-        if self.waiting + len(points) < self.room:
-            self._wait(points, targets, weights)
+        if self.buffer.count + len(points) < self.room:
+            self.buffer.append(points, targets, weights)
             return
         with self.transaction():
             self._learn_in_pieces(points, targets, weights)
@@ -110,38 +102,33 @@ class Online:
     def _learn_in_pieces(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         start = 0
         while start < len(points):
-            piece = slice(start, min(start + self.room - self.waiting, len(points)))
+            waiting = self.buffer.count
+            piece = slice(start, min(start + self.room - waiting, len(points)))
             start = piece.stop
-            complete = self.waiting + piece.stop - piece.start == self.room
-            if complete and self.waiting == 0:
+            complete = waiting + piece.stop - piece.start == self.room
+            if complete and waiting == 0:
                 self._process(points[piece], targets[piece], weights[piece])
                 continue
-            self._wait(points[piece], targets[piece], weights[piece])
+            self.buffer.append(points[piece], targets[piece], weights[piece])
             if complete:
                 self._process_waiting()
 
     def learn_one(self, values: Sequence[float], target: Sequence[float]) -> None:
         """Take in one validated row: an append, unless it completes a block or a refresh is due."""
-        at = self.waiting
-        if at == len(self.waiting_points):
-            self._grow_buffer(at + 1)
-        _row_packer(self.width).pack_into(self.waiting_points, at * self.width * 8, *values)
-        _row_packer(self.n_targets).pack_into(self.waiting_targets, at * self.n_targets * 8, *target)
-        self.waiting = at + 1
-        if at + 1 == self.room:
+        if self.buffer.append_one(values, target) == self.room:
             self._process_last()
 
     def _process_last(self) -> None:
         """Process the waiting rows; if that fails, the last of them has not come."""
-        self.waiting -= 1
+        self.buffer.count -= 1
         with self.transaction():
-            self.waiting += 1
+            self.buffer.count += 1
             self._process_waiting()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Whatever goes wrong inside, even an interrupt, leaves the learner as it was before."""
-        saved, construction = dict(self.__dict__), self.construction.copy()
+        saved, construction, waiting = dict(self.__dict__), self.construction.copy(), self.buffer.count
         n_losses = 0 if self.row_losses is None else len(self.row_losses)
         try:
             yield
@@ -149,7 +136,7 @@ class Online:
             self.__dict__.clear()
             self.__dict__.update(saved)
             self.construction = construction
-            self.waiting_weights[self.waiting :] = 1.0  # what the failed rows left in the buffer
+            self.buffer.truncate(waiting)
             if self.row_losses is not None:
                 del self.row_losses[n_losses:]
             raise
@@ -159,42 +146,14 @@ class Online:
         ids_left = LARGEST_ID + 1 - self.construction.next_id  # one row more is processed at once, and refused
         self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block, ids_left + 1)
 
-    def _empty_buffer(self) -> None:
-        self.waiting = 0
-        self.waiting_points: Any = np.empty((0, self.width))
-        self.waiting_targets: Any = np.empty((0, self.n_targets))
-        self.waiting_weights: FloatArray = np.empty(0)
-
-    def _wait(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        stop = self.waiting + len(points)
-        if stop > len(self.waiting_points):
-            self._grow_buffer(stop)
-        self.waiting_points[self.waiting : stop] = points
-        self.waiting_targets[self.waiting : stop] = targets
-        if not all_ones(weights):
-            self.waiting_weights[self.waiting : stop] = weights
-        self.waiting = stop
-
-    def _grow_buffer(self, least: int) -> None:
-        rows = max(least, min(self.block, max(64, 4 * len(self.waiting_points))))
-        old = self._waiting_rows()
-        self.waiting_points = np.empty((rows, self.width))
-        self.waiting_targets = np.empty((rows, self.n_targets))
-        self.waiting_weights = np.ones(rows)  # a row that waits counts once unless it says otherwise
-        for new, values in zip(self._buffers(), old, strict=True):
-            new[: self.waiting] = values
-
-    def _buffers(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return self.waiting_points, self.waiting_targets, self.waiting_weights
-
-    def _waiting_rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        points, targets, weights = self._buffers()
-        return points[: self.waiting], targets[: self.waiting], weights[: self.waiting]
-
     def _process_waiting(self) -> None:
-        rows = self._waiting_rows()
-        self._empty_buffer()
-        self._process(*rows)
+        if self.buffer.count:
+            rows = self.buffer.rows()
+            self.buffer = self._new_buffer()
+            self._process(*rows)
+
+    def _new_buffer(self) -> Buffer:
+        return Buffer(self.width, self.n_targets, self.block)
 
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
@@ -258,8 +217,7 @@ class Online:
 
     def refresh(self, reason: str) -> None:
         """Solve now, on all rows seen, and take the new model whatever the old one costs."""
-        if self.waiting:
-            self._process_waiting()
+        self._process_waiting()
         self.construction.settle()
         if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)
@@ -277,8 +235,7 @@ class Online:
         """Take in what another learner has seen, and solve anew on all of it."""
         theirs = other.caught_up()
         with self.transaction():
-            if self.waiting:
-                self._process_waiting()
+            self._process_waiting()
             self.construction.merge(theirs.construction)
             self.n_learned += theirs.n_learned
             self.loss += theirs.loss
@@ -290,8 +247,7 @@ class Online:
     def forget(self, ids: Any) -> None:
         """Become what it would be without these rows, and solve anew."""
         with self.transaction():
-            if self.waiting:
-                self._process_waiting()
+            self._process_waiting()
             before = self.construction.n_rows
             self.construction.forget(ids)
             self.n_learned = self.construction.n_rows
@@ -315,8 +271,7 @@ class Online:
         twin.__dict__.update(self.__dict__)
         twin.construction = self.construction.copy()
         twin.row_losses = None if self.row_losses is None else list(self.row_losses)
-        if twin.waiting:
-            twin._process_waiting()
+        twin._process_waiting()
         twin.construction.seal()
         return twin
 
@@ -324,7 +279,7 @@ class Online:
         """A copy whose buffers end with the rows that wait: what a checkpoint holds."""
         twin: Online = object.__new__(Online)
         twin.__dict__.update(self.__dict__)
-        twin.waiting_points, twin.waiting_targets, twin.waiting_weights = self._waiting_rows()
+        twin.buffer = self.buffer.trimmed()
         return twin
 
     def coreset(self) -> Coreset:

@@ -152,7 +152,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
             return
-        flat = np.ndim(y) == 1
+        flat = (y.ndim if type(y) is np.ndarray else np.ndim(y)) == 1
         if flat != self._engine.construction.flat_targets or targets.shape[1] != self._engine.n_targets:
             expected = "(n,)" if self._engine.construction.flat_targets else f"(n, {self._engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
