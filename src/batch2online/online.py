@@ -23,6 +23,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.refresh import Policy
 from batch2online.regret import Regret
 from batch2online.storage import storable
+from batch2online.threads import one_thread_for
 from batch2online.validation import LARGEST_ID
 
 
@@ -96,7 +97,7 @@ class Online:
         if self.buffer.count + len(points) < self.room:
             self.buffer.append(points, targets, weights)
             return
-        with self.transaction():
+        with self.transaction(), one_thread_for(self.width):
             self._learn_in_pieces(points, targets, weights)
 
     def _learn_in_pieces(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
@@ -121,7 +122,7 @@ class Online:
     def _process_last(self) -> None:
         """Process the waiting rows; if that fails, the last of them has not come."""
         self.buffer.count -= 1
-        with self.transaction():
+        with self.transaction(), one_thread_for(self.width):
             self.buffer.count += 1
             self._process_waiting()
 
