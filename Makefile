@@ -26,6 +26,8 @@ doctest: .venv/ready ## the examples in README.md and in the docstrings
 bench: .venv/ready ## regret and speed, a few minutes
 	$(BIN)/python benchmarks/regression_regret.py
 	$(BIN)/python benchmarks/regression_speed.py
+	$(BIN)/python benchmarks/lowrank_speed.py --repeats 1
+	$(BIN)/python benchmarks/lowrank_regret.py --seeds 2 --sets letter china_patches
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -73,7 +73,7 @@ def chunked(rows: int, repeats: int) -> None:
         print(f"d={columns:<4} chunks of 100 / of 10,000:  {best['ours, chunks of 100'] / best['ours']:.2f}")
 
 
-def one_by_one(rows: int = 20_000, columns: int = 20) -> None:
+def one_by_one(rows: int = 100_000, columns: int = 20) -> None:
     from river.linear_model import LinearRegression
 
     X, y = stream(rows, columns)
