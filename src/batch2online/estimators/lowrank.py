@@ -29,12 +29,12 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Rank of the approximation.
     center : bool, default False
         Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
-    epsilon : float, default 0.02
+    epsilon : float, default 0.01
         Accuracy of the coreset; its size grows like ``1 / epsilon``.
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.008)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.004)``.
     solve : {"coreset", "exact"}
         Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
     basis : {"stable", "variance"}
@@ -78,7 +78,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         n_components: int = 2,
         *,
         center: bool = False,
-        epsilon: float = 0.02,
+        epsilon: float = 0.01,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         solve: str = "coreset",
@@ -115,7 +115,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
             first_id=self.first_id,
             keep_history=self.keep_history,
         )
-        policy = Lazy(growth=1.5, tolerance=0.008) if self.refresh is None else self.refresh
+        policy = Lazy(growth=1.5, tolerance=0.004) if self.refresh is None else self.refresh
         problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
         return Online(problem, construction, policy, width, n_targets)
 
