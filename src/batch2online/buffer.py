@@ -44,10 +44,10 @@ class Buffer:
         return at + 1
 
     def rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Points, targets and weights of the rows that wait, as arrays of their own."""
+        """Points, targets and weights of the rows that wait; the buffer is not to be written to afterwards."""
         values = self.values[: self.count]
-        points, targets = values[:, : self.width].copy(), values[:, self.width :].copy()
-        return points, targets, self.weights[: self.count].copy()
+        points, targets = np.ascontiguousarray(values[:, : self.width]), values[:, self.width :].copy()
+        return points, targets, self.weights[: self.count]
 
     def truncate(self, count: int) -> None:
         """Drop all rows after the first ``count``, without a trace."""
@@ -62,7 +62,7 @@ class Buffer:
         return twin
 
     def _grow(self, least: int) -> None:
-        rows = max(least, min(self.capacity, max(64, 4 * len(self.weights))))
+        rows = 64 if least <= 64 else max(least, self.capacity)
         values, weights = np.empty((rows, self.columns)), np.ones(rows)
         values[: self.count], weights[: self.count] = self.values[: self.count], self.weights[: self.count]
         self.values, self.weights = values, weights

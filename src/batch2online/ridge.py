@@ -93,12 +93,15 @@ class RidgeMoments:
     # -- adding -----------------------------------------------------------------------------------
 
     def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
-        """The moments with these rows, and upper bounds of the rows' scores now and ever after."""
+        """The moments with these rows, and upper bounds of the rows' scores now and ever after.
+
+        The bounds are those by the length of a row alone; :meth:`bounds` are closer.
+        """
         z = self.coordinates(rows)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             weight = _weight(rows)
             new = self._first(z, weight)._checked() if self.reference is None else self._grown(z, weight)
-            return new, new._bounds(z)
+            return new, new._length_bounds(z)
 
     def merged(self, other: RidgeMoments) -> RidgeMoments:
         """The moments of the rows of both."""
@@ -196,18 +199,20 @@ class RidgeMoments:
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
-        return self._bounds(self.coordinates(rows))
+        reference = self.reference
+        assert reference is not None
+        z = self.coordinates(rows)
+        along = (z / reference.scale) @ reference.directions
+        return np.asarray(self._length_bounds(z) - (along * along) @ reference.reductions)
 
-    def _bounds(self, z: FloatArray) -> FloatArray:
+    def _length_bounds(self, z: FloatArray) -> FloatArray:
         reference = self.reference
         assert reference is not None
         if reference.ridge == 0:
             return np.zeros(len(z))
         if reference.scale != 1:
             z = z / reference.scale
-        along = z @ reference.directions
-        bound = np.einsum("ij,ij->i", z, z) * ((1 + _ROUNDING) / reference.ridge)
-        return np.asarray(bound - (along * along) @ reference.reductions)
+        return np.asarray(np.einsum("ij,ij->i", z, z) * ((1 + _ROUNDING) / reference.ridge))
 
 
 def _weight(rows: Rows) -> float:

@@ -64,7 +64,7 @@ class Candidates:
     def within_mostly(self, q: FloatArray, usual: float) -> Candidates:
         """The same, when few probabilities exceed ``usual``: only rows below it or with larger ones are looked at."""
         low = self.words <= randomness.word_below(usual)
-        if q.max() > usual:
+        if q.max(initial=0.0) > usual:
             low |= q > usual
         chosen = np.flatnonzero(low)
         return self[chosen[kept(randomness.inclusion_uniforms(self.words[chosen]), q[chosen])]]
@@ -296,7 +296,8 @@ class Construction:
         if self.n_rows <= self.expected_size:
             return Candidates(_copied(rows), all_rows.words)
         bounds *= self.constant * _SAFETY
-        return all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
+        few = all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
+        return few.within(self.statistics.bounds(few.rows) * (self.constant * _SAFETY))
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
