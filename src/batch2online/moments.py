@@ -37,6 +37,7 @@ from batch2online.triangular import (
     inverse,
     qr_factor,
     reciprocal_condition,
+    whitened,
 )
 
 MU = 1e-24
@@ -370,8 +371,8 @@ class Moments:
         """Leverage scores of rows that are among those added."""
         if self.reference is None:
             return np.zeros(len(rows))
-        whitening = inverse(gram_factor(self.regularised()))
-        white = self.coordinates(rows) @ whitening[:, : None if with_targets else self.n_inputs]
+        last = len(self.shift) if with_targets else self.n_inputs
+        white = whitened(self.coordinates(rows)[:, :last], gram_factor(self.regularised())[:last, :last])
         return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
 
     def bounds(self, rows: Rows) -> FloatArray:

@@ -22,7 +22,7 @@ from batch2online._types import FloatArray
 from batch2online.coreset import Rows, all_ones
 from batch2online.moments import MU
 from batch2online.storage import storable
-from batch2online.triangular import gram_factor, inverse, qr_factor
+from batch2online.triangular import gram_factor, qr_factor, whitened
 
 WELL_CONDITIONED = 1e-6
 """Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
@@ -190,7 +190,7 @@ class RidgeMoments:
             return np.zeros(len(rows))
         z = self.coordinates(rows) / self.spectrum.scale
         if self.gram is not None:
-            white = z @ inverse(gram_factor(self.gram + self.ridge * np.eye(len(self.gram))))
+            white = whitened(z, gram_factor(self.gram + self.ridge * np.eye(len(self.gram))))
         else:
             assert self.factor is not None
             _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)

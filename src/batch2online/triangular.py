@@ -7,7 +7,7 @@ factors R, with R'R the Gram matrix, are the common currency.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from batch2online._types import FloatArray
 
@@ -46,6 +46,14 @@ def inverse(factor: FloatArray) -> FloatArray:
         factor = factor + np.diag(dead.astype(np.float64))
     result, _ = lapack.dtrtri(factor)
     return np.ascontiguousarray(np.triu(result))
+
+
+def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
+    """``rows @ inverse(factor)`` at half the cost of the product."""
+    dead = factor.diagonal() == 0
+    if dead.any():
+        factor = factor + np.diag(dead.astype(np.float64))
+    return np.asarray(blas.dtrsm(1.0, np.asfortranarray(factor), rows.T, trans_a=1).T)
 
 
 def qr_factor(*stacked: FloatArray) -> FloatArray:
