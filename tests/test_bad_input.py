@@ -55,7 +55,15 @@ LEARN = {
 }
 learn = pytest.mark.parametrize("learn", LEARN.values(), ids=LEARN)
 start = pytest.mark.parametrize("start", [fresh, seen])
-constructions = pytest.mark.parametrize("kind", [coresets.Leverage, coresets.Uniform, coresets.Everything])
+
+
+def ridge_leverage(**settings):
+    return coresets.RidgeLeverage(1, **settings)
+
+
+constructions = pytest.mark.parametrize(
+    "kind", [coresets.Leverage, ridge_leverage, coresets.Uniform, coresets.Everything]
+)
 not_finite = pytest.mark.parametrize(
     ("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity"), (1e152, "large")]
 )

@@ -6,6 +6,7 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -341,16 +342,54 @@ def test_bad_settings_are_refused(settings, message):
         OnlineLowRank(**settings).fit(data("gaussian")[:50])
 
 
-def test_bad_rows_leave_everything_as_it_was():
+def with_cell(value, row=8000, kind=float):
+    bad = data("gaussian")[:9000].astype(kind)
+    bad[row, 3] = value
+    return bad
+
+
+BAD_ROWS = {
+    "NaN": (lambda: with_cell(np.nan), "NaN at row 8000, column 3"),
+    "infinity": (lambda: with_cell(-np.inf), "infinity at row 8000, column 3"),
+    "too large": (lambda: with_cell(1e152), "too large.* at row 8000, column 3"),
+    "text": (lambda: with_cell("x", row=4, kind=object), "[Rr]ow 4, column 3"),
+    "complex": (lambda: data("gaussian") * 1j, "[Cc]omplex"),
+    "narrow": (lambda: data("gaussian")[:, :7], "7 features"),
+    "flat": (lambda: data("gaussian")[0], "2D"),
+    "none": (lambda: data("gaussian")[:0], "0 sample"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows_are_refused_and_leave_everything_as_it_was(name):
+    make, message = BAD_ROWS[name]
     model = new(center=False).partial_fit(data("gaussian")[:700])
     before = storage.serialise(model._state())
-    bad = data("gaussian")[:9000].copy()
-    bad[8000, 3] = np.nan
-    with pytest.raises(ValueError, match="NaN at row 8000, column 3"):
-        model.partial_fit(bad)
-    with pytest.raises(ValueError, match="7"):
-        model.partial_fit(bad[:, :7])
+    for act in (model.partial_fit, model.transform):
+        with pytest.raises(ValueError, match=message):
+            act(make())
     assert storage.serialise(model._state()) == before
+
+
+@pytest.mark.parametrize("weights", [-1.0, np.nan, np.inf])
+def test_bad_weights_are_refused_and_leave_everything_as_it_was(weights):
+    model = new(center=False).partial_fit(data("gaussian")[:700])
+    before = storage.serialise(model._state())
+    with pytest.raises(ValueError, match=r"sample_weight .* at row 2"):
+        model.partial_fit(data("gaussian")[:5], sample_weight=[1, 1, weights, 1, 1])
+    assert storage.serialise(model._state()) == before
+
+
+def test_frames_in_frames_out_and_other_columns_refused():
+    frame = pd.DataFrame(data("gaussian")[:200], columns=list("abcdefgh"))
+    model = new(center=True).set_output(transform="pandas").fit(frame)
+    embedded = model.transform(frame)
+    assert list(embedded.columns) == ["onlinelowrank0", "onlinelowrank1"]
+    assert (embedded.index == frame.index).all()
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame[list("hgfedcba")])
+    model.learn_one(dict(frame.iloc[0]))
+    assert model.n_seen_ == 201
 
 
 @parametrize_with_checks([OnlineLowRank(1), OnlineLowRank(1, center=True, solve="exact", basis="variance")])
