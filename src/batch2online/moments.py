@@ -56,6 +56,7 @@ AMPLIFICATION = 1e5
 """How far T may amplify rounding before a block is rather absorbed by QR in the original coordinates."""
 
 _EXTREME = 2.0**400
+_FIRST_ROWS = 1000
 _DEPENDENT = 30.0
 """A column whose part of its own is at most this many times the regularisation is all but dependent."""
 
@@ -225,10 +226,10 @@ class Moments:
         return np.concatenate([np.abs(triangle[0, :1]), column_norms(triangle[1:, 1:])])
 
     def _representative(self, rows: Rows) -> FloatArray:
-        """For each column the value nearest to its mean: a constant column becomes exactly zero."""
+        """For each column the value nearest to the mean of the first rows: a constant column becomes exactly zero."""
         if not self.intercept:
             return np.zeros(len(self.shift))
-        values = np.concatenate([rows.points, rows.targets], axis=1)
+        values = np.concatenate([rows.points[:_FIRST_ROWS], rows.targets[:_FIRST_ROWS]], axis=1)
         nearest = np.abs(values - values.mean(axis=0)).argmin(axis=0)
         return np.concatenate([[0.0], values[nearest, np.arange(values.shape[1])]])
 
