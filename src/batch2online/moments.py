@@ -365,8 +365,9 @@ class Moments:
     @cached_property
     def regular_factor(self) -> FloatArray:
         """The same with the regularisation: it can be solved, whatever columns depend on each other."""
-        factor = gram_factor(self.regularised())
-        return factor if self.untransform is None else factor @ self.untransform
+        if self.untransform is None:
+            return self.shifted_factor
+        return gram_factor(self.regularised()) @ self.untransform
 
     def scores(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
         """Leverage scores of rows that are among those added."""
