@@ -134,7 +134,6 @@ class Online:
         try:
             yield
         except BaseException:
-            self.__dict__.clear()
             self.__dict__.update(saved)
             self.construction = construction
             self.buffer.truncate(waiting)

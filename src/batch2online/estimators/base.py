@@ -84,8 +84,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         try:
             self._learn(X, y, sample_weight)
         except BaseException:
-            self.__dict__.clear()
             self.__dict__.update(before)
+            for name in self.__dict__.keys() - before.keys():
+                del self.__dict__[name]
             raise
         return self
 
