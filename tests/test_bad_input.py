@@ -538,3 +538,18 @@ def test_rows_are_neither_changed_nor_kept_by_reference(n):
     for array in arrays:
         array[:] = 7.0
     assert (snapshot(model), snapshot(construction)) == before
+
+
+@pytest.mark.parametrize("names", [(0, 1), (("a", "x"), ("a", "z"))])
+def test_names_of_columns_that_are_no_strings_are_refused(names):
+    with pytest.raises(TypeError, match="names of columns"):
+        OnlineRegression().learn_one(dict(zip(names, [1.0, 2.0], strict=True)), 3.0)
+
+
+def test_a_horizon_before_the_first_refresh_is_refused():
+    with pytest.raises(ValueError, match="horizon must exceed the first refresh, at 12 rows"):
+        fresh(refresh=Budget(3, horizon=10)).partial_fit(X, Y)
+
+
+def test_the_largest_growth_waits_forever():
+    assert fresh(refresh=Geometric(1e308)).partial_fit(X, Y).n_changes_ == 0

@@ -587,3 +587,47 @@ def test_an_interrupted_first_chunk_leaves_the_estimator_without_rows(monkeypatc
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(*stream())
     assert vars(model) == before
+
+
+# -- after forgetting ----------------------------------------------------------------------------------
+
+
+def stream_of(n, sign=1.0):
+    rows = np.random.default_rng(0).normal(size=(n, 4))
+    return rows, sign * (rows @ [1.0, 2.0, 3.0, 4.0] + 1.0)
+
+
+def test_forgetting_all_rows_leaves_nothing_of_them():
+    model = OnlineRegression(random_state=0, keep_history=True).partial_fit(*stream_of(300)).forget(range(300))
+    assert model.n_seen_ == 0
+    assert not model.coef_.any()
+    model.partial_fit(*stream_of(200, sign=-1.0))
+    np.testing.assert_allclose(model.coef_, [-1.0, -2.0, -3.0, -4.0])
+
+
+def test_the_schedule_after_forgetting_is_that_of_the_rows_left():
+    model = OnlineRegression(random_state=0, keep_history=True).partial_fit(*stream_of(20_000)).forget(range(19_990))
+    model.partial_fit(*stream_of(5000, sign=-1.0))
+    np.testing.assert_allclose(model.coef_, [-1.0, -2.0, -3.0, -4.0], atol=0.2)
+
+
+def test_the_schedule_after_merging_is_that_of_one_stream():
+    X, y = stream_of(3000)
+    parts = [
+        OnlineRegression(random_state=0, first_id=a).partial_fit(X[a:b], y[a:b]) for a, b in ((0, 1000), (1000, 2500))
+    ]
+    merged = parts[0].merge(parts[1])
+    whole = OnlineRegression(random_state=0).partial_fit(X[:2500], y[:2500])
+    assert merged._engine.next_refresh == whole._engine.next_refresh
+
+
+def test_the_magnitude_of_a_change_does_not_depend_on_the_unit_of_weights():
+    rng = np.random.default_rng(1)
+    X, y = stream_of(500)
+    y = y + rng.normal(size=500)
+    settings = {"random_state": 0, "solve": "exact", "refresh": Geometric(2.0)}
+    light, heavy = (
+        [event.magnitude for event in OnlineRegression(**settings).partial_fit(X, y, np.full(500, weight)).changes_]
+        for weight in (1.0, 100.0)
+    )
+    np.testing.assert_allclose(light, heavy, rtol=1e-6)

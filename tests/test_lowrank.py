@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import OnlineLowRank, coreset, datasets, load, randomness, scores, storage
 from batch2online.coresets import RidgeLeverage
-from batch2online.refresh import Geometric
+from batch2online.refresh import EveryStep, Geometric
 
 N, SEED, SCALES = 12_000, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
 
@@ -317,6 +317,28 @@ def test_integer_weights_are_repetitions_and_zero_weights_are_absent():
     np.testing.assert_allclose(weighted.explained_variance_.sum(), repeated.explained_variance_.sum())
 
 
+@pytest.mark.parametrize("zeros", [100, 20_000])
+def test_rows_that_come_after_zeros_are_kept(zeros):
+    rows = data("gaussian")[:5000]
+    stream = np.concatenate([np.zeros((zeros, 8)), rows])
+    construction = RidgeLeverage(1, coreset_size=100, random_state=0).add(stream[:zeros]).add(stream[zeros:])
+    ids, weights = from_scratch(stream, np.arange(len(stream)), construction)
+    assert np.array_equal(construction.coreset().ids, ids)
+    assert np.array_equal(construction.coreset().weights, weights)
+
+
+@pytest.mark.parametrize("basis", ["stable", "variance"])
+def test_a_loaded_learner_continues_bit_for_bit_at_every_row(basis, tmp_path):
+    X = data("gaussian")[:60, :4]
+    model = OnlineLowRank(4, basis=basis, random_state=0, refresh=EveryStep()).partial_fit(X[:30])
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    for row in X[30:]:
+        model.learn_one(row)
+        loaded.learn_one(row)
+    assert_identical(model, loaded)
+
+
 def test_works_from_the_first_row_and_with_sparse_rows():
     model = OnlineLowRank(3, random_state=0)
     X = np.eye(5)
@@ -333,6 +355,7 @@ def test_works_from_the_first_row_and_with_sparse_rows():
     [
         ({"n_components": 9}, "n_components=9"),
         ({"n_components": 0}, "n_components=0"),
+        ({"n_components": 2.7}, "n_components=2.7"),
         ({"solve": "fast"}, "solve"),
         ({"basis": "any"}, "basis"),
     ],

@@ -129,13 +129,12 @@ class Online:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Whatever goes wrong inside, even an interrupt, leaves the learner as it was before."""
-        saved, construction, waiting = dict(self.__dict__), self.construction.copy(), self.buffer.count
+        saved, waiting = self.__dict__ | {"construction": self.construction.copy()}, self.buffer.count
         n_losses = 0 if self.row_losses is None else len(self.row_losses)
         try:
             yield
         except BaseException:
             self.__dict__.update(saved)
-            self.construction = construction
             self.buffer.truncate(waiting)
             if self.row_losses is not None:
                 del self.row_losses[n_losses:]
@@ -225,8 +224,7 @@ class Online:
             self._replace(new, reason, before, self.problem.cost(new, self.construction))
         elif self.n_learned:
             self._replace_first()
-        if self.next_refresh <= self.n_learned:
-            self.next_refresh = self.policy.following(self.n_learned)
+        self.next_refresh = self.policy.after(self.n_learned)
         self._measure_room()
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
@@ -252,6 +250,8 @@ class Online:
             self.construction.forget(ids)
             self.n_learned = self.construction.n_rows
             self._forget_losses()
+            if self.n_learned == 0:
+                self.model, self.is_solved = self.problem.initial(self.width, self.n_targets), False
             self.refresh(f"{before - self.n_learned:,} rows forgotten")
 
     def _forget_losses(self) -> None:

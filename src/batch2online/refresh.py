@@ -21,6 +21,8 @@ import numpy as np
 from batch2online.randomness import TOLERANCE, uniforms
 from batch2online.storage import storable
 
+_NEVER = 2.0**62
+
 
 class Policy:
     """What all policies share. The defaults: look again at every row, always take the new model."""
@@ -42,7 +44,15 @@ class Policy:
 
     def following(self, at: int) -> int:
         """The row count of the refresh after the one at ``at`` rows."""
-        return max(at + 1, math.ceil(self.growth * at))
+        return max(at + 1, math.ceil(min(self.growth * at, _NEVER)))
+
+    def after(self, n: int) -> int:
+        """The first of the refreshes ``start``, ``following(start)``, ... that comes after n rows."""
+        assert self.start is not None
+        at = int(self.start) if self.growth > 1 else max(int(self.start), n + 1)
+        while at <= n:
+            at = self.following(at)
+        return at
 
     def allowance(self, seed: int, at: int) -> float:
         """The present model is kept while it costs at most this many times the new one; 0 for never."""
@@ -136,6 +146,12 @@ class Budget(Policy):
         for name in ("changes", "horizon"):
             if not _is_count(getattr(self, name)):
                 raise ValueError(f"{name} must be a positive integer, got {getattr(self, name)!r}.")
+
+    def starting_at(self, default: int) -> Self:
+        policy = super().starting_at(default)
+        if policy.start is not None and policy.start >= self.horizon:
+            raise ValueError(f"horizon must exceed the first refresh, at {policy.start} rows, got {self.horizon}.")
+        return policy
 
     @property
     def growth(self) -> float:  # type: ignore[override]

@@ -129,7 +129,7 @@ class RidgeMoments:
     def _grown(self, z: FloatArray, weight: float) -> RidgeMoments:
         assert self.reference is not None
         total, weight = self.rows + len(z), self.weight + weight
-        is_due = total >= 2 * self.reference.rows
+        is_due = total >= 2 * self.reference.rows or self.reference.ridge == 0  # only zeros so far
         if self.gram is not None:
             gram = self.gram + z.T @ z
             if gram.trace() <= self.reference.limit:

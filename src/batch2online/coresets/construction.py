@@ -18,7 +18,7 @@ import numpy as np
 
 from batch2online import randomness, theory
 from batch2online._types import FloatArray, IntArray, WordArray
-from batch2online.coreset import Coreset, Rows, exponents, kept, probabilities, weights_of
+from batch2online.coreset import Coreset, Rows, all_ones, exponents, kept, probabilities, weights_of
 from batch2online.storage import storable
 from batch2online.validation import LARGEST_ID, check_rows, check_targets, check_weights
 
@@ -119,6 +119,7 @@ class Construction:
         self.constant = 0.0
         self.expected_size = 0.0
         self.n_rows = 0
+        self.weight = 0.0
         self.shape: tuple[int, int] | None = None
         self.block = 0
         self.parts: list[Candidates] = []
@@ -183,6 +184,7 @@ class Construction:
         self.intervals = _joined_intervals(self.intervals + other.intervals)
         self.next_id = max(self.next_id, other.next_id)
         self.n_rows += other.n_rows
+        self.weight += other.weight
         self.flat_targets = other.flat_targets
         if self.history is not None and other.history is not None:
             self.history = self.history + other.history
@@ -199,7 +201,7 @@ class Construction:
         unwanted = check_ids(ids, everything.ids)
         remaining = everything[~np.isin(everything.ids, unwanted)]
         fresh = self.copy()
-        fresh.history, fresh.n_rows, fresh.tail = [], 0, []
+        fresh.history, fresh.n_rows, fresh.weight, fresh.tail = [], 0, 0.0, []
         fresh._start(everything.points.shape[1], everything.targets.shape[1])
         fresh._take(remaining)
         self.__dict__.update(fresh.__dict__)
@@ -277,6 +279,7 @@ class Construction:
             if complete:
                 self.seal()
         self.n_rows += len(rows)
+        self.weight += len(rows) if all_ones(rows.weights) else float(rows.weights.sum())
         if self.history is not None:
             self.history.append(_copied(rows))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from batch2online.coresets.construction import Construction, Statistics
 from batch2online.ridge import RidgeMoments
 from batch2online.storage import storable
@@ -35,8 +37,8 @@ class RidgeLeverage(Construction):
 
     def __init__(self, rank: int, *, intercept: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
-        if rank < 1:
-            raise ValueError(f"rank must be at least 1, got {rank!r}.")
+        if not isinstance(rank, int | np.integer) or rank < 1:
+            raise ValueError(f"rank must be a positive integer, got {rank!r}.")
         self.rank = int(rank)
         self.intercept = bool(intercept)
 

@@ -64,9 +64,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
         fresh._engine.refresh("fit: solved on all rows")
-        for name in ("_engine", "_cached_getter", "n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
         self.__dict__.update(fresh.__dict__)
+        for name in {"_cached_getter", "feature_names_in_"} - fresh.__dict__.keys():
+            self.__dict__.pop(name, None)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -167,6 +167,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
+        if names is not None and not all(isinstance(name, str) for name in names):
+            raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
         rows = check_rows([list(x.values()) if names is not None else x], names=names)
         self.partial_fit(rows, None if y is None else np.asarray([y]))
         if names is not None:
@@ -184,7 +186,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 return values
         except (OverflowError, TypeError):
             pass
-        check_rows([values], names=getattr(self, "feature_names_in_", None))
+        row = check_rows([values], names=getattr(self, "feature_names_in_", None))[0]
+        if hypot(*row) <= LARGEST:
+            return row
         raise ValueError(f"the squares of the values of x sum to more than {LARGEST:g} squared.")
 
     def _in_order(self, x: Mapping[str, Any]) -> Any:

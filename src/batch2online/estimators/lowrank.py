@@ -104,8 +104,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
             raise ValueError(f'solve must be "coreset" or "exact", got {self.solve!r}.')
         if self.basis not in ("stable", "variance"):
             raise ValueError(f'basis must be "stable" or "variance", got {self.basis!r}.')
-        if not 1 <= self.n_components <= width:
-            raise ValueError(f"n_components={self.n_components} must be between 1 and n_features={width}.")
+        if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
+            raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         construction = RidgeLeverage(
             self.n_components,
             intercept=self.center,

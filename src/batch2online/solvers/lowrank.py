@@ -72,7 +72,7 @@ class LowRank:
         components = _signed(self.spectrum(moments).vectors.T)
         if current is not None:
             components = self._turned(components, current.components)
-        return Subspace(components, second_moments(moments).mean)
+        return Subspace(np.ascontiguousarray(components), second_moments(moments).mean)
 
     def _turned(self, new: FloatArray, old: FloatArray) -> FloatArray:
         overlap = old @ new.T

@@ -83,7 +83,7 @@ class LeastSquares:
         """Root mean square change of the predictions on all rows seen."""
         moments = construction.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
-        return {"magnitude": float(np.sqrt(np.square(moved).sum() / max(1, moments.rows)))}
+        return {"magnitude": float(np.sqrt(np.square(moved).sum() / construction.weight))}
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
