@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -70,6 +71,7 @@ class RidgeReference:
 class RidgeMoments:
     """Moments of rows ``m = a`` or ``[1 | a]``. Immutable: adding returns a new object."""
 
+    has_closer_bounds: ClassVar[bool] = True
     width: int
     intercept: bool
     rank: int

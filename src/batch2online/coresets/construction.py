@@ -31,6 +31,8 @@ _SAFETY = 1 + 1e-6
 class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
+    has_closer_bounds: ClassVar[bool]  # than those that ``add`` returns
+
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
 
@@ -156,7 +158,8 @@ class Construction:
         if self.shape is None:
             raise ValueError("No rows have been added yet.")
         statistics, candidates = self._with_tail()
-        candidates = self._not_ruled_out(statistics, candidates)
+        if len(candidates.rows) > self.expected_size:
+            candidates = self._not_ruled_out(statistics, candidates)
         q = probabilities(statistics.scores(candidates.rows), self.constant)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
         rows, words = candidates.rows[keep], candidates.words[keep]
@@ -300,7 +303,7 @@ class Construction:
             return Candidates(_copied(rows), all_rows.words)
         bounds *= self.constant * _SAFETY
         few = all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
-        return few.within(self.statistics.bounds(few.rows) * (self.constant * _SAFETY))
+        return self._not_ruled_out(self.statistics, few) if self.statistics.has_closer_bounds else few
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
@@ -310,8 +313,6 @@ class Construction:
 
     def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
         """Without those that cheap bounds rule out, so that fewer scores are computed."""
-        if len(candidates.rows) <= self.expected_size:
-            return candidates
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
 
     def _candidates(self) -> Candidates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
@@ -17,6 +17,7 @@ from batch2online.storage import storable
 class LeverageStatistics:
     """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
 
+    has_closer_bounds: ClassVar[bool] = False
     moments: Moments
     with_targets: bool
 

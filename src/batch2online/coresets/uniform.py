@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from batch2online.storage import storable
 class TotalWeight:
     """The score of a row is its share of the total weight; 1/t where all weigh the same."""
 
+    has_closer_bounds: ClassVar[bool] = False
     total: float
 
     def add(self, rows: Rows) -> tuple[TotalWeight, FloatArray]:
