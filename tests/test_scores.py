@@ -107,6 +107,21 @@ def test_scores_of_nearly_equal_columns_are_the_same_from_scratch_and_step_by_st
     np.testing.assert_allclose(incremental_leverage(points, True), expected, rtol=1e-3)
 
 
+def test_coordinates_do_not_outlive_the_rows_they_were_made_for():
+    """Hour of day is a linear function of time until the first midnight, and is not afterwards."""
+    X, y = stream("timestamps", 23_000)
+    merged = None
+    for start, stop in pairwise([0, 4000, 9000, 13_000, 20_000, 23_000]):
+        moments, rows = Moments.empty(4, 1, intercept=True), slice(start, stop)
+        for piece in np.array_split(np.arange(start, stop), 40):
+            moments = moments.add(rows_of(X[piece], y[piece]))
+        expected = scores.leverage(with_ones(np.column_stack([X, y]), True)[rows], intercept=True)
+        assert_close(moments.scores(rows_of(X[rows], y[rows])), expected)
+        merged = moments if merged is None else merged.merged(moments)
+    expected = scores.leverage(with_ones(np.column_stack([X, y]), True), intercept=True)
+    assert_close(merged.scores(rows_of(X, y)), expected)
+
+
 @pytest.mark.parametrize("condition", [1e0, 1e4, 1e8])
 def test_merged_statistics_give_accurate_scores(condition):
     points = with_condition(condition, 300, 5, np.random.default_rng(4))

@@ -10,6 +10,7 @@ A new construction supplies a :class:`Statistics` and one line in ``coresets/__i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
@@ -80,7 +81,7 @@ class Candidates:
         )
 
 
-class Construction:
+class Construction(ABC):
     """Base of all constructions.
 
     Parameters
@@ -96,8 +97,6 @@ class Construction:
     keep_history : bool
         Keep all rows, which ``forget`` needs.
     """
-
-    needs_targets: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -132,9 +131,9 @@ class Construction:
 
     # -- to be supplied ---------------------------------------------------------------------------
 
+    @abstractmethod
     def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         """Empty statistics for rows of this shape, a bound of the sum of scores, and the dimension of the problem."""
-        raise NotImplementedError
 
     # -- public -----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import hypot
@@ -28,7 +29,7 @@ estimators: dict[str, type[OnlineEstimator]] = {}
 """Estimators that a checkpoint may name."""
 
 
-class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds."""
 
     _needs_targets = False
@@ -37,9 +38,20 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         super().__init_subclass__(**kwargs)
         estimators[cls.__name__] = cls
 
+    @abstractmethod
     def _new_engine(self, n_targets: int) -> Online:
         """The engine for ``n_features_in_`` columns and this many targets."""
-        raise NotImplementedError
+
+    def _sampling(self) -> dict[str, Any]:
+        """The parameters that every construction takes."""
+        names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
+        return {name: getattr(self, name) for name in names}
+
+    def _check_choice(self, parameter: str, *choices: str) -> None:
+        value = getattr(self, parameter)
+        if value not in choices:
+            allowed = " or ".join(f'"{choice}"' for choice in choices)
+            raise ValueError(f"{parameter} must be {allowed}, got {value!r}.")
 
     # -- learning -----------------------------------------------------------------------------------
 

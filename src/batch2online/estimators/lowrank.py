@@ -100,21 +100,11 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     def _new_engine(self, n_targets: int) -> Online:
         width = self.n_features_in_
-        if self.solve not in ("coreset", "exact"):
-            raise ValueError(f'solve must be "coreset" or "exact", got {self.solve!r}.')
-        if self.basis not in ("stable", "variance"):
-            raise ValueError(f'basis must be "stable" or "variance", got {self.basis!r}.')
+        self._check_choice("solve", "coreset", "exact")
+        self._check_choice("basis", "stable", "variance")
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
-        construction = RidgeLeverage(
-            self.n_components,
-            intercept=self.center,
-            epsilon=self.epsilon,
-            coreset_size=self.coreset_size,
-            random_state=self.random_state,
-            first_id=self.first_id,
-            keep_history=self.keep_history,
-        )
+        construction = RidgeLeverage(self.n_components, intercept=self.center, **self._sampling())
         policy = Lazy(growth=1.5, tolerance=0.004) if self.refresh is None else self.refresh
         problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
         return Online(problem, construction, policy, width, n_targets)

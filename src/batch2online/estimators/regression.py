@@ -93,17 +93,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.random_state = random_state
 
     def _new_engine(self, n_targets: int) -> Online:
-        if self.solve not in ("coreset", "exact"):
-            raise ValueError(f'solve must be "coreset" or "exact", got {self.solve!r}.')
-        construction = Leverage(
-            intercept=self.fit_intercept,
-            score_targets=self.score_targets,
-            epsilon=self.epsilon,
-            coreset_size=self.coreset_size,
-            random_state=self.random_state,
-            first_id=self.first_id,
-            keep_history=self.keep_history,
-        )
+        self._check_choice("solve", "coreset", "exact")
+        construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **self._sampling())
         policy = Lazy(growth=1.2, tolerance=0.015) if self.refresh is None else self.refresh
         problem = LeastSquares(exact=self.solve == "exact")
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
