@@ -14,9 +14,9 @@ _homes = {
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("coresets", "datasets", "refresh", "theory")
+_modules = ("coresets", "datasets", "reference", "refresh", "theory")
 
-__all__ = ["OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
+__all__ = ["OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "reference", "refresh", "theory"]
 
 
 def load(path: Any) -> Any:
