@@ -11,12 +11,23 @@ from typing import Any
 __version__ = "0.1.0"
 
 _homes = {
+    "BatchToOnline": "batch2online.estimators.batch_to_online",
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
 _modules = ("coresets", "datasets", "reference", "refresh", "theory")
 
-__all__ = ["OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "reference", "refresh", "theory"]
+__all__ = [
+    "BatchToOnline",
+    "OnlineLowRank",
+    "OnlineRegression",
+    "coresets",
+    "datasets",
+    "load",
+    "reference",
+    "refresh",
+    "theory",
+]
 
 
 def load(path: Any) -> Any:
