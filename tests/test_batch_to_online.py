@@ -287,7 +287,7 @@ def test_restore_refuses_what_is_not_its_own(tmp_path):
         (Ridge(), {}, coresets.Leverage),
         (make_pipeline(StandardScaler(), Lasso()), {}, coresets.Leverage),
         (make_pipeline(PCA(2), Ridge()), {"resample": True}, coresets.Uniform),
-        (DecisionTreeRegressor(), {}, coresets.Uniform),
+        (DecisionTreeRegressor(), {}, coresets.Leverage),
         (LogisticRegression(), {}, coresets.Uniform),
         (PCA(2), {}, coresets.RidgeLeverage),
         (PCA(0.9), {}, coresets.Uniform),

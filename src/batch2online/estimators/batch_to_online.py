@@ -56,7 +56,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
         An empty construction of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
         settings below, like ``coresets.Uniform``. None chooses by the kind of estimator, and ``repr`` says what:
 
-        - linear regressors, maybe after scalers: ``Leverage``
+        - regressors: ``Leverage`` of rows with their targets, which keeps outlying targets whatever the model
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
@@ -105,7 +105,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
     >>> model = BatchToOnline(HuberRegressor(alpha=0.01), coreset_size=200, random_state=0)
     >>> model
     BatchToOnline(coreset_size=200, estimator=HuberRegressor(alpha=0.01), random_state=0,
-                  coreset=<Leverage, for a linear regressor>)
+                  coreset=<Leverage, for a regressor>)
     >>> for start in range(0, len(X), 50):
     ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
     >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape

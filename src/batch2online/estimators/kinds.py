@@ -9,12 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils import get_tags
 
 from batch2online.coresets import Leverage, RidgeLeverage, Uniform
-
-_SCALERS = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
 
 
 class Choice(NamedTuple):
@@ -61,8 +58,8 @@ def default_coreset(kind: str, estimator: Any, resample: bool) -> Choice:
     last = final_step(estimator)
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
-    if kind == "regressor" and is_linear(estimator):
-        return Choice(_leverage, "Leverage", "a linear regressor")
+    if kind == "regressor":
+        return Choice(_leverage, "Leverage", "a regressor")
     if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
         return clustering_choice(int(last.n_clusters))
     if last is estimator and type(last) in (PCA, TruncatedSVD) and isinstance(last.n_components, int | np.integer):
@@ -79,13 +76,6 @@ def clustering_choice(n_clusters: int) -> Choice:
 def final_step(estimator: Any) -> Any:
     """The last step of a pipeline; the estimator itself otherwise."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-
-
-def is_linear(estimator: Any) -> bool:
-    """Whether an estimator predicts linearly in the columns it is given, maybe scaled: where leverage says it all."""
-    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
-    of_linear_model = type(steps[-1]).__module__.startswith("sklearn.linear_model.")
-    return of_linear_model and all(isinstance(step, _SCALERS) or step == "passthrough" for step in steps[:-1])
 
 
 def _leverage(**settings: Any) -> Leverage:
