@@ -1,8 +1,52 @@
-"""Sizes and bounds, every constant in one place."""
+"""Sizes and bounds, every constant in one place; and what they promise for a run, next to what it measured."""
 
 from __future__ import annotations
 
 import math
+
+from batch2online.bounds import (
+    clustering_regret,
+    clustering_sensitivity,
+    every_step_regret,
+    general_sensitivity,
+    geometric_models,
+    geometric_regret,
+    lazy_regret,
+    leverage_sensitivity,
+    low_rank_regret,
+    on_change_inconsistency,
+    reaction,
+    refresh_times,
+    regression_regret,
+    ridge_leverage_sensitivity,
+)
+from batch2online.certificates import Certificate, certificate
+
+__all__ = [
+    "FAILURE",
+    "Certificate",
+    "certificate",
+    "clustering_regret",
+    "clustering_sensitivity",
+    "clustering_sizes",
+    "every_step_regret",
+    "general_sensitivity",
+    "geometric_models",
+    "geometric_regret",
+    "lazy_regret",
+    "leverage_constant",
+    "leverage_constant_theory",
+    "leverage_sensitivity",
+    "low_rank_regret",
+    "low_rank_size",
+    "on_change_inconsistency",
+    "reaction",
+    "refresh_times",
+    "regression_regret",
+    "regression_size",
+    "ridge_leverage_sensitivity",
+    "sampling_constant",
+]
 
 FAILURE = 0.01
 """The probability delta with which a coreset may miss its accuracy, in the sizes below."""
