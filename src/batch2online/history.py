@@ -55,8 +55,13 @@ class History:
         blocks = list(self)
         starts = np.cumsum([0] + [len(rows) for rows in blocks])
         which = np.searchsorted(starts, positions, side="right") - 1
-        found = [blocks[b][int(p - starts[b]) : int(p - starts[b]) + 1] for b, p in zip(which, positions, strict=True)]
-        return Rows.concatenate(found) if found else Rows.empty(self.width, self.n_targets)
+        places = [(blocks[b], int(p - starts[b])) for b, p in zip(which, positions, strict=True)]
+        return Rows(
+            np.array([rows.points[i] for rows, i in places]).reshape(len(places), self.width),
+            np.array([rows.targets[i] for rows, i in places]).reshape(len(places), self.n_targets),
+            np.array([rows.weights[i] for rows, i in places], dtype=np.float64),
+            np.array([rows.ids[i] for rows, i in places], dtype=np.int64),
+        )
 
     def everything(self) -> Rows:
         """All rows in one piece."""

@@ -46,7 +46,7 @@ class Clustering(Construction):
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept.
     epsilon, coreset_size, random_state, first_id
-        As for every construction; the default size is ``5 k ln(2 k) / epsilon``.
+        As for every construction; the default size is ``10 (1 + k) / epsilon``.
 
     Examples
     --------
