@@ -7,10 +7,15 @@ cut short or be forgotten by a loss of power. Reading needs no such care and use
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Any
+
+TEMPORARY = ".tmp"
+_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 
 
 class Files:
@@ -42,7 +47,11 @@ class Files:
         os.replace(source, target)
 
     def remove(self, path: Path) -> None:
-        path.unlink()
+        """A file, or a folder with all that is in it."""
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
     def make_folder(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -68,7 +77,6 @@ class Files:
         return descriptor
 
 
-_CLOSE_ON_EXEC = getattr(os, "O_CLOEXEC", 0)
 REAL = Files()
 
 
@@ -83,21 +91,19 @@ def write_all(files: Files, descriptor: int, parts: Sequence[Any]) -> None:
             waiting[0] = waiting[0][taken:]
 
 
-def write_new(files: Files, path: Path, parts: Sequence[Any]) -> None:
-    """Put a file in place as a whole: temporary file, fsync, rename, fsync of the folder.
+def write_new(files: Files, path: Path, parts: Sequence[Any], prove: Callable[[Path], None] | None = None) -> None:
+    """Put a file in place as a whole: temporary file, fsync, proof, rename, fsync of the folder.
 
     Until the rename nothing is at ``path`` but what was there before, and afterwards it is complete and durable.
+    ``prove`` looks at the new file before it takes the place of the old one, and raises if it is not as it should be.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{TEMPORARY}")
     with suppress(FileNotFoundError):
         files.remove(temporary)
     try:
-        descriptor = files.create(temporary)
-        try:
-            write_all(files, descriptor, parts)
-            files.fsync(descriptor)
-        finally:
-            files.close(descriptor)
+        _write_durably(files, temporary, parts)
+        if prove is not None:
+            prove(temporary)
         files.rename(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -106,4 +112,10 @@ def write_new(files: Files, path: Path, parts: Sequence[Any]) -> None:
     files.fsync_folder(path.parent)
 
 
-TEMPORARY = ".tmp"
+def _write_durably(files: Files, path: Path, parts: Sequence[Any]) -> None:
+    descriptor = files.create(path)
+    try:
+        write_all(files, descriptor, parts)
+        files.fsync(descriptor)
+    finally:
+        files.close(descriptor)

@@ -104,17 +104,16 @@ def _read_segment(found: Found, number: int, content: Any) -> str | None:
 
 
 def recover(files: Files, folder: Path, found: Found) -> None:
-    """Bring the files to what was found: later segments are set aside, the last one ends where it is intact."""
+    """Bring the files to what was found, for good: later segments set aside, the last one cut where it is intact."""
     for path in folder.glob(f".*{TEMPORARY}"):
         files.remove(path)
-    if found.recovery is None:
-        return
     for path in reversed(segment_paths(folder)[found.number + 1 :]):
         files.rename(path, path.with_suffix(".damaged"))
     files.fsync_folder(folder)
     descriptor = files.open(segment_path(folder, found.number))
     try:
-        files.truncate(descriptor, found.end)
+        if found.recovery is not None:
+            files.truncate(descriptor, found.end)
         files.fsync(descriptor)
     finally:
         files.close(descriptor)

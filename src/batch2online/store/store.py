@@ -79,14 +79,16 @@ class Store(Reader):
             found = read_segments(folder, repair)
             super().__init__(folder, found.columns, found.extents, found.recovery)
             self.sync_mode, self.segment_bytes = sync, int(segment_bytes)
-            self._files, self._lock, self._owner = files, lock, os.getpid()
+            self._files, self._owner = files, os.getpid()
             self._number, self._size, self._checksum = found.number, found.end, found.checksum
+            self._durable_bytes, self.n_durable = self._size, len(self)
+            self._synced_at = time.monotonic()
+            self._lock: int | None = None
             self._descriptor: int | None = None
             if lock is not None:
                 recover(files, folder, found)
                 self._descriptor = files.open(segment_path(folder, self._number))
-        self._durable_bytes, self.n_durable = self._size, len(self)
-        self._synced_at = time.monotonic()
+                self._lock = lock
 
     @classmethod
     def create(
@@ -101,10 +103,11 @@ class Store(Reader):
         """A new store in this folder, which may exist but must not hold a store."""
         if not isinstance(columns, int | np.integer) or not 1 <= columns < 2**32:
             raise ValueError(f"columns must be a positive integer, got {columns!r}.")
+        _check_mode(sync)
         path = Path(folder)
         with typed(f"cannot create a store in {path}"):
             files.make_folder(path)
-        lock = _locked(path, files, sync)
+        lock = take_lock(path, files)
         try:
             if segment_paths(path):
                 raise StoreError(f"{path} holds a store already: open it, or choose another folder.")
@@ -128,12 +131,13 @@ class Store(Reader):
         files: Files = REAL,
     ) -> Self:
         """The store in this folder, recovered if it was left unfinished."""
+        _check_mode(sync)
         path = Path(folder)
         if not segment_paths(path):
             raise StoreError(f"{path} holds no store.")
         if read_only:
             return cls(path, files, sync, segment_bytes, None, repair)
-        lock = _locked(path, files, sync)
+        lock = take_lock(path, files)
         try:
             return cls(path, files, sync, segment_bytes, lock, repair)
         except BaseException:
@@ -240,6 +244,10 @@ class Store(Reader):
             self._write(len(self), np.empty((0, self.columns)))
             self.sync()
 
+    def __del__(self) -> None:
+        with suppress(Exception):  # whoever forgets to close a store still gives its lock back
+            self.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -274,12 +282,15 @@ class Store(Reader):
             raise
 
 
-def _locked(path: Path, files: Files, sync: str) -> int:
+def take_lock(folder: Path, files: Files) -> int:
+    try:
+        return files.lock(folder / "lock")
+    except BlockingIOError as error:
+        raise StoreLocked(f"{folder} is being written to by another process or object.") from error
+    except OSError as error:
+        raise StoreError(f"cannot write to {folder}: {error}.") from error
+
+
+def _check_mode(sync: str) -> None:
     if sync not in ("always", "interval", "never"):
         raise ValueError(f'sync must be "always", "interval" or "never", got {sync!r}.')
-    try:
-        return files.lock(path / "lock")
-    except BlockingIOError as error:
-        raise StoreLocked(f"{path} is being written to by another process or object.") from error
-    except OSError as error:
-        raise StoreError(f"cannot write to {path}: {error}.") from error
