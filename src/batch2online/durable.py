@@ -21,7 +21,7 @@ import numpy as np
 from batch2online import storage
 from batch2online._types import FloatArray
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.files import REAL, TEMPORARY, Files
+from batch2online.files import REAL, TEMPORARY, Files, make_folders
 from batch2online.generations import Reopened, as_rows, check_same, newest_intact, numbers
 from batch2online.store import Recovery, Store, StoreCorrupted, StoreError
 from batch2online.store.errors import typed
@@ -86,10 +86,11 @@ class Durable:
         self._log: Store | None = None
         self._poison: str | None = None
         with typed(f"cannot create {folder}"):
-            files.make_folder(self.folder)
+            make_folders(files, self.folder)
         self._lock: int | None = take_lock(self.folder, files)
         try:
-            self._reopen()
+            with typed(f"cannot open {folder}"):
+                self._reopen()
         except BaseException:
             self._release()
             raise
@@ -254,9 +255,10 @@ class Durable:
         try:
             self._close_log()
         finally:
-            if self._lock is not None:
-                self._files.close(self._lock)
-            self._lock = None
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                with suppress(OSError):
+                    self._files.close(lock)
 
     def _close_log(self) -> None:
         log, self._log = self._log, None

@@ -54,7 +54,7 @@ class Files:
             path.unlink()
 
     def make_folder(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(exist_ok=True)
 
     def fsync_folder(self, path: Path) -> None:
         """Makes creations, renames and removals in a folder durable."""
@@ -78,6 +78,15 @@ class Files:
 
 
 REAL = Files()
+
+
+def make_folders(files: Files, path: Path) -> None:
+    """The folder, and those above it that are missing, durably."""
+    path = path.absolute()
+    if not path.parent.is_dir():
+        make_folders(files, path.parent)
+    files.make_folder(path)
+    files.fsync_folder(path.parent)
 
 
 def write_all(files: Files, descriptor: int, parts: Sequence[Any]) -> None:

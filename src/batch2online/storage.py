@@ -51,7 +51,7 @@ def serialise(state: object) -> bytes:
     manifest = {"format": FORMAT, "schema": SCHEMA, "state": tree}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo("manifest.json", _EPOCH), json.dumps(manifest, indent=1, allow_nan=False))
+        archive.writestr(zipfile.ZipInfo("manifest.json", _EPOCH), json.dumps(manifest, allow_nan=False))
         for index, array in enumerate(arrays):
             member = io.BytesIO()
             np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)

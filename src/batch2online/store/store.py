@@ -31,7 +31,7 @@ from typing import Any, Self
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.files import REAL, Files, write_all, write_new
+from batch2online.files import REAL, Files, make_folders, write_all, write_new
 from batch2online.store.errors import StoreError, StoreLocked, typed
 from batch2online.store.reader import Reader
 from batch2online.store.records import RECORD_BYTES, Header, Record
@@ -106,14 +106,13 @@ class Store(Reader):
         _check_mode(sync)
         path = Path(folder)
         with typed(f"cannot create a store in {path}"):
-            files.make_folder(path)
+            make_folders(files, path)
         lock = take_lock(path, files)
         try:
             if segment_paths(path):
                 raise StoreError(f"{path} holds a store already: open it, or choose another folder.")
             with typed(f"cannot create a store in {path}"):
                 write_new(files, segment_path(path, 0), [Header(int(columns), 0, 0, 0).pack()])
-                files.fsync_folder(path.parent)
             return cls(path, files, sync, segment_bytes, lock)
         except BaseException:
             files.close(lock)
@@ -216,9 +215,9 @@ class Store(Reader):
             if path.exists():
                 self._poison = f"{path} was begun but may not be durable"
             raise
-        self._files.close(self._open_descriptor())
-        self._descriptor, self._number = descriptor, header.number
+        old, self._descriptor, self._number = self._descriptor, descriptor, header.number
         self._size = self._durable_bytes = len(content)
+        self._let_go(old)
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -230,10 +229,15 @@ class Store(Reader):
         finally:
             self._poison = self._poison or "it is closed"
             self._maps.clear()
-            for descriptor in (self._descriptor, self._lock):
-                if descriptor is not None:
-                    self._files.close(descriptor)
+            descriptors = (self._descriptor, self._lock)
             self._descriptor = self._lock = None
+            for descriptor in descriptors:
+                self._let_go(descriptor)
+
+    def _let_go(self, descriptor: int | None) -> None:
+        if descriptor is not None:
+            with suppress(OSError):  # fsync has said what there is to say
+                self._files.close(descriptor)
 
     def _close_durably(self) -> None:
         """Sync, and note at the end that all is durable: damage is then never taken for an unfinished write."""
@@ -245,8 +249,9 @@ class Store(Reader):
             self.sync()
 
     def __del__(self) -> None:
-        with suppress(Exception):  # whoever forgets to close a store still gives its lock back
-            self.close()
+        with suppress(AttributeError):  # it may not have been opened
+            self._poison = self._poison or "it was dropped"
+            self.close()  # gives the lock back, and writes nothing
 
     def __enter__(self) -> Self:
         return self
