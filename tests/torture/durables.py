@@ -83,7 +83,7 @@ def one_kill(folder, make, mode, reference, rng) -> str:
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         pipe.read(8)  # it has begun
-        time.sleep(rng.exponential(0.01))
+        time.sleep(rng.exponential(rng.choice([0.01, 0.1])))
         os.kill(child, signal.SIGKILL)
         acknowledged = pipe.read()
     _, status = os.waitpid(child, 0)
@@ -225,7 +225,7 @@ def _last_change(done: int) -> int:
 
 
 def bit_flips(count: int, seed: int = 0) -> dict[str, int]:
-    """Flip a bit in the newest checkpoint: it is noticed and said, the one before it and the logs give the same model."""
+    """Flip a bit in the newest checkpoint: noticed and said, and the one before it gives the same model."""
     return _altered(count, lambda rng, whole: _flipped(rng, whole), seed)
 
 
