@@ -289,6 +289,7 @@ def test_restore_refuses_what_is_not_its_own(tmp_path):
         (make_pipeline(PCA(2), Ridge()), {"resample": True}, coresets.Uniform),
         (DecisionTreeRegressor(), {}, coresets.Leverage),
         (LogisticRegression(), {}, coresets.Uniform),
+        (KMeans(2, n_init=1), {}, coresets.Clustering),
         (PCA(2), {}, coresets.RidgeLeverage),
         (PCA(0.9), {}, coresets.Uniform),
         (GaussianMixture(2), {"resample": True}, coresets.Uniform),

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _homes = {
     "BatchToOnline": "batch2online.estimators.batch_to_online",
+    "OnlineClustering": "batch2online.estimators.clustering",
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
@@ -19,6 +20,7 @@ _modules = ("coresets", "datasets", "reference", "refresh", "theory")
 
 __all__ = [
     "BatchToOnline",
+    "OnlineClustering",
     "OnlineLowRank",
     "OnlineRegression",
     "coresets",

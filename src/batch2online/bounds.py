@@ -89,13 +89,14 @@ def lazy_regret(
 
     w = ln((1 + tolerance) / (1 + tolerance / 2)). A model that is kept remembers the order of rows, so the sensitivity
     of every refresh so far counts at each row, and so does the chance that a single row decides whether a model is
-    kept. The loss is relative to (1 + tolerance)(1 + epsilon) OPT.
+    kept. The loss is relative to (1 + tolerance)(1 + epsilon) OPT. With ``tolerance=0`` no such decision is made: what
+    a solver may lose that starts from the current model, at the times of ``Geometric``.
     """
-    width = math.log((1 + tolerance) / (1 + tolerance / 2))
+    decision = 8 / math.log((1 + tolerance) / (1 + tolerance / 2)) if tolerance else 0.0
     times = [*refresh_times(n, start, growth), n]
     total, remembered = float(min(start, n)), 0.0
     for at, stop in pairwise(times):
-        remembered += 2 * at * sensitivity(at) + 8 / width
+        remembered += 2 * at * sensitivity(at) + decision
         total += (stop - at) * min(1.0, remembered / at)
     return loss_bound * total
 

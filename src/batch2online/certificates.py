@@ -123,14 +123,14 @@ def _promise(engine: Any, n: int) -> tuple[float, float, float]:
     """Factor of the optimum, additive term for L = 1, and models, as the engine's policy has it."""
     policy, factor = engine.policy, 1 + engine.construction.epsilon
     start, growth = int(policy.start), float(policy.growth)
-    sensitivity = sensitivity_of(engine)
-    if hasattr(policy, "tolerance"):
-        additive = bounds.lazy_regret(sensitivity, n, start, growth, policy.tolerance)
-        return factor * (1 + policy.tolerance), additive, bounds.geometric_models(n, start, growth)
-    additive = bounds.geometric_regret(sensitivity, n, start, growth)
+    sensitivity, tolerance = sensitivity_of(engine), getattr(policy, "tolerance", 0.0)
+    if tolerance or getattr(engine.problem, "start_from_current", False):  # models remember the order of rows
+        additive = bounds.lazy_regret(sensitivity, n, start, growth, tolerance)
+    else:
+        additive = bounds.geometric_regret(sensitivity, n, start, growth)
     if policy.only_on_change:
         return factor, additive, 1 + bounds.on_change_inconsistency(sensitivity, n, start)
-    return factor, additive, bounds.geometric_models(n, start, growth)
+    return factor * (1 + tolerance), additive, bounds.geometric_models(n, start, growth)
 
 
 def sensitivity_of(engine: Any) -> bounds.Sensitivity:
@@ -152,7 +152,15 @@ def _ridge_leverage(construction: Any) -> bounds.Sensitivity:
     return lambda n: bounds.ridge_leverage_sensitivity(n, construction.constant, rank, construction.epsilon)
 
 
+def _clustering(construction: Any) -> bounds.Sensitivity:
+    if construction.stages != 1 or not construction.keep_history or construction.sampler is None:
+        return lambda n: 1.0
+    constant = construction.sampler.constant
+    return lambda n: bounds.clustering_sensitivity(n, constant, construction.k, construction.epsilon)
+
+
 _KNOWN: dict[str, Callable[[Any], bounds.Sensitivity]] = {
+    "Clustering": _clustering,
     "Leverage": _leverage,
     "RidgeLeverage": _ridge_leverage,
     "Uniform": _leverage,

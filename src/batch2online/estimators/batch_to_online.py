@@ -34,7 +34,8 @@ DEFAULT_SIZE = 5_000
 class BoundedRegret(Regret):
     """A :class:`Regret` that also says how much of the loss ``loss_bound`` has cut off.
 
-    The optimum is that of the model solved on the present coreset, measured on it. ``unsquared_loss`` repeats ``loss``.
+    The optimum is that of the best model known, the current one or one solved now, measured on the coreset.
+    ``unsquared_loss`` repeats ``loss``.
     """
 
     excess: float
@@ -58,6 +59,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
 
         - regressors: ``Leverage`` of rows with their targets, which keeps outlying targets whatever the model
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
+        - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
         When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=1.2)``.
@@ -193,8 +195,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
             construction.seed = randomness.seed_from(self.random_state)
         if self.first_id:
             construction.next_id = int(self.first_id)
-        if self.keep_history and construction.history is None:
-            construction.history = []
+        construction.keep_history = construction.keep_history or bool(self.keep_history)
         return construction
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -325,7 +326,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
 
     @property
     def regret_(self) -> BoundedRegret:
-        """Prequential loss, and the cost on the coreset of the model solved on it."""
+        """Prequential loss, and the cost of the best model known, measured on the coreset."""
         plain = self._check_fitted().regret()
         return BoundedRegret(plain.loss, plain.optimum, plain.rows, plain.loss, excess=plain.unsquared_loss)
 

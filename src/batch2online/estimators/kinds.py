@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from batch2online.coresets import Leverage, RidgeLeverage, Uniform
+from batch2online.coresets import Clustering, Leverage, RidgeLeverage, Uniform
 
 
 class Choice(NamedTuple):
@@ -61,16 +61,11 @@ def default_coreset(kind: str, estimator: Any, resample: bool) -> Choice:
     if kind == "regressor":
         return Choice(_leverage, "Leverage", "a regressor")
     if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
-        return clustering_choice(int(last.n_clusters))
+        return Choice(_clustering(int(last.n_clusters)), "Clustering", f"{last.n_clusters} clusters")
     if last is estimator and type(last) in (PCA, TruncatedSVD) and isinstance(last.n_components, int | np.integer):
         rank, centred = int(last.n_components), type(last) is PCA
         return Choice(_ridge_leverage(rank, centred), "RidgeLeverage", f"rank {rank}")
     return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
-
-
-def clustering_choice(n_clusters: int) -> Choice:
-    """The construction for k clusters."""
-    return Choice(Uniform, "Uniform", f"{n_clusters} clusters")
 
 
 def final_step(estimator: Any) -> Any:
@@ -85,6 +80,13 @@ def _leverage(**settings: Any) -> Leverage:
 def _ridge_leverage(rank: int, centred: bool) -> Callable[..., Any]:
     def make(**settings: Any) -> RidgeLeverage:
         return RidgeLeverage(rank, intercept=centred, **settings)
+
+    return make
+
+
+def _clustering(k: int) -> Callable[..., Any]:
+    def make(keep_history: bool = True, **settings: Any) -> Clustering:  # it always keeps its rows
+        return Clustering(k, **settings)
 
     return make
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from batch2online._types import FloatArray
-from batch2online.storage import storable
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -28,7 +27,6 @@ class Loss(Protocol):
     def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray: ...
 
 
-@storable
 @dataclass(frozen=True)
 class Deviation:
     """``|target - prediction|^power``, Euclidean over several targets: 2 for squared, 1 for absolute loss."""
@@ -45,7 +43,6 @@ class Deviation:
         return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
 
 
-@storable
 @dataclass(frozen=True)
 class ZeroOne:
     """1 for a wrong label, 0 for the right one."""
@@ -57,7 +54,6 @@ class ZeroOne:
         return np.ones(len(points))
 
 
-@storable
 @dataclass(frozen=True)
 class LogLoss:
     """``-ln p`` of the true label, p at least 1e-15: a label that the model does not know costs 34.5."""
@@ -72,7 +68,6 @@ class LogLoss:
         return np.full(len(points), math.log(2))
 
 
-@storable
 @dataclass(frozen=True)
 class Distance:
     """``|x - c|^power`` to the nearest center of the model (``cluster_centers_`` or ``means_``)."""
@@ -87,7 +82,6 @@ class Distance:
         return np.asarray(np.linalg.norm(points, axis=1) ** self.power)
 
 
-@storable
 @dataclass(frozen=True)
 class Reconstruction:
     """``|x - inverse_transform(transform(x))|^2``."""
@@ -99,7 +93,6 @@ class Reconstruction:
         return np.asarray(np.square(points).sum(axis=1))
 
 
-@storable
 @dataclass(frozen=True)
 class NegativeLogLikelihood:
     """``-score_samples(x)`` of a density. It may be negative: then differences have a meaning, ratios have none."""

@@ -102,9 +102,12 @@ class Wrapped:
     def lower_bound(self, construction: Any) -> float:
         return 0.0
 
-    def optimum(self, construction: Any) -> float:
-        """The cost, estimated on the coreset, of the model solved on it: the best that is known."""
-        return self.cost(self.solve(construction, None), construction) if construction.n_rows else 0.0
+    def optimum(self, construction: Any, model: Solved | None) -> float:
+        """The cost of the best model known, this one or one solved now, estimated on the coreset."""
+        if not construction.n_rows:
+            return 0.0
+        costs = [self.cost(option, construction) for option in (self.solve(construction, None), model) if option]
+        return min(costs)
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""
