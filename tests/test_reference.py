@@ -155,7 +155,7 @@ def test_first_steps():
         lambda: reference.online_low_rank(rng(), A[:5], 1, EPSILON, m=10, errata=False),
         lambda: reference.online_clustering(rng(), A[:5], 2, EPSILON, sizes=(20, 10), errata=False),
     ):
-        with pytest.raises((ValueError, np.linalg.LinAlgError), match=r"empty|positive|zero|0"):
+        with pytest.raises(ValueError, match="a must be a positive integer"):
             online()  # as printed, the first step runs on no rows at all
 
 

@@ -34,8 +34,8 @@ DEFAULT_SIZE = 5_000
 class BoundedRegret(Regret):
     """A :class:`Regret` that also says how much of the loss ``loss_bound`` has cut off.
 
-    The optimum is that of the best model known, the current one or one solved now, measured on the coreset.
-    ``unsquared_loss`` repeats ``loss``.
+    The optimum is that of the best model known, the current one or one solved now, measured on all rows if
+    they are kept and on the coreset otherwise. ``unsquared_loss`` repeats ``loss``.
     """
 
     excess: float
@@ -93,8 +93,9 @@ class BatchToOnline(Delegating, OnlineEstimator):
 
     Notes
     -----
-    Algorithm 1 of the paper with Algorithm 2 inside, for any estimator. Costs and the hindsight optimum are estimated
-    on the coreset. Before the first refresh there is no model; rows then cost what the simplest one would.
+    Algorithm 1 of the paper with Algorithm 2 inside, for any estimator. Costs are estimated on the coreset, the
+    hindsight optimum on all rows if they are kept. Before the first refresh there is no model; rows then cost what the
+    simplest one would.
 
     ``save`` stores the rows that the current model was solved on, not the model; ``load`` solves on them again. Only
     scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
@@ -326,7 +327,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
 
     @property
     def regret_(self) -> BoundedRegret:
-        """Prequential loss, and the cost of the best model known, measured on the coreset."""
+        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         return BoundedRegret(plain.loss, plain.optimum, plain.rows, plain.loss, excess=plain.unsquared_loss)
 

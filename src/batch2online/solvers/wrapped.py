@@ -103,11 +103,16 @@ class Wrapped:
         return 0.0
 
     def optimum(self, construction: Any, model: Solved | None) -> float:
-        """The cost of the best model known, this one or one solved now, estimated on the coreset."""
+        """The cost of the best model known, this one or one solved now: on all rows if they are kept."""
         if not construction.n_rows:
             return 0.0
-        costs = [self.cost(option, construction) for option in (self.solve(construction, None), model) if option]
-        return min(costs)
+        options = [self.solve(construction, None), *([] if model is None else [model])]
+        return min(self._full_cost(option, construction) for option in options)
+
+    def _full_cost(self, model: Solved, construction: Any) -> float:
+        if construction.history is None:
+            return self.cost(model, construction)
+        return sum(float(r.weights @ self.losses(model, r.points, r.targets)[0]) for r in construction.history)
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""
