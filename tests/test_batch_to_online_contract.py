@@ -79,20 +79,12 @@ def test_labels_of_another_kind_are_refused_and_leave_no_trace():
 # -- scikit-learn ----------------------------------------------------------------------------------------
 
 
-def expected_failures(estimator):
-    reason = "KMeans draws its starts by row, so a row of weight two is not two rows to it"
-    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(checks, reason) if isinstance(estimator.estimator, KMeans) else {}
-
-
 @parametrize_with_checks(
     [
         BatchToOnline(Ridge(), random_state=0),
         BatchToOnline(LogisticRegression(), random_state=0),
-        BatchToOnline(KMeans(3, n_init=1), random_state=0),
         BatchToOnline(PCA(1), random_state=0),
-    ],
-    expected_failed_checks=expected_failures,
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

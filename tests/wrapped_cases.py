@@ -20,7 +20,7 @@ from batch2online import BatchToOnline
 from batch2online.refresh import Geometric
 from streams import stream
 
-N, SIZE = 1_000, 150
+N, SIZE = 600, 100
 
 
 def weighted_mean(points, weights):
@@ -46,9 +46,9 @@ CASES = {
     "Lasso": (Lasso(alpha=0.01), "regression", {}),
     "LogisticRegression": (LogisticRegression(max_iter=1000), "labels", {}),
     "DecisionTreeRegressor": (DecisionTreeRegressor(max_depth=4, max_features=3), "regression", {}),
-    "GradientBoostingRegressor": (GradientBoostingRegressor(n_estimators=10, subsample=0.5), "regression", {}),
-    "RandomForestClassifier": (RandomForestClassifier(n_estimators=5), "words", {}),
-    "KMeans": (KMeans(3, n_init=2), "rows", {}),
+    "GradientBoostingRegressor": (GradientBoostingRegressor(n_estimators=4, subsample=0.5), "regression", {}),
+    "RandomForestClassifier": (RandomForestClassifier(n_estimators=3), "words", {}),
+    "KMeans": (KMeans(3, n_init=1), "rows", {}),
     "GaussianMixture": (GaussianMixture(2, reg_covar=1e-3), "rows", {"resample": True}),
     "PCA": (PCA(2), "rows", {}),
     "TruncatedSVD": (TruncatedSVD(2), "rows", {}),
@@ -75,7 +75,7 @@ def data(kind):
 def new(name, **settings):
     estimator, _, own = CASES[name]
     return BatchToOnline(
-        estimator, **{"coreset_size": SIZE, "refresh": Geometric(1.5), "random_state": 4, **own, **settings}
+        estimator, **{"coreset_size": SIZE, "refresh": Geometric(1.7), "random_state": 4, **own, **settings}
     )
 
 
