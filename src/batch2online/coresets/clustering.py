@@ -140,7 +140,9 @@ class Clustering(Construction):
         self._check_started()
         twin = self.copy()
         twin.seal()
-        return np.array(twin.sampler.seeds.points) if twin.sampler is not None else np.empty((0, twin.shape[0]))
+        if twin.sampler is None:  # all rows have been forgotten
+            return twin.coreset().points
+        return np.array(twin.sampler.seeds.points)
 
     def coreset(self) -> Coreset:
         """The coreset of the rows seen so far, a pure function of them and the seed."""

@@ -99,8 +99,8 @@ class MovingSeeds(Seeded):
         self._reseed(_limited(self.statistics, self._candidates(), self.constant))
 
     def _merge(self, other: Any) -> None:
-        sides = [_limited(*side, self.constant) for side in (self._with_tail(), other._with_tail())]
-        joined = Candidates.joined(sides)
+        sides = [self._with_tail(), other._with_tail()]
+        joined = Candidates.joined([_limited(known, rows, self.constant) for known, rows in sides])
         self.tail = []
         self._reseed(joined[np.argsort(joined.rows.ids, kind="stable")])
 

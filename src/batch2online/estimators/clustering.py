@@ -110,7 +110,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     @property
     def _largest(self) -> float:
-        return largest_value(max(1.0, self.z))
+        return largest_value(self.z if isinstance(self.z, int | float | np.number) and self.z > 2 else 2.0)
 
     def _new_engine(self, n_targets: int) -> Online:
         settings = self._sampling()
