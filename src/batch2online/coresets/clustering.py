@@ -81,6 +81,7 @@ class Clustering(Construction):
 
     def _begin(self, width: int, n_targets: int) -> None:
         self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
+        self._cached = None  # as many rows may come again, but others
         if not self.keep_history:
             self.sampler = self._new_sampler(MovingSeeds, Rows.empty(width, n_targets))
 
