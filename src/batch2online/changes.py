@@ -72,7 +72,7 @@ class ChangeEvent:
 
 def shared_weight(old_labels: IntArray, new_labels: IntArray, weights: FloatArray, k: int) -> FloatArray:
     """The weight (k, k) of points with each pair of an old and a new label."""
-    return np.bincount(old_labels * k + new_labels, weights, k * k).reshape(k, k)
+    return np.asarray(np.bincount(old_labels * k + new_labels, weights, k * k).reshape(k, k), dtype=np.float64)
 
 
 def matched(shared: FloatArray, distances: FloatArray) -> IntArray:

@@ -7,8 +7,9 @@ seeds are a pure function of the rows and the seed.
 
 Not every point has to run. For each stage the race keeps the few hundred points of least
 :math:`E_x / (w_x P_x)`, where :math:`P_x = |x - o|^z + a` does not depend on the seeds. As
-:math:`D^z(x) \le b P_x` for a known b, the winner among them is the winner of all once its key is below the largest
-one kept over b. Only if that fails are all rows looked at, and what was found is remembered for the same seeds.
+:math:`D^z(x) \le b P_x` for a known b (by Hoelder's inequality), the winner among them is the winner of all once its
+key is below the largest one kept over b. Only if that fails are all rows looked at, and what was found is remembered
+for the same seeds.
 
 A variable is drawn in two steps: 8 bits for each of 8 stages from one word, and the other 56 from a word of their own.
 The coarse bits rule out nearly all points.
@@ -16,7 +17,8 @@ The coarse bits rule out nearly all points.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +40,15 @@ _ALMOST_ONE = 1 - 2.0**-53
 def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
     """The exponential variables of pairs of a point and a stage (counted from 0)."""
     coarse = randomness.words_of(seed, randomness.RACE, ids, stages // _STAGES)
-    byte = (coarse >> (np.uint64(8) * (stages % _STAGES).astype(np.uint64))) & np.uint64(255)
-    return _exponentials(seed, ids, stages, byte)
+    octets = (coarse >> (np.uint64(8) * (stages % _STAGES).astype(np.uint64))) & np.uint64(255)
+    return _exponentials(seed, ids, stages, octets)
 
 
-def _exponentials(seed: int, ids: IntArray, stages: IntArray, byte: WordArray) -> FloatArray:
+def _exponentials(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
     detail = randomness.words_of(seed, randomness.RACE_DETAIL, ids, stages)
     fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
-    uniform = np.minimum((byte.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
-    return -np.log1p(-uniform)
+    uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
+    return np.asarray(-np.log1p(-uniform))
 
 
 def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
@@ -86,6 +88,22 @@ class Leaders:
         )
 
 
+@dataclass(frozen=True)
+class Runners:
+    """Pairs of a row and a stage: the row's id and position, the stage, its coarse bits, and w P."""
+
+    ids: IntArray
+    positions: IntArray
+    stages: IntArray
+    octets: Any
+    scales: FloatArray
+
+    @classmethod
+    def joined(cls, parts: list[Runners]) -> Runners:
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*(np.concatenate(arrays) for arrays in columns))
+
+
 @storable
 @dataclass(frozen=True)
 class Winner:
@@ -113,55 +131,52 @@ class Race:
 
     def updated(self, history: History) -> Race:
         """The race with all rows of the history."""
-        race = self
-        for rows in history.from_row(self.rows):
+        race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
+        runners: list[Runners] = []
+        waiting = 0
+        for rows in history.from_row(race.rows):
             start = 0
             while start < len(rows):
-                stop = min(len(rows), start + max(_FIRST_ROWS, race.rows))
-                race = race._with_rows(rows[start:stop])
+                stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
+                race = race if race.origin is not None else race._begun(rows[:stop])
+                runners.append(race._runners(rows[start:stop], race.rows + waiting))
+                waiting += stop - start
                 start = stop
-        return race
-
-    def _with_rows(self, rows: Rows) -> Race:
-        if self.origin is None:
-            return self._begun(rows)._with_rows(rows)
-        limits = np.array([leaders.limit for leaders in self.leaders])
-        scale = rows.weights * self._bounds(rows.points)
-        found = self._below(rows, scale, limits)
-        leaders = tuple(
-            old.with_points(*(column[found[0] == stage] for column in found[1:])) if (found[0] == stage).any() else old
-            for stage, old in enumerate(self.leaders)
-        )
-        return replace(self, rows=self.rows + len(rows), leaders=leaders)
+                if waiting >= race.rows:
+                    race, runners, waiting = race._with_runners(runners, waiting), [], 0
+        return race._with_runners(runners, waiting) if waiting else race
 
     def _begun(self, rows: Rows) -> Race:
-        origin = rows.points[0].copy()
+        origin = rows.points.mean(axis=0)
         typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
         none = Leaders(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
         return replace(self, origin=origin, offset=typical or 1.0, leaders=(none,) * self.k, winners=(None,) * self.k)
 
-    def _bounds(self, points: FloatArray) -> FloatArray:
+    def _runners(self, rows: Rows, at: int) -> Runners:
+        """The pairs of a row and a stage that may be among the leaders, by their coarse bits."""
         assert self.origin is not None
-        return power(nearest_squared(points, self.origin[None]), self.z) + self.offset
-
-    def _below(
-        self, rows: Rows, scale: FloatArray, limits: FloatArray
-    ) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-        """Stage, E / scale, position and E of the pairs of a row and a stage with E / scale below the stage's limit."""
+        scale = rows.weights * (power(nearest_squared(rows.points, self.origin[None]), self.z) + self.offset)
+        limits = np.array([leaders.limit for leaders in self.leaders])
         parts = []
         for page in range(-(-self.k // _STAGES)):
             own = limits[page * _STAGES : (page + 1) * _STAGES]
-            coarse = np.minimum(scale * (own.max() * 256 * _SLACK), 255.0).astype(np.uint8)
-            words = _words_of(self.seed, rows.ids, page)
-            small = words.view(np.uint8).reshape(-1, _STAGES)[:, : len(own)] <= coarse[:, None]
-            places, stages = np.divmod(np.flatnonzero(small), len(own))
-            shift = np.uint64(8) * stages.astype(np.uint64)
-            byte = (words[places] >> shift) & np.uint64(255)
-            variables = _exponentials(self.seed, rows.ids[places], stages + page * _STAGES, byte)
-            keys = variables / scale[places]
-            low = keys < own[stages]
-            parts.append((stages[low] + page * _STAGES, keys[low], places[low] + self.rows, variables[low]))
-        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))  # type: ignore[return-value]
+            with np.errstate(over="ignore"):
+                coarse = np.minimum(scale * (own.max() * 256 * _SLACK), 255.0).astype(np.uint8)
+            octets = _words_of(self.seed, rows.ids, page).view(np.uint8).reshape(-1, _STAGES)[:, : len(own)]
+            places, stages = np.divmod(np.flatnonzero(octets <= coarse[:, None]), len(own))
+            octet = octets[places, stages]
+            parts.append(Runners(rows.ids[places], at + places, stages + page * _STAGES, octet, scale[places]))
+        return Runners.joined(parts)
+
+    def _with_runners(self, parts: list[Runners], rows: int) -> Race:
+        runners = Runners.joined(parts)
+        variables = _exponentials(self.seed, runners.ids, runners.stages, runners.octets)
+        keys = variables / runners.scales
+        leaders = []
+        for stage, old in enumerate(self.leaders):
+            new = np.flatnonzero((runners.stages == stage) & (keys < old.limit))
+            leaders.append(old.with_points(keys[new], runners.positions[new], variables[new]) if new.size else old)
+        return replace(self, rows=self.rows + rows, leaders=tuple(leaders))
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -199,8 +214,10 @@ class Race:
         if len(seeds) == 0:
             return 1 / self.offset
         assert self.origin is not None
-        reach = float(power(np.square(seeds - self.origin).sum(axis=1).min(), self.z))
-        return float(2 ** (self.z - 1) * max(1.0, reach / self.offset))
+        reach = float(np.sqrt(np.square(seeds - self.origin).sum(axis=1).min()))  # D(x) <= |x - o| + reach
+        if self.z == 1:
+            return max(1.0, reach / self.offset)
+        return float((1 + (reach**self.z / self.offset) ** (1 / (self.z - 1))) ** (self.z - 1))
 
     def _search(
         self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, best: float, position: int
@@ -222,15 +239,14 @@ class Race:
         self, stage: int, rows: Rows, seeds: FloatArray, best: float, position: int, at: int
     ) -> tuple[float, int]:
         scale = rows.weights * (power(nearest_squared(rows.points, seeds), self.z) if len(seeds) else 1.0)
-        page, byte_of = divmod(stage, _STAGES)
-        words = _words_of(self.seed, rows.ids, page)
-        byte = words.view(np.uint8).reshape(-1, _STAGES)[:, byte_of]
+        page, place = divmod(stage, _STAGES)
+        octets = _words_of(self.seed, rows.ids, page).view(np.uint8).reshape(-1, _STAGES)[:, place]
         with np.errstate(over="ignore", invalid="ignore"):
-            places = np.flatnonzero((scale > 0) & (byte <= best * scale * (256 * _SLACK)))
+            places = np.flatnonzero((scale > 0) & (octets <= best * scale * (256 * _SLACK)))
         if not places.size:
             return best, position
         few = rows[places]
-        variables = _exponentials(self.seed, few.ids, np.full(len(few), stage), byte[places].astype(np.uint64))
+        variables = _exponentials(self.seed, few.ids, np.full(len(few), stage), octets[places])
         keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
         first = int(keys.argmin())
         return min((best, position), (float(keys[first]), at + int(places[first])))

@@ -39,12 +39,12 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
         again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
-    epsilon : float, default 0.03
-        Accuracy of the coreset; its size is ``5 k ln(2 k) / epsilon``.
+    epsilon : float, default 0.02
+        Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.004)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.003)``.
     start_from_current : bool, default True
         Let the solver start from the present centers too. Switched off, models are independent of the past, and the
         guarantee of the refresh policies holds as it stands.
@@ -87,7 +87,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         z: float = 2.0,
         stages: int = 1,
         history: str | os.PathLike[str] = "memory",
-        epsilon: float = 0.03,
+        epsilon: float = 0.02,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         start_from_current: bool = True,
@@ -112,7 +112,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Lazy(growth=1.5, tolerance=0.004) if self.refresh is None else self.refresh
+        policy = Lazy(growth=1.7, tolerance=0.003) if self.refresh is None else self.refresh
         problem = KZClustering(construction.k, construction.z, bool(self.start_from_current))
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
