@@ -13,12 +13,12 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from torture.faults import Unsynced
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.durable import Durable
 from batch2online.refresh import Geometric
 from batch2online.storage import serialise
+from torture.faults import Unsynced
 
 WIDTH = 3
 SHARED = {"coreset_size": 25, "keep_history": True, "random_state": 5}

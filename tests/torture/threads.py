@@ -48,6 +48,7 @@ def check(make, read, calls, n_threads) -> int:
     failures: list[BaseException] = []
     model = make().partial_fit(X[:FEW], Y[:FEW])
     current = [model]
+
     def reader():
         mine: Counter[bytes] = Counter()
         try:
