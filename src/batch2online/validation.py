@@ -68,7 +68,9 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: 
 def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0) -> None:
     """Refuse NaN, infinity and magnitudes beyond ``LARGEST``, naming the row and column of the first."""
     flat = array.reshape(-1)
-    if np.dot(flat, flat) <= LARGEST**2:  # BLAS raises no floating-point flags; NaN compares false
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.dot(flat, flat)
+    if total <= LARGEST**2:  # false for NaN as well
         return
     bad = ~(np.abs(array) <= LARGEST)
     if not bad.any():
