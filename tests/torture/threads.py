@@ -11,9 +11,9 @@ import numpy as np
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.refresh import Geometric
 
-X = np.random.default_rng(0).normal(size=(20_000, 4)) * [1, 2, 3, 4]
+X = np.random.default_rng(0).normal(size=(1_500, 4)) * [1, 2, 3, 4]
 Y = np.column_stack([X @ [1.0, 2.0, 3.0, 4.0], X @ [4.0, 3.0, 2.0, 1.0]])
-PROBE = np.ascontiguousarray(X[::4_000])
+PROBE = np.ascontiguousarray(X[::300])
 FEW = 12
 
 READERS = {
@@ -29,7 +29,7 @@ READERS = {
     "clustering transform": (lambda: OnlineClustering(3, **SETTINGS), lambda model: model.transform(PROBE)),
     "clustering predict": (lambda: OnlineClustering(3, **SETTINGS), lambda model: model.predict(PROBE)),
 }
-SETTINGS = {"coreset_size": 60, "random_state": 0, "refresh": Geometric(1.02)}
+SETTINGS = {"coreset_size": 60, "random_state": 0, "refresh": Geometric(1.05)}
 
 
 def predictions(calls: int, n_threads: int = 4) -> dict[str, int]:
@@ -73,8 +73,8 @@ def check(make, read, calls, n_threads) -> int:
 
 def learn_stream(current, make, is_needed) -> None:
     model = current[0]
-    for start in range(model.n_seen_, len(X), 500):
-        model.partial_fit(X[start : start + 500], Y[start : start + 500])
+    for start in range(model.n_seen_, len(X), 100):
+        model.partial_fit(X[start : start + 100], Y[start : start + 100])
         if not is_needed():
             return
     current[0] = make().partial_fit(X[:FEW], Y[:FEW])
