@@ -72,7 +72,9 @@ def check_finite(
 ) -> None:
     """Refuse NaN, infinity and magnitudes beyond ``largest``, naming the row and column of the first."""
     flat = array.reshape(-1)
-    if np.dot(flat, flat) <= largest**2:  # BLAS raises no floating-point flags; NaN compares false
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.dot(flat, flat)
+    if total <= largest**2:  # false for NaN as well
         return
     bad = ~(np.abs(array) <= largest)
     if not bad.any():

@@ -140,9 +140,7 @@ class Clustering(Construction):
         self._check_started()
         twin = self.copy()
         twin.seal()
-        if twin.sampler is None:  # all rows have been forgotten
-            return twin.coreset().points
-        return np.array(twin.sampler.seeds.points)
+        return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
 
     def coreset(self) -> Coreset:
         """The coreset of the rows seen so far, a pure function of them and the seed."""
@@ -156,13 +154,17 @@ class Clustering(Construction):
     def _coreset(self) -> Coreset:
         twin = self.copy()
         twin.seal()
-        if twin.sampler is None:  # all rows have been forgotten
-            assert self.shape is not None
-            return Coreset(np.empty((0, self.shape[0])), None, np.empty(0), np.empty(0, dtype=np.int64))
+        if twin.sampler is None:
+            empty = self._no_rows()
+            return Coreset(empty.points, None, empty.weights, empty.ids)
         rows, weights = twin.sampler.sample()
         if self.stages == 2:
             rows, weights = self._second_stage(rows, weights, twin.sampler.seeds)
         return Coreset(rows.points, None, weights, rows.ids)
+
+    def _no_rows(self) -> Rows:
+        assert self.shape is not None
+        return Rows.empty(*self.shape)
 
     def _second_stage(self, rows: Rows, weights: FloatArray, seeds: Rows) -> tuple[Rows, FloatArray]:
         """Of the first sample, rows in proportion to their cost; the seeds stand for what is missing."""
