@@ -118,14 +118,19 @@ class Antitone(Construction):
         """The rows that are in the coreset, and their weights there."""
         if self.shape is None:
             raise ValueError("No rows have been added yet.")
-        statistics, candidates = self._with_tail()
-        if len(candidates) > self.expected_size:
-            candidates = self._not_ruled_out(statistics, candidates)
-        q = np.minimum(candidates.limits, self.constant * statistics.scores(candidates.rows))
+        candidates, scores = self._scored()
+        q = np.minimum(candidates.limits, self.constant * scores)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
         rows, words = candidates.rows[keep], candidates.words[keep]
         exponent = exponents(q[keep], randomness.rounding_uniforms(words), self.epsilon)
         return rows, rows.weights * weights_of(exponent, self.epsilon)
+
+    def _scored(self) -> tuple[Candidates, FloatArray]:
+        """The rows that may be in the coreset, and their scores."""
+        statistics, candidates = self._with_tail()
+        if len(candidates) > self.expected_size:
+            candidates = self._not_ruled_out(statistics, candidates)
+        return candidates, statistics.scores(candidates.rows)
 
     def _merge(self, other: Any) -> None:
         mine, theirs = self._with_tail(), other._with_tail()
