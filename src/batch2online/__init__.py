@@ -14,9 +14,19 @@ _homes = {
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("coresets", "datasets", "refresh", "theory")
+_modules = ("baselines", "coresets", "datasets", "evaluate", "refresh", "theory")
 
-__all__ = ["OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
+__all__ = [
+    "OnlineLowRank",
+    "OnlineRegression",
+    "baselines",
+    "coresets",
+    "datasets",
+    "evaluate",
+    "load",
+    "refresh",
+    "theory",
+]
 
 
 def load(path: Any) -> Any:

@@ -1,0 +1,33 @@
+"""Measuring online learners, any of them: regret against hindsight, model changes, average sensitivity."""
+
+from batch2online.evaluate.audit import peeks
+from batch2online.evaluate.losses import Absolute, Clustering, Loss, LowRank, Predictions, Squared
+from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
+from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted
+from batch2online.evaluate.prequential import prequential
+from batch2online.evaluate.result import Curve, Result, Run
+
+__all__ = [
+    "Absolute",
+    "Adversarial",
+    "Blocks",
+    "Clustering",
+    "Curve",
+    "Drifting",
+    "Given",
+    "Loss",
+    "LowRank",
+    "Order",
+    "Predictions",
+    "Random",
+    "Result",
+    "Run",
+    "Sorted",
+    "Squared",
+    "changed",
+    "label_churn",
+    "peeks",
+    "prediction_change",
+    "prequential",
+    "subspace_angle",
+]
