@@ -26,17 +26,21 @@ from batch2online._types import FloatArray
 _SEEDS = ("random_state", "seed")
 
 
+class NotOfferedError(TypeError):
+    """A model does not offer, or not yet, what it is asked for."""
+
+
 class Learner:
     """What the evaluation loop sees of a model."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self._teach = _offered(model, LEARNING, "learn")(model)
-        self.is_ready = False
+        self.has_learned = False
 
     def learn(self, X: FloatArray, y: FloatArray | None) -> None:
         """Hand rows over. A learner that needs more rows to start gets them with the next ones."""
-        self.is_ready = self._teach(X, y)
+        self.has_learned = self._teach(X, y)
 
     def predict(self, X: FloatArray) -> FloatArray:
         return np.array(_offered(self.model, PREDICTING, "predict")(self.model, X), dtype=np.float64)
@@ -145,15 +149,16 @@ def _offered(model: Any, table: Mapping[str, Any], purpose: str) -> Any:
     for name, how in table.items():
         if hasattr(model, name):
             return how
-    raise TypeError(f"{type(model).__name__} cannot {purpose}: it offers none of {', '.join(table)}.")
+    raise NotOfferedError(f"{type(model).__name__} cannot {purpose}: it offers none of {', '.join(table)}.")
 
 
 def capacity(model: Any) -> int | None:
     """How many clusters or components the model is allowed, where it says so."""
-    for name in ("n_clusters", "n_components"):
-        value = getattr(model, name, None)
-        if isinstance(value, int | np.integer):
-            return int(value)
+    for owner in (model, getattr(model, "estimator", None)):
+        for name in ("n_clusters", "n_components"):
+            value = getattr(owner, name, None)
+            if isinstance(value, int | np.integer):
+                return int(value)
     return None
 
 

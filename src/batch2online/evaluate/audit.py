@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from batch2online.evaluate.adapters import Learner, fresh
-from batch2online.evaluate.loop import Stream, probe_of
+from batch2online.evaluate.loop import Stream, ask, probe_of
 from batch2online.evaluate.losses import loss_of
 from batch2online.evaluate.metrics import changed
 from batch2online.validation import check_rows
@@ -27,10 +27,9 @@ def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed:
     stream, loss = Stream(X, y, X[:, 0], chunk, warmup=0), loss_of(loss)
     learner, probe = Learner(fresh(model, seed)), probe_of(X)
     for rows in stream.pieces():
-        if learner.is_ready:
-            before = loss.answer(learner, probe.copy())
-            loss.answer(learner, stream.piece(rows)[0])
-            if changed(before, loss.answer(learner, probe.copy())):
-                return True
+        before = ask(learner, loss, probe.copy())
+        ask(learner, loss, stream.piece(rows)[0])
+        if before is not None and changed(before, ask(learner, loss, probe.copy())):
+            return True
         learner.learn(*stream.piece(rows))
     return False

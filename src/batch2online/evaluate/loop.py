@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.evaluate.adapters import Learner
+from batch2online.evaluate.adapters import Learner, NotOfferedError
 from batch2online.evaluate.losses import Loss
 from batch2online.evaluate.metrics import changed
 from batch2online.evaluate.result import Curve, Run
@@ -49,6 +50,16 @@ def probe_of(X: FloatArray) -> FloatArray:
     return np.asarray(X[np.linspace(0, len(X) - 1, min(_PROBE, len(X))).astype(int)])
 
 
+def ask(learner: Learner, loss: Loss, X: FloatArray) -> Any:
+    """The learner's answer, or None while it has no model yet."""
+    if not learner.has_learned:
+        return None
+    try:
+        return loss.answer(learner, X)
+    except (NotOfferedError, NotFittedError):
+        return None
+
+
 @dataclass
 class Watch:
     """Counts the changes of a model as they are seen from outside, and how far it moved.
@@ -65,16 +76,20 @@ class Watch:
     _own: int | None = None
 
     @property
+    def has_answer(self) -> bool:
+        return self._answer is not None
+
+    @property
     def changes(self) -> int:
         return self.seen if self._own is None else self._own
 
     def look(self, learner: Learner) -> None:
-        if not learner.is_ready:
-            return
         own = learner.own_changes
         if own and own == self._own:
             return
-        answer = self.loss.answer(learner, self.probe)
+        answer = ask(learner, self.loss, self.probe)
+        if answer is None:
+            return
         if self._answer is not None and own != 0 and changed(self._answer, answer):
             self.seen += 1
             self.churn += self.loss.movement(self._answer, answer, self.probe)
@@ -102,12 +117,14 @@ def run(name: str, seed: int, model: Any, loss: Loss, stream: Stream) -> tuple[R
     for rows in stream.pieces():
         asked, _ = stream.piece(rows)
         with clock:
-            answer = loss.answer(learner, asked) if learner.is_ready else None
+            answer = ask(learner, loss, asked)
         losses[rows] = loss.losses(answer, stream.X[rows], None if stream.y is None else stream.y[rows])
         with clock:
             learner.learn(*stream.piece(rows))
         watch.look(learner)
         changes.append(watch.changes)
+    if not watch.has_answer:
+        loss.answer(learner, stream.probe)  # says why there never was one
     return _summary(name, seed, stream, losses, clock, watch), _curve(name, seed, stream, losses, changes)
 
 
@@ -144,8 +161,7 @@ def peak_memory(model: Any, loss: Loss, stream: Stream) -> int:
     try:
         before = tracemalloc.get_traced_memory()[0]
         for rows in stream.pieces():
-            if learner.is_ready:
-                loss.answer(learner, stream.X[rows])
+            ask(learner, loss, stream.X[rows])
             learner.learn(*stream.piece(rows))
         return tracemalloc.get_traced_memory()[1] - before
     finally:
