@@ -6,6 +6,7 @@ from batch2online.evaluate.metrics import changed, label_churn, prediction_chang
 from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted
 from batch2online.evaluate.prequential import prequential
 from batch2online.evaluate.result import Curve, Result, Run
+from batch2online.evaluate.sensitivity import Decay, Sensitivity, average_sensitivity, sensitivity_decay
 
 __all__ = [
     "Absolute",
@@ -13,6 +14,7 @@ __all__ = [
     "Blocks",
     "Clustering",
     "Curve",
+    "Decay",
     "Drifting",
     "Given",
     "Loss",
@@ -22,12 +24,15 @@ __all__ = [
     "Random",
     "Result",
     "Run",
+    "Sensitivity",
     "Sorted",
     "Squared",
+    "average_sensitivity",
     "changed",
     "label_churn",
     "peeks",
     "prediction_change",
     "prequential",
+    "sensitivity_decay",
     "subspace_angle",
 ]
