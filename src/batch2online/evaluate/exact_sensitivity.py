@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.coreset import probabilities
+from batch2online.coreset import Rows, probabilities
 from batch2online.evaluate.deletion import fitted, is_construction, without
+from batch2online.validation import check_targets
 
 _MOST_ROWS = 9
 _DROPPED: Any = None
@@ -35,7 +36,8 @@ def outcomes(construction: Any, X: FloatArray, y: Any) -> list[dict[Any, float]]
     """For each row the probabilities of being dropped (None) and of each exponent of its weight."""
     twin = fitted(construction, X, y, seed=0)
     twin.seal()
-    q = probabilities(twin.statistics.scores(twin._all_rows()), twin.constant)
+    rows = Rows(X, check_targets(y, len(X)), np.ones(len(X)), np.arange(len(X)))
+    q = probabilities(twin.statistics.scores(rows), twin.constant)
     return [_outcomes_of(float(each), twin.epsilon) for each in q]
 
 
