@@ -14,7 +14,7 @@ _homes = {
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("baselines", "coresets", "datasets", "evaluate", "refresh", "theory")
+_modules = ("baselines", "coresets", "datasets", "evaluate", "reference", "refresh", "theory")
 
 __all__ = [
     "OnlineLowRank",
@@ -24,6 +24,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "load",
+    "reference",
     "refresh",
     "theory",
 ]

@@ -41,3 +41,30 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
     if isinstance(coreset_size, str | bool) or not coreset_size >= 1:
         raise ValueError(f'coreset_size must be a positive number, "theory" or None, got {coreset_size!r}.')
     return coreset_size / total_score
+
+
+def regression_size(d: int, epsilon: float, n: int) -> int:
+    """Rows m of the sketch in Algorithm 5: epsilon^-2 d ln(d / delta) with delta = epsilon / n, hidden constants one.
+
+    >>> regression_size(5, 0.1, 1000)
+    5410
+    """
+    return math.ceil(d * math.log(d * n / epsilon) / epsilon**2)
+
+
+def low_rank_size(k: int, epsilon: float, n: int) -> int:
+    """Rows m of the sketch in Algorithm 4: epsilon^-2 k ln(k / delta), delta = epsilon / n, constants one."""
+    return math.ceil(k * math.log(k * n / epsilon) / epsilon**2)
+
+
+def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int]:
+    """N_1 and N_2 of Algorithm 6 with delta = epsilon / n, hidden constants one.
+
+    N_1 = (168 z)^(10 z) epsilon^(-5 z - 15) k^5 ln(k / delta), N_2 = epsilon^(-2 z - 2) k ln k ln(k / (epsilon delta)).
+
+    >>> len(str(clustering_sizes(3, 2.0, 0.1, 1000)[0]))
+    79
+    """
+    first = (168 * z) ** (10 * z) * epsilon ** (-5 * z - 15) * k**5 * math.log(k * n / epsilon)
+    second = epsilon ** (-2 * z - 2) * k * math.log(max(k, 2)) * math.log(k * n / epsilon**2)
+    return math.ceil(first), math.ceil(second)

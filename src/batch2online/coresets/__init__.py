@@ -6,6 +6,7 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 from batch2online.coresets.everything import Everything
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
+from batch2online.coresets.sensitivity import LewisScore, LogisticScore, Sensitivity
 from batch2online.coresets.uniform import Uniform
 
-__all__ = ["Everything", "Leverage", "RidgeLeverage", "Uniform"]
+__all__ = ["Everything", "Leverage", "LewisScore", "LogisticScore", "RidgeLeverage", "Sensitivity", "Uniform"]

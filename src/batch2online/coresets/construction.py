@@ -156,10 +156,8 @@ class Construction(ABC):
         """The coreset of the rows seen so far, a pure function of them and the seed."""
         if self.shape is None:
             raise ValueError("No rows have been added yet.")
-        statistics, candidates = self._with_tail()
-        if len(candidates.rows) > self.expected_size:
-            candidates = self._not_ruled_out(statistics, candidates)
-        q = probabilities(statistics.scores(candidates.rows), self.constant)
+        candidates, scores = self._scored()
+        q = probabilities(scores, self.constant)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
         rows, words = candidates.rows[keep], candidates.words[keep]
         exponent = exponents(q[keep], randomness.rounding_uniforms(words), self.epsilon)
@@ -319,6 +317,13 @@ class Construction(ABC):
         if len(self.parts) > 1:
             self.parts = [Candidates.joined(self.parts)]
         return self.parts[0]
+
+    def _scored(self) -> tuple[Candidates, FloatArray]:
+        """The rows that may be in the coreset, and their scores."""
+        statistics, candidates = self._with_tail()
+        if len(candidates.rows) > self.expected_size:
+            candidates = self._not_ruled_out(statistics, candidates)
+        return candidates, statistics.scores(candidates.rows)
 
     def _with_tail(self) -> tuple[Any, Candidates]:
         """Statistics and candidates with the unfinished block counted in; the state stays as it is."""
