@@ -125,7 +125,7 @@ def run(name: str, seed: int, model: Any, loss: Loss, stream: Stream) -> tuple[R
         changes.append(watch.changes)
     if not watch.has_answer:
         loss.answer(learner, stream.probe)  # says why there never was one
-    return _summary(name, seed, stream, losses, clock, watch), _curve(name, seed, stream, losses, changes)
+    return _summary(name, seed, stream, losses, clock, watch), curve_of(name, seed, stream, losses, np.array(changes))
 
 
 def _summary(name: str, seed: int, stream: Stream, losses: FloatArray, clock: Clock, watch: Watch) -> Run:
@@ -140,12 +140,13 @@ def _summary(name: str, seed: int, stream: Stream, losses: FloatArray, clock: Cl
     )
 
 
-def _curve(name: str, seed: int, stream: Stream, losses: FloatArray, changes: list[int]) -> Curve:
+def curve_of(name: str, seed: int, stream: Stream, losses: FloatArray, changes: IntArray) -> Curve:
+    """Sums of row losses from the end of the warm-up on, with the changes counted after each chunk."""
     ends = thinned(len(losses), stream.chunk)
     ends = ends[ends > stream.warmup]
     total, best = (np.cumsum(values[stream.warmup :]) for values in (losses, stream.hindsight))
-    seen = np.array(changes)[-(-ends // stream.chunk) - 1]
-    return Curve(name, seed, ends, total[ends - stream.warmup - 1], best[ends - stream.warmup - 1], seen)
+    scored = ends - stream.warmup - 1
+    return Curve(name, seed, ends, total[scored], best[scored], changes[-(-ends // stream.chunk) - 1])
 
 
 def thinned(n: int, chunk: int) -> IntArray:

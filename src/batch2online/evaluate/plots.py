@@ -47,5 +47,5 @@ def draw_curve(axes: Any, at: Any, mean: Any, deviation: Any, **style: Any) -> N
     """A line with its standard deviation shaded, where both are finite."""
     known = np.isfinite(mean)
     at, mean, deviation = at[known], mean[known], deviation[known]
-    (line,) = axes.plot(at, mean, linewidth=1.4, **style)
+    (line,) = axes.plot(at, mean, **{"linewidth": 1.4} | style)
     axes.fill_between(at, mean - deviation, mean + deviation, color=line.get_color(), alpha=0.18, linewidth=0)
