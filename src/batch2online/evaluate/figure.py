@@ -12,7 +12,7 @@ from batch2online.evaluate.experiment import EPSILONS, OURS, PAPER, Line, paper_
 from batch2online.evaluate.plots import COLOURS, draw_curve, pyplot
 
 QUICK_ROWS, FULL_ROWS = 300, 1500
-_WIDTHS = (1.2, 2.4, 3.8)
+_WIDTHS = (1.2, 2.2, 3.4)
 _STYLES: dict[str, Any] = {OURS: "-", PAPER: (0, (4, 2))}
 
 
