@@ -14,8 +14,8 @@ import argparse
 from typing import Any
 
 import numpy as np
-import rivals
 
+import rivals
 from batch2online import datasets, evaluate
 
 RANK, CLUSTERS = 10, 5

@@ -36,7 +36,7 @@ class ExactSubspace(BaseEstimator):
 
 
 class Uncentred(BaseEstimator):
-    """IncrementalPCA of the rows and their negatives, whose mean is zero: a subspace through zero, at twice the work."""
+    """IncrementalPCA of the rows and their negatives, whose mean is zero: a subspace through zero, twice the work."""
 
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
@@ -59,6 +59,7 @@ def regression() -> dict[str, Any]:
         "forward algorithm (sees a_t)": baselines.Forward(1.0),
         "gradient descent": baselines.GradientDescent(),
         "scikit-learn SGDRegressor": SGDRegressor(),
+        "scikit-learn SGDRegressor, eta0 0.05": SGDRegressor(eta0=0.05),
         "River LinearRegression": linear_model.LinearRegression(),
     }
 
@@ -90,6 +91,6 @@ def clustering(k: int) -> dict[str, Any]:
         "consistent k-clustering": baselines.Consistent(k),
         "weighted solutions": baselines.WeightedSolutions(k),
         "scikit-learn MiniBatchKMeans": MiniBatchKMeans(k, n_init=3),
-        "River KMeans, halflife 0.5": cluster.KMeans(n_clusters=k, halflife=0.5),
+        "River KMeans, halflife 0.1": cluster.KMeans(n_clusters=k, halflife=0.1),
         "River KMeans, halflife 0.02": cluster.KMeans(n_clusters=k, halflife=0.02),
     }

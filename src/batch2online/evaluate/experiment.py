@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class Problem:
     def papers(self, stream: Stream, epsilon: float, seed: int) -> Curve:
         """Each row under the model solved on all rows before it; a change is a model unlike the one before."""
         models, losses = self.algorithm(np.random.default_rng(seed), stream.X, stream.y, epsilon, self.size(epsilon))
-        moves = [changed(old, new) for old, new in zip(models[1:], models[2:], strict=False)]
+        moves = [changed(old, new) for old, new in pairwise(models[1:])]
         return curve_of(PAPER, seed, stream, losses, np.cumsum([0, 0, *moves]))
 
 
