@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import IncrementalPCA
 from sklearn.linear_model import LinearRegression, SGDRegressor
 
-from batch2online import OnlineLowRank, OnlineRegression, datasets, evaluate
+from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets, evaluate
 from batch2online.evaluate.adapters import Learner, fresh
 from batch2online.evaluate.loop import thinned
 
@@ -269,6 +269,26 @@ def test_each_size_has_its_own_hindsight():
     optima = {run.model: run.optimum for run in result}
     assert optima["two"] > optima["five"]
     assert {run.optimum for run in result if run.model == "two"} == {optima["two"]}
+
+
+def test_hindsight_of_k_median_is_at_least_as_good_as_that_of_k_means():
+    """On the line with two far groups the median of each is known."""
+    line = np.array([0.0, 1, 2, 10, 100, 101, 102, 103, 110])[:, None]
+    loss = evaluate.Clustering(z=1.0, n_clusters=2)
+    assert loss.hindsight(line, None).sum() == pytest.approx(11 + 12, rel=1e-6)
+    assert loss.losses(np.array([[1.5], [102.0]]), line, None).sum() == pytest.approx(11 + 12)
+
+
+def test_our_clustering_reports_the_loss_that_the_loop_sees():
+    run = only(evaluate.prequential({"m": OnlineClustering(4)}, ROWS, loss="clustering", seeds=[3], chunk=1))
+    twin = OnlineClustering(4, random_state=3).partial_fit(ROWS[np.random.default_rng(3).permutation(len(ROWS))])
+    assert run.changes == twin.n_changes_
+    assert run.loss == pytest.approx(twin.regret_.loss + np.square(run_first(3)).sum(), rel=1e-9)
+
+
+def run_first(seed):
+    """The first row: the loop scores it at the origin, the estimator, which opens with it, at nothing."""
+    return ROWS[np.random.default_rng(seed).permutation(len(ROWS))[0]]
 
 
 def test_several_targets():

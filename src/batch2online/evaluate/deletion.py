@@ -49,7 +49,7 @@ def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
     """A fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
     if is_construction(algorithm):
         twin = copy.deepcopy(algorithm)
-        twin.seed, twin.keep_history, twin.history = seed, True, []
+        twin.seed, twin.keep_history = seed, True
         return twin.add(X, y)
     twin = fresh(algorithm, seed)
     if "keep_history" in twin.get_params():

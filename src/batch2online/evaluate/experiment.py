@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 from batch2online import datasets, reference
 from batch2online._types import FloatArray
@@ -159,7 +160,8 @@ def paper_experiment(
     """All lines of the figure; the runs are spread over processes."""
     seeds, lines = list(seeds), []
     for panel in panels(rows):
-        hindsight = panel.problem.loss.hindsight(panel.X, panel.y)
+        with threadpool_limits(1):
+            hindsight = panel.problem.loss.hindsight(panel.X, panel.y)
         lines += [(panel, hindsight, name, epsilon) for epsilon in epsilons for name in (OURS, PAPER)]
     tasks = [delayed(_curve)(*line, seed) for line in lines for seed in seeds]
     finished = Parallel(n_jobs=jobs, return_as="generator")(tasks)
@@ -171,5 +173,6 @@ def paper_experiment(
 
 
 def _curve(panel: Panel, hindsight: FloatArray, name: str, epsilon: float, seed: int) -> Curve:
-    stream = panel.stream(seed, hindsight)
-    return panel.problem.ours(stream, epsilon, seed) if name == OURS else panel.problem.papers(stream, epsilon, seed)
+    stream, problem = panel.stream(seed, hindsight), panel.problem
+    with threadpool_limits(1):
+        return problem.ours(stream, epsilon, seed) if name == OURS else problem.papers(stream, epsilon, seed)

@@ -15,6 +15,7 @@ from sklearn.cluster import KMeans
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import Learner, capacity
 from batch2online.evaluate.metrics import label_churn, prediction_change, subspace_angle
+from batch2online.solvers import kz
 from batch2online.solvers.lowrank import LowRank as Subspaces
 from batch2online.solvers.lowrank import Subspace
 
@@ -188,7 +189,7 @@ def best_centers(X: FloatArray, n_clusters: int, z: float = 2.0, seed: int = 0) 
     """The best centers known for all rows: hindsight."""
     if z == 2:
         return np.asarray(KMeans(n_clusters, n_init=_RESTARTS, random_state=seed).fit(X).cluster_centers_)
-    raise NotImplementedError
+    return np.asarray(kz.solve(X, np.ones(len(X)), n_clusters, z, seed, starts=_RESTARTS))
 
 
 def _residuals(answer: Any, y: FloatArray | None) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import fresh
@@ -60,7 +61,7 @@ def prequential(
     memory : bool
         Also measure the peak memory of each learner, in a further pass.
     jobs : int
-        Processes over which the runs are spread.
+        Processes over which the runs are spread; each uses one thread.
     progress : bool
         Show a bar on standard error.
 
@@ -81,7 +82,8 @@ def prequential(
     """
     X, y = check_rows(X), _checked_targets(y, X)
     bound = _bound_losses(models, loss_of(loss))
-    hindsight = {each: each.hindsight(X, y) for each in dict.fromkeys(bound.values())}
+    with threadpool_limits(1):
+        hindsight = {each: each.hindsight(X, y) for each in dict.fromkeys(bound.values())}
     order, seeds = order_of(order), _seeds(seeds)
     _check_counts(chunk, warmup, len(X))
     tasks = [
@@ -112,9 +114,10 @@ def _run_one(
     hardness = next(iter(hindsight.values()))  # one order for all learners of a seed
     rows = order.permutation(X, hardness, np.random.default_rng(seed))
     stream = Stream(X[rows], None if y is None else y[rows], hindsight[loss][rows], chunk, warmup)
-    record, curve = run(name, seed, fresh(model, seed), loss, stream)
-    if memory:
-        record = replace(record, peak_memory=peak_memory(fresh(model, seed), loss, stream))
+    with threadpool_limits(1):  # rates that can be compared, and no waiting for threads on small chunks
+        record, curve = run(name, seed, fresh(model, seed), loss, stream)
+        if memory:
+            record = replace(record, peak_memory=peak_memory(fresh(model, seed), loss, stream))
     return record, curve
 
 

@@ -26,7 +26,7 @@ class Run:
     changes : how often the model changed; the first model counts as none
     churn : how far it moved in all, in the problem's measure, on a fixed set of probe rows: share of rows whose
         label changed, largest angle of the subspaces, root mean square change of predictions; summed over changes
-    rows_per_second : of the learner alone, predicting and learning
+    rows_per_second : of the learner alone, predicting and learning, on one thread
     peak_memory : bytes, or None where it was not asked for
     """
 

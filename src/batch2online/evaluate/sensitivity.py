@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import beta, norm
+from threadpoolctl import threadpool_limits
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.deletion import differ, with_and_without
@@ -95,12 +96,14 @@ def average_sensitivity(
         return Sensitivity(exact, exact, exact, "exact", len(X), 0)
     rng = np.random.default_rng(random_state)
     if method == "classifier":
-        correct, asked = accuracy_with_and_without(algorithm, X, y, trials, rng)
+        with threadpool_limits(1):
+            correct, asked = accuracy_with_and_without(algorithm, X, y, trials, rng)
         low, _ = binomial_interval(correct, asked, confidence)
         return Sensitivity(max(0.0, 2 * correct / asked - 1), max(0.0, 2 * low - 1), 1.0, "lower", len(X), asked)
     if method != "coupled":
         raise ValueError(f'method must be "coupled", "exact" or "classifier", got {method!r}.')
-    changed = sum(_changes(algorithm, X, y, tolerance, rng) for _ in range(trials))
+    with threadpool_limits(1):
+        changed = sum(_changes(algorithm, X, y, tolerance, rng) for _ in range(trials))
     return Sensitivity(changed / trials, *binomial_interval(changed, trials, confidence), "upper", len(X), trials)
 
 
