@@ -176,8 +176,8 @@ def test_nothing_is_found_where_nothing_is():
 
 def test_the_lower_bound_stays_below_the_coupled_one():
     algorithm = KMeans(3, n_init=1, max_iter=1)
-    lower = average_sensitivity(algorithm, X[:60], method="classifier", trials=80)
-    assert lower.low <= average_sensitivity(algorithm, X[:60], trials=40).high
+    lower = average_sensitivity(algorithm, X[:60, :3], method="classifier", trials=40)
+    assert lower.low <= average_sensitivity(algorithm, X[:60, :3], trials=40).high
 
 
 def test_unknown_methods_and_too_few_rows_are_refused():
@@ -218,6 +218,6 @@ def test_our_coreset_decays_like_one_over_n():
     """False alarms: 1e-6."""
     rows = np.random.default_rng(0).normal(size=(1_600, 3))
     decay = sensitivity_decay(
-        leverage(8), rows, rows.sum(axis=1) ** 2, sizes=[100, 400, 1600], trials=250, confidence=1 - 1e-6
+        leverage(8), rows, rows.sum(axis=1) ** 2, sizes=[100, 400, 1600], trials=150, confidence=1 - 1e-6
     )
     assert decay.low <= -1 <= decay.high < 0

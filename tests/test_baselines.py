@@ -8,6 +8,7 @@ from scipy.stats import chi2
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
+from threadpoolctl import threadpool_limits
 
 from batch2online import baselines, datasets, evaluate
 from batch2online.baselines.general import reservoir_replacements
@@ -17,6 +18,12 @@ X, Y = datasets.load_regression("diabetes")
 ROWS = datasets.load_rows("digits")[:500]
 RNG = np.random.default_rng
 CONSTANT = np.column_stack([np.ones(len(X)), X])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with threadpool_limits(1):
+        yield
 
 
 def in_chunks(model, *arrays, chunk=17):

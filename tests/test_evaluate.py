@@ -11,13 +11,20 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import IncrementalPCA
 from sklearn.linear_model import LinearRegression, SGDRegressor
+from threadpoolctl import threadpool_limits
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets, evaluate
 from batch2online.evaluate.adapters import Learner, fresh
 from batch2online.evaluate.loop import thinned
 
 X, Y = datasets.load_regression("diabetes")
-ROWS = datasets.load_rows("digits")[:600]
+ROWS = datasets.load_rows("digits")[:300]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with threadpool_limits(1):
+        yield
 
 
 def shuffled(seed):
