@@ -11,12 +11,16 @@ from typing import Any
 __version__ = "0.1.0"
 
 _homes = {
+    "BatchToOnline": "batch2online.estimators.batch_to_online",
+    "OnlineClustering": "batch2online.estimators.clustering",
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
 _modules = ("baselines", "coresets", "datasets", "evaluate", "reference", "refresh", "theory")
 
 __all__ = [
+    "BatchToOnline",
+    "OnlineClustering",
     "OnlineLowRank",
     "OnlineRegression",
     "baselines",

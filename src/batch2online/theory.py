@@ -1,8 +1,54 @@
-"""Sizes and bounds, every constant in one place."""
+"""Sizes and bounds, every constant in one place; and what they promise for a run, next to what it measured."""
 
 from __future__ import annotations
 
 import math
+
+from batch2online.bounds import (
+    clustering_regret,
+    clustering_sensitivity,
+    every_step_regret,
+    general_sensitivity,
+    geometric_models,
+    geometric_regret,
+    lazy_regret,
+    leverage_sensitivity,
+    low_rank_regret,
+    on_change_inconsistency,
+    reaction,
+    refresh_times,
+    regression_regret,
+    ridge_leverage_sensitivity,
+)
+from batch2online.certificates import Certificate, certificate
+
+__all__ = [
+    "FAILURE",
+    "Certificate",
+    "certificate",
+    "clustering_regret",
+    "clustering_sensitivity",
+    "clustering_size",
+    "clustering_size_theory",
+    "clustering_sizes",
+    "every_step_regret",
+    "general_sensitivity",
+    "geometric_models",
+    "geometric_regret",
+    "lazy_regret",
+    "leverage_constant",
+    "leverage_constant_theory",
+    "leverage_sensitivity",
+    "low_rank_regret",
+    "low_rank_size",
+    "on_change_inconsistency",
+    "reaction",
+    "refresh_times",
+    "regression_regret",
+    "regression_size",
+    "ridge_leverage_sensitivity",
+    "sampling_constant",
+]
 
 FAILURE = 0.01
 """The probability delta with which a coreset may miss its accuracy, in the sizes below."""
@@ -22,7 +68,7 @@ def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) 
 
 
 def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
-    """The constant that the paper's Theorem 7.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
+    """The constant that the paper's Theorem 8.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
     return math.log(dimension / failure) / epsilon**2
 
 
@@ -65,6 +111,28 @@ def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int
     >>> len(str(clustering_sizes(3, 2.0, 0.1, 1000)[0]))
     79
     """
-    first = (168 * z) ** (10 * z) * epsilon ** (-5 * z - 15) * k**5 * math.log(k * n / epsilon)
+    first = clustering_size_theory(k, z, epsilon, failure=epsilon / n)
     second = epsilon ** (-2 * z - 2) * k * math.log(max(k, 2)) * math.log(k * n / epsilon**2)
     return math.ceil(first), math.ceil(second)
+
+
+def clustering_size(k: int, epsilon: float) -> int:
+    """The size of a clustering coreset that is enough in measurements: ``10 (1 + k) / epsilon``.
+
+    Each cluster of the seeds is then worth at least 10 / epsilon points. A center that is the mean of m of its points
+    costs 1 + 1/m times as much as the mean of all, so that a tenth of epsilon is lost on the centers of a good
+    solution; the rest is for telling good solutions from others.
+
+    >>> clustering_size(5, 0.02)
+    3000
+    """
+    return math.ceil(10 * (1 + k) / epsilon)
+
+
+def clustering_size_theory(k: int, z: float, epsilon: float, failure: float = FAILURE) -> float:
+    """The size N_1 of the paper's Algorithm 6 with constant 1; no data set has so many points.
+
+    >>> f"{clustering_size_theory(3, 2.0, 0.1):.0e}"
+    '6e+78'
+    """
+    return float((168 * z) ** (10 * z) * epsilon ** (-5 * z - 15) * k**5 * math.log(k / failure))

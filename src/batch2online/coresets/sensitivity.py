@@ -10,8 +10,8 @@ import numpy as np
 
 from batch2online import randomness, scores
 from batch2online._types import FloatArray
-from batch2online.coreset import Rows
-from batch2online.coresets.construction import Candidates, Construction, Statistics
+from batch2online.coreset import Rows, ones
+from batch2online.coresets.antitone import Antitone, Candidates, Statistics
 from batch2online.coresets.everything import Nothing
 from batch2online.storage import storable
 
@@ -86,7 +86,7 @@ class Summary:
 
 
 @storable
-class Sensitivity(Construction):
+class Sensitivity(Antitone):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
 
     Any upper bound of the sensitivity :math:`\sup_\theta l(\theta, x) / l(\theta, X)` gives a coreset for the loss l;
@@ -144,7 +144,7 @@ class Sensitivity(Construction):
         self.summary = summary
         self.total_score = None if total_score is None else float(total_score)
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         columns = width + n_targets
         total = columns if self.total_score is None else self.total_score
         return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
@@ -158,11 +158,13 @@ class Sensitivity(Construction):
         """All rows that may be in the coreset, and their scores."""
         if self.summary is not None:
             return super()._scored()
-        rows = self._all_rows()
+        assert self.history is not None
+        rows = self.history.everything()
         own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
         if self.total_score is None:
             own = own * (rows.points.shape[1] + rows.targets.shape[1]) / (own.sum() or 1.0)
-        return Candidates(rows, randomness.words_of(self.seed, randomness.SAMPLING, rows.ids)), own
+        words = randomness.words_of(self.seed, randomness.SAMPLING, rows.ids)
+        return Candidates(rows, words, ones(len(rows))), own
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {

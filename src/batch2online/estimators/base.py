@@ -250,12 +250,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError("Can only merge estimators of the same columns in the same order.")
         for name in self.get_params(deep=False).keys() - {"first_id", "random_state"}:
             own, others = getattr(self, name), getattr(other, name)
-            if own != others:
+            if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
         if self._engine.construction.flat_targets != other._engine.construction.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
         self._engine.merge(other._engine)
         return self
+
+    def _is_same_setting(self, own: Any, others: Any) -> bool:
+        return bool(own == others)
 
     def forget(self, ids: Any) -> Self:
         """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``."""

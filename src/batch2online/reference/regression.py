@@ -14,7 +14,7 @@ from batch2online.reference.transformation import Run, batch_to_online
 
 
 def leverage_scores(A: FloatArray) -> FloatArray:
-    """Definition 7.4: the squared norms of the rows of U in the singular value decomposition A = U S V^T.
+    """Definition 8.3: the squared norms of the rows of U in the singular value decomposition A = U S V^T.
 
     >>> leverage_scores(np.array([[1.0], [1.0], [2.0]])).round(3).tolist()
     [0.167, 0.167, 0.667]
