@@ -35,9 +35,10 @@ ORDERS: dict[str, Any] = {
 SLOW_IN_MANY_COLUMNS = ("exponentiated", "gradient descent", "River")
 
 
-def learners(problem: str) -> dict[str, Any]:
-    sizes = {"regression": (), "lowrank": (RANK,), "clustering": (CLUSTERS,)}[problem]
-    return getattr(rivals, problem)(*sizes)
+def learners(problem: str, X: np.ndarray) -> dict[str, Any]:
+    if problem == "regression":
+        return rivals.regression()
+    return rivals.lowrank(RANK) if problem == "lowrank" else rivals.clustering(CLUSTERS, X)
 
 
 def rows_of(problem: str, name: str) -> tuple[np.ndarray, np.ndarray | None]:
@@ -54,7 +55,7 @@ def evaluated(problem: str, models: dict[str, Any], X: np.ndarray, y: Any, order
 
 def compare(problem: str, name: str, seeds: int) -> None:
     X, y = rows_of(problem, name)
-    models = learners(problem)
+    models = learners(problem, X)
     if X.shape[1] > 500:
         models = {m: model for m, model in models.items() if not m.startswith(SLOW_IN_MANY_COLUMNS)}
     summary = evaluated(problem, models, X, y, "random", seeds).summary()
@@ -74,10 +75,11 @@ def stress(problem: str, rows: int, seeds: int) -> None:
     X, y = rows_of(problem, STRESS[problem])
     chosen = np.random.default_rng(0).permutation(len(X))[:rows]
     X, y = X[chosen], None if y is None else y[chosen]
-    results = {name: evaluated(problem, learners(problem), X, y, order, seeds) for name, order in ORDERS.items()}
+    models = learners(problem, X)
+    results = {name: evaluated(problem, models, X, y, order, seeds) for name, order in ORDERS.items()}
     print(f"\n{problem}, {STRESS[problem]}, {len(X):,} rows: loss / hindsight (changes)\n")
     print(f"| learner | {' | '.join(ORDERS)} |\n|{'---|' * (len(ORDERS) + 1)}")
-    for model in learners(problem):
+    for model in models:
         cells = [f"{r.mean(model, 'ratio'):.3g} ({r.mean(model, 'changes'):.0f})" for r in results.values()]
         print(f"| {model} | {' | '.join(cells)} |", flush=True)
 

@@ -80,7 +80,8 @@ def lowrank(k: int) -> dict[str, Any]:
     }
 
 
-def clustering(k: int) -> dict[str, Any]:
+def clustering(k: int, X: np.ndarray) -> dict[str, Any]:
+    drawn = {"mu": float(X.mean()), "sigma": float(X.std())}  # where River draws its first centers
     return {
         "**ours**": OnlineClustering(k),
         '**ours**, `history="coreset"`': OnlineClustering(k, history="coreset"),
@@ -91,6 +92,6 @@ def clustering(k: int) -> dict[str, Any]:
         "consistent k-clustering": baselines.Consistent(k),
         "weighted solutions": baselines.WeightedSolutions(k),
         "scikit-learn MiniBatchKMeans": MiniBatchKMeans(k, n_init=3),
-        "River KMeans, halflife 0.1": cluster.KMeans(n_clusters=k, halflife=0.1),
-        "River KMeans, halflife 0.02": cluster.KMeans(n_clusters=k, halflife=0.02),
+        "River KMeans, halflife 0.1": cluster.KMeans(n_clusters=k, halflife=0.1, **drawn),
+        "River KMeans, halflife 0.02": cluster.KMeans(n_clusters=k, halflife=0.02, **drawn),
     }
