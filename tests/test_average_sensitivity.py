@@ -114,7 +114,7 @@ def test_the_probability_of_a_function_that_is_known():
 
 
 def test_a_tolerance_makes_small_reactions_none():
-    mean = lambda X, y, seed: X.mean(axis=0) + 1.0  # noqa: E731
+    mean = lambda X, seed: X.mean(axis=0) + 1.0  # noqa: E731
     assert average_sensitivity(mean, X, trials=20).mean == 1.0
     assert average_sensitivity(mean, X, trials=20, tolerance=0.05).mean == 0.0
 

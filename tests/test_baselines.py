@@ -50,7 +50,7 @@ def test_forward_is_ridge_with_the_row_counted_and_its_target_zero():
 
 @pytest.mark.parametrize("order", ["random", "sorted", "adversarial"])
 def test_forward_keeps_vovks_bound_in_any_order(order):
-    """Loss <= min (loss + a |x|^2) + B^2 ln det(I + G / a), in every order (Azoury & Warmuth, Theorem 4.6)."""
+    """Loss <= min (loss + a |x|^2) + B^2 ln det(I + G / a), in every order (Vovk; Azoury & Warmuth)."""
     (run,) = evaluate.prequential({"m": baselines.Forward()}, X, Y, loss="squared", order=order, seeds=1)
     gram = CONSTANT.T @ CONSTANT
     best = np.linalg.solve(np.eye(11) + gram, CONSTANT.T @ Y)

@@ -269,6 +269,19 @@ def test_losses_by_name_object_and_function():
         evaluate.prequential(models, X, Y, loss="hinge")
 
 
+def test_labels_may_be_words():
+    class Last:
+        def partial_fit(self, X, y):
+            self.label = y[-1]
+
+        def predict(self, X):
+            return np.full(len(X), self.label)
+
+    words = np.array(["a", "b", "b", "a", "a"])
+    run = only(evaluate.prequential({"m": Last()}, X[:5], words, loss=lambda y, p: y != p, order="given", seeds=1))
+    assert run.loss == 3.0  # the first row has no answer yet, then two changes of label
+
+
 def test_each_size_has_its_own_hindsight():
     result = evaluate.prequential(
         {"two": OnlineLowRank(2), "five": OnlineLowRank(5)}, ROWS, loss="lowrank", seeds=2, chunk=100

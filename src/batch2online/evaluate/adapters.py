@@ -43,7 +43,9 @@ class Learner:
         self.has_learned = self._teach(X, y)
 
     def predict(self, X: FloatArray) -> FloatArray:
-        return np.array(_offered(self.model, PREDICTING, "predict")(self.model, X), dtype=np.float64)
+        """A copy of the predictions: numbers as doubles, labels as they are."""
+        answer = np.array(_offered(self.model, PREDICTING, "predict")(self.model, X))
+        return answer.astype(np.float64) if answer.dtype.kind in "biuf" else answer
 
     def centers(self) -> FloatArray:
         """A copy of the centers (k, d)."""

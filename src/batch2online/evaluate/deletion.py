@@ -4,13 +4,15 @@
 a coreset           an empty construction of :mod:`batch2online.coresets`; its output is the coreset
 an online learner   ``fit`` and ``forget``: the model of all rows, then of all but one; randomness belongs to the row
 an estimator        ``fit``: fitted twice with the same ``random_state``
-a function          ``function(X, y, seed)`` gives arrays; called twice with the same seed
+a function          ``(X, y, seed)`` or ``(X, seed)`` to an array; called twice with the same seed
 ==================  ============================================================================================
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,8 +34,13 @@ def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int)
 def output(algorithm: Any, X: FloatArray, y: Any, seed: int) -> FloatArray:
     """The output on these rows as a flat array."""
     if callable(algorithm) and not hasattr(algorithm, "fit"):
-        return np.ravel(algorithm(X, y, seed))
+        return np.ravel(_called(algorithm, X, y, seed))
     return described(fitted(algorithm, X, y, seed), probe_of(X))
+
+
+def _called(function: Callable[..., Any], X: FloatArray, y: Any, seed: int) -> Any:
+    takes_targets = len(inspect.signature(function).parameters) > 2
+    return function(X, y, seed) if takes_targets else function(X, seed)
 
 
 def without(X: FloatArray, y: Any, row: int) -> tuple[FloatArray, Any]:
