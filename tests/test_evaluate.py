@@ -280,6 +280,7 @@ def test_labels_may_be_words():
     words = np.array(["a", "b", "b", "a", "a"])
     run = only(evaluate.prequential({"m": Last()}, X[:5], words, loss=lambda y, p: y != p, order="given", seeds=1))
     assert run.loss == 3.0  # the first row has no answer yet, then two changes of label
+    assert (run.changes, run.churn) == (2, 2.0)
 
 
 def test_each_size_has_its_own_hindsight():

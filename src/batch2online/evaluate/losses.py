@@ -88,6 +88,10 @@ class Predictions(Squared):
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         return np.full(len(X), np.nan)
 
+    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+        """For labels the share that changed."""
+        return prediction_change(old, new) if old.dtype.kind == "f" else float((old != new).mean())
+
 
 @dataclass(frozen=True)
 class Clustering(Loss):

@@ -19,7 +19,8 @@ def changed(old: Any, new: Any) -> bool:
     """
     if isinstance(old, tuple):
         return len(old) != len(new) or any(map(changed, old, new))
-    return not np.array_equal(old, new, equal_nan=True)
+    are_numbers = np.asarray(old).dtype.kind == "f"
+    return not np.array_equal(old, new, equal_nan=are_numbers)
 
 
 def nearest(centers: FloatArray, points: FloatArray) -> IntArray:
