@@ -1,7 +1,7 @@
 """Ours, the baselines, scikit-learn and River on real data: loss against hindsight, changes, speed.
 
-    python benchmarks/comparison.py [--problems regression lowrank clustering] [--sets NAME ...] [--seeds 3]
-    python benchmarks/comparison.py --orders [--rows 20000]
+    python benchmarks/comparison.py [--problems regression lowrank clustering] [--sets NAME ...] [--only River]
+    python benchmarks/comparison.py --orders [--rows 5000] [--seeds 3]
 
 Chunks of 1,000 rows, loss from row 1,000 on (100 and 100 on sets of fewer than 2,000 rows); hindsight is the best model
 of all rows. ``--orders`` compares streams in random, sorted, drifting and other orders instead. Tables are in Markdown;
@@ -53,22 +53,27 @@ def evaluated(problem: str, models: dict[str, Any], X: np.ndarray, y: Any, order
     )
 
 
-def compare(problem: str, name: str, seeds: int) -> None:
-    X, y = rows_of(problem, name)
-    models = learners(problem, X)
-    if X.shape[1] > 500:
-        models = {m: model for m, model in models.items() if not m.startswith(SLOW_IN_MANY_COLUMNS)}
-    summary = evaluated(problem, models, X, y, "random", seeds).summary()
-    best = min(line["ratio"] for line in summary)
-    print(f"\n{problem}, {name}, {len(X):,} x {X.shape[1]}\n")
-    print("| learner | loss / hindsight | std | changes | churn | rows/s |\n|---|---|---|---|---|---|")
-    for line in summary:
-        ratio = f"**{line['ratio']:.4f}**" if line["ratio"] == best else f"{line['ratio']:.4f}"
-        print(
-            f"| {line['model']} | {ratio} | {line['ratio_std']:.4f} | {line['changes']:.0f} | {line['churn']:.2f} "
-            f"| {line['rows_per_second']:,.0f} |",
-            flush=True,
-        )
+def compare(problem: str, sets: list[str], seeds: int, only: str) -> None:
+    columns: dict[str, dict[str, Any]] = {}
+    for name in sets:
+        X, y = rows_of(problem, name)
+        models = {m: model for m, model in learners(problem, X).items() if only in m}
+        if X.shape[1] > 500:
+            models = {m: model for m, model in models.items() if not m.startswith(SLOW_IN_MANY_COLUMNS)}
+        lines = evaluated(problem, models, X, y, "random", seeds).summary()
+        columns[f"{name}, {len(X):,} x {X.shape[1]}"] = {line["model"]: line for line in lines}
+    print(f"\n{problem}: loss / hindsight, standard deviation (changes); rows/s of the last set\n")
+    print(f"| learner | {' | '.join(columns)} | rows/s |\n|{'---|' * (len(columns) + 2)}")
+    for model, last in list(columns.values())[-1].items():
+        cells = [cell(lines, model) for lines in columns.values()]
+        print(f"| {model} | {' | '.join(cells)} | {last['rows_per_second']:,.0f} |", flush=True)
+
+
+def cell(lines: dict[str, Any], model: str) -> str:
+    line = lines[model]
+    is_best = line["ratio"] == min(other["ratio"] for other in lines.values())
+    ratio = f"**{line['ratio']:.4f}**" if is_best else f"{line['ratio']:.4f}"
+    return f"{ratio} ± {line['ratio_std']:.4f} ({line['changes']:.0f})"
 
 
 def stress(problem: str, rows: int, seeds: int) -> None:
@@ -89,15 +94,15 @@ def main() -> None:
     parser.add_argument("--problems", nargs="*", default=list(SETS), choices=list(SETS))
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default="", help="learners with this in their name")
     parser.add_argument("--orders", action="store_true")
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=5_000)
     arguments = parser.parse_args()
     for problem in arguments.problems:
         if arguments.orders:
             stress(problem, arguments.rows, arguments.seeds)
-            continue
-        for name in arguments.sets or SETS[problem]:
-            compare(problem, name, arguments.seeds)
+        else:
+            compare(problem, arguments.sets or SETS[problem], arguments.seeds, arguments.only)
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ def average_sensitivity(
     ----------
     algorithm : estimator, coreset construction or function
         Anything with ``fit``; an empty construction of :mod:`batch2online.coresets`; or a function of
-        ``(X, y, seed)`` or ``(X, seed)`` that returns an array. With ``forget`` (this package) randomness belongs to the
-        row and stays with it.
+        ``(X, y, seed)`` or ``(X, seed)`` that returns an array. With ``forget`` (this package) randomness belongs to
+        the row and stays with it.
     X : (n, d) array
         The rows.
     y : (n,) array, optional
