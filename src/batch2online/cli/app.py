@@ -1,0 +1,125 @@
+"""Commands and their options. Nothing heavy is imported before a command runs: help comes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from batch2online import __version__
+
+TASKS = ("clustering", "lowrank", "regression")
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+Command = Callable[..., Any]
+
+
+def run_safely(arguments: Sequence[str]) -> int:
+    """Run a command; what a person can put right is one sentence and exit code 2."""
+    try:
+        app(list(arguments), prog_name="batch2online", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        return _fail("Stopped.", 130)
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except (OSError, ImportError, ValueError) as error:
+        if not _is_for_people(error):
+            raise
+        return _fail(str(error), 2)
+    return 0
+
+
+def _is_for_people(error: Exception) -> bool:
+    from batch2online.datasets import MissingPackageError
+    from batch2online.storage import CheckpointError
+
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, MissingPackageError | CheckpointError | OSError) or "DataError" in names
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"Error: {message}", err=True)
+    return code
+
+
+@click.group(context_settings=_CONTEXT, no_args_is_help=True)
+@click.version_option(__version__, "--version", message="batch2online %(version)s")
+def app() -> None:
+    """Turn a batch model into an online one: what it would have cost, how often it would have changed."""
+
+
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which help shows them."""
+
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+_input = options(
+    click.argument("file", required=False),
+    click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
+    click.option("--task", type=click.Choice(TASKS), required=True, help="What the model is."),
+    click.option("--k", type=click.IntRange(1), help="Number of clusters or of components."),
+    click.option("--z", type=click.FloatRange(1), default=2.0, help="Power of the distance: 2 k-means, 1 k-median."),
+    click.option("--target", metavar="COLUMN", help="The column that a regression predicts."),
+    click.option("--columns", metavar="A,B,...", help="The inputs; all other columns by default."),
+    click.option("--standardize", is_flag=True, help="Scale numbers by the mean and spread of the first rows."),
+    click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values."),
+    click.option("--categories", type=click.Choice(["encode", "refuse"]), default="encode", help="Columns of text."),
+    click.option("--lookahead", type=click.IntRange(1), default=10_000, help="Rows that levels and scales come from."),
+    click.option("--order", type=click.Choice(["given", "random"]), default="given", help="Order of the rows."),
+    click.option("--seed", type=click.IntRange(0), default=0, help="Everything random follows from it."),
+    click.option("--format", type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]), help="Not as it looks."),
+    click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
+)
+
+
+@app.command()
+@_input
+@click.option("--epsilon", type=click.FloatRange(0, min_open=True), help="Accuracy of the coreset.")
+@click.option("--coreset-size", type=click.IntRange(1), help="Expected size of the coreset instead.")
+@click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or lazy:1.2,0.01.")
+@click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder.")
+@click.option("--chunk", type=click.IntRange(1), help="Rows a step; the result is the same for any.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
+@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder that makes the run resumable.")
+@click.option("--state-every", type=click.FloatRange(0), default=5.0, help="Seconds between two checkpoints.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No live line.")
+def run(file: str | None, dataset: str | None, **given: Any) -> None:
+    """Stream FILE (- for standard input) through an online model.
+
+    \b
+    batch2online run diamonds.csv --task regression --target price --out result
+    batch2online run pixels.parquet --task clustering --k 5
+    gunzip -c rows.csv.gz | batch2online run - --task lowrank --k 10
+    """
+    from batch2online.cli.run import Wishes
+    from batch2online.cli.run import run as run_command
+
+    wishes = Wishes(
+        out=given.pop("out"),
+        state=given.pop("state"),
+        state_every=given.pop("state_every"),
+        chunk=given.pop("chunk"),
+        quiet=given.pop("quiet"),
+        json=given.pop("as_json"),
+    )
+    run_command(file, dataset, settings_from(dataset, given), wishes)
+
+
+def settings_from(dataset: str | None, given: dict[str, Any]) -> Any:
+    """The settings of a run from its options."""
+    from batch2online.cli.settings import Settings
+
+    columns = given.pop("columns")
+    if dataset is not None and given["task"] == "regression" and given["target"] is None:
+        given["target"] = "target"
+    return Settings(columns=tuple(columns.split(",")) if columns else (), **given)

@@ -1,0 +1,72 @@
+"""What a run found, as plain data. It holds no times, so that equal runs give equal results."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from batch2online.cli.learner import Learner
+from batch2online.cli.settings import Settings
+from batch2online.cli.stream import Stream
+
+
+def result_of(learner: Learner, stream: Stream, settings: Settings, source: str) -> dict[str, Any]:
+    """The content of ``result.json``."""
+    model = learner.model
+    regret = model.regret_
+    cost = present_cost(model)
+    return {
+        "source": source,
+        "task": settings.task,
+        "rows": int(model.n_seen_),
+        "rows_dropped": stream.dropped,
+        "rows_crc32": learner.checksum,
+        "inputs": stream.preparation.names,
+        "loss": regret.loss,
+        "optimum": regret.optimum,
+        "ratio": regret.ratio,
+        "regret": regret.regret(),
+        "unsquared_loss": regret.unsquared_loss,
+        "last_model": {"cost": cost, "ratio": cost / regret.optimum if regret.optimum else 1.0, **described(model)},
+        "changes": int(model.n_changes_),
+        "coreset_size": len(model.coreset_),
+        "curve": learner.recorder.closed(model),
+        "settings": settings.as_dict(),
+        "preparation": asdict(stream.preparation),
+        "versions": versions(),
+    }
+
+
+def present_cost(model: Any) -> float:
+    """What the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
+    now = model._engine.caught_up()
+    return float(now.problem.cost(now.model, now.construction))
+
+
+def described(model: Any) -> dict[str, Any]:
+    """The parameters of the model, whatever it is."""
+    names = ("coef_", "intercept_", "components_", "explained_variance_ratio_", "cluster_centers_")
+    found = {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
+    return {name: np.asarray(value).tolist() for name, value in found.items()}
+
+
+def change_record(event: Any) -> dict[str, Any]:
+    """A change event as one line of ``changes.jsonl``."""
+    record = {name: value for name, value in vars(event).items() if value is not None}
+    return {name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value for name, value in record.items()}
+
+
+def versions() -> dict[str, str]:
+    """Versions that a result may depend on."""
+    packages = ("batch2online", "numpy", "scipy", "scikit-learn", "pyarrow")
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+
+
+def _version(package: str) -> str:
+    import batch2online
+
+    return batch2online.__version__ if package == "batch2online" else version(package)
