@@ -14,9 +14,6 @@ from rich.text import Text
 
 from batch2online.cli.learner import Learner
 
-_MODELS = {"regression": "linear regression", "lowrank": "low rank", "clustering": "clustering"}
-
-
 class Progress:
     """The live line: rows, rows a second, loss against hindsight, changes."""
 
@@ -81,7 +78,7 @@ def pairs() -> Table:
 
 
 def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Text | str]]:
-    yield "model", f"{title_of(result)} from {result['source']}"
+    yield "model", f"{result['title']} from {result['source']}"
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"
@@ -90,16 +87,6 @@ def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Te
     yield "changes", Text.assemble((f"{result['changes']:,}", "bold"), _last_change(result))
     share = result["coreset_size"] / max(1, result["rows"])
     yield "coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"
-
-
-def title_of(result: dict[str, Any]) -> str:
-    """What the model is, in a few words."""
-    settings, width = result["settings"], len(result["inputs"])
-    if result["task"] == "regression":
-        return f"{_MODELS['regression']} of {settings['target']} on {width:,} inputs"
-    if result["task"] == "lowrank":
-        return f"rank {settings['k']} approximation of {width:,} columns"
-    return f"{settings['k']} clusters (z = {settings['z']:g}) in {width:,} columns"
 
 
 def _last_change(result: dict[str, Any]) -> str:

@@ -14,13 +14,15 @@ from batch2online.cli.settings import Settings
 from batch2online.cli.stream import Stream
 
 
-def result_of(learner: Learner, stream: Stream, settings: Settings, source: str) -> dict[str, Any]:
+def result_of(learner: Learner, stream: Stream, settings: Settings, command: str) -> dict[str, Any]:
     """The content of ``result.json``."""
     model = learner.model
     regret = model.regret_
     cost = present_cost(model)
     return {
-        "source": source,
+        "title": title_of(settings, len(stream.preparation.names)),
+        "source": stream.name,
+        "command": command,
         "task": settings.task,
         "rows": int(model.n_seen_),
         "rows_dropped": stream.dropped,
@@ -33,12 +35,22 @@ def result_of(learner: Learner, stream: Stream, settings: Settings, source: str)
         "unsquared_loss": regret.unsquared_loss,
         "last_model": {"cost": cost, "ratio": cost / regret.optimum if regret.optimum else 1.0, **described(model)},
         "changes": int(model.n_changes_),
+        "last_change": model.changes_[-1].at if model.changes_ else None,
         "coreset_size": len(model.coreset_),
         "curve": learner.recorder.closed(model),
         "settings": settings.as_dict(),
         "preparation": asdict(stream.preparation),
         "versions": versions(),
     }
+
+
+def title_of(settings: Settings, width: int) -> str:
+    """What the model is, in a few words."""
+    if settings.task == "regression":
+        return f"linear regression of {settings.target} on {width:,} inputs"
+    if settings.task == "lowrank":
+        return f"rank {settings.k} approximation of {width:,} columns"
+    return f"{settings.k} clusters (z = {settings.z:g}) in {width:,} columns"
 
 
 def present_cost(model: Any) -> float:

@@ -47,7 +47,7 @@ def run(path: str | None, dataset: str | None, settings: Settings, wishes: Wishe
     if not learner.rows:
         raise DataError(f"{name} has no complete row.")
     learner.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
-    result = result_of(learner, stream, settings, name)
+    result = result_of(learner, stream, settings, settings.command(path, dataset))
     report_path = _write(wishes.out, learner.model, result)
     if wishes.json:
         click.echo(json.dumps(result))

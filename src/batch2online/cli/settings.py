@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import shlex
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from batch2online import refresh as policies
@@ -53,6 +54,18 @@ class Settings:
         if self.task == "lowrank":
             return batch2online.OnlineLowRank(self.k, **shared)
         return batch2online.OnlineClustering(self.k, z=self.z, history=self.history, **shared)
+
+    def command(self, path: str | None, dataset: str | None) -> str:
+        """The command line that does the same again."""
+        words = ["batch2online", "run", *([path] if path is not None else ["--dataset", str(dataset)])]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "header" and not value:
+                words.append("--no-header")
+            elif value != field.default and value is not None:
+                words.append(f"--{field.name.replace('_', '-')}")
+                words += [] if value is True else [",".join(value) if isinstance(value, tuple) else str(value)]
+        return shlex.join(words)
 
     def as_dict(self) -> dict[str, Any]:
         """All of them, as JSON knows them."""

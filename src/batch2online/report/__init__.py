@@ -1,2 +1,5 @@
-from typing import Any
-def html(model: Any, result: dict[str, Any]) -> str: return "x"
+"""The report of a run: one HTML file that needs nothing else, for screens, phones and paper."""
+
+from batch2online.report.page import html
+
+__all__ = ["html"]
