@@ -10,6 +10,7 @@ import click
 
 from batch2online import __version__
 
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 TASKS = ("clustering", "lowrank", "regression")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Command = Callable[..., Any]
@@ -66,31 +67,41 @@ _input = options(
     click.argument("file", required=False),
     click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
     click.option("--task", type=click.Choice(TASKS), required=True, help="What the model is."),
-    click.option("--k", type=click.IntRange(1), help="Number of clusters or of components."),
-    click.option("--z", type=click.FloatRange(1), default=2.0, help="Power of the distance: 2 k-means, 1 k-median."),
+    click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or of components."),
+    click.option(
+        "--z", type=click.FloatRange(1), metavar="X", default=2.0, help="Power of the distance: 2 k-means, 1 k-median."
+    ),
     click.option("--target", metavar="COLUMN", help="The column that a regression predicts."),
     click.option("--columns", metavar="A,B,...", help="The inputs; all other columns by default."),
     click.option("--standardize", is_flag=True, help="Scale numbers by the mean and spread of the first rows."),
     click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values."),
     click.option("--categories", type=click.Choice(["encode", "refuse"]), default="encode", help="Columns of text."),
-    click.option("--lookahead", type=click.IntRange(1), default=10_000, help="Rows that levels and scales come from."),
+    click.option(
+        "--lookahead",
+        type=click.IntRange(1),
+        metavar="N",
+        default=10_000,
+        help="Rows that levels and scales come from.",
+    ),
     click.option("--order", type=click.Choice(["given", "random"]), default="given", help="Order of the rows."),
-    click.option("--seed", type=click.IntRange(0), default=0, help="Everything random follows from it."),
-    click.option("--format", type=click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"]), help="Not as it looks."),
+    click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Everything random follows from it."),
+    click.option("--format", type=click.Choice(FORMATS), help="Where name and content mislead."),
     click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
 )
 
 
 @app.command()
 @_input
-@click.option("--epsilon", type=click.FloatRange(0, min_open=True), help="Accuracy of the coreset.")
-@click.option("--coreset-size", type=click.IntRange(1), help="Expected size of the coreset instead.")
+@click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset.")
+@click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead.")
 @click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or lazy:1.2,0.01.")
 @click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder.")
-@click.option("--chunk", type=click.IntRange(1), help="Rows a step; the result is the same for any.")
+@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
 @click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder that makes the run resumable.")
-@click.option("--state-every", type=click.FloatRange(0), default=5.0, help="Seconds between two checkpoints.")
+@click.option(
+    "--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two checkpoints."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No live line.")
 def run(file: str | None, dataset: str | None, **given: Any) -> None:
@@ -100,7 +111,7 @@ def run(file: str | None, dataset: str | None, **given: Any) -> None:
     batch2online run diamonds.csv --task regression --target price --out result
     batch2online run pixels.parquet --task clustering --k 5
     gunzip -c rows.csv.gz | batch2online run - --task lowrank --k 10
-    """
+    """  # noqa: D301 (\b keeps lines apart)
     from batch2online.cli.run import Wishes
     from batch2online.cli.run import run as run_command
 
@@ -123,3 +134,49 @@ def settings_from(dataset: str | None, given: dict[str, Any]) -> Any:
     if dataset is not None and given["task"] == "regression" and given["target"] is None:
         given["target"] = "target"
     return Settings(columns=tuple(columns.split(",")) if columns else (), **given)
+
+
+_model_path = click.Path(path_type=Path)
+
+
+@app.command()
+@click.argument("model", type=_model_path)
+@click.argument("file")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV file; standard output by default.")
+@click.option("--format", type=click.Choice(FORMATS), help="Format of FILE, where its name and content mislead.")
+@click.option("--header/--no-header", default=True, help="Whether the first line holds names.")
+def predict(model: Path, file: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
+    """Predictions, clusters or coordinates by MODEL for each row of FILE.
+
+    MODEL is a model.b2o or the folder of a run. Columns are prepared as they were in that run.
+    """
+    from batch2online.cli.predict import predict as predict_command
+
+    predict_command(model, file, out, format, header)
+
+
+@app.command()
+@click.argument("model", type=_model_path)
+@click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="How many changes to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def show(model: Path, changes: int, as_json: bool) -> None:
+    """What MODEL is, what it saw, what it cost and how it changed."""
+    from batch2online.cli.show import show as show_command
+
+    show_command(model, as_json, changes)
+
+
+@app.command()
+@click.option("--write", metavar="NAME", help="Write this one to a CSV file instead of listing all.")
+@click.option("--task", type=click.Choice(TASKS), default="clustering", help="Some names serve several tasks.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")
+@click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
+def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: int) -> None:
+    """The data sets there are: real ones from installed packages, and synthetic streams."""
+    from batch2online.cli import datasets as command
+
+    if write is None:
+        command.list_datasets()
+    else:
+        command.write_dataset(write, task, out or Path(f"{write}.csv"), rows, seed)

@@ -85,4 +85,4 @@ def checksum(chunk: Chunk, before: int = 0) -> int:
     rows, targets = chunk
     if targets is not None:
         rows = np.column_stack([rows, targets])
-    return zlib.crc32(np.ascontiguousarray(rows), before)
+    return zlib.crc32(np.ascontiguousarray(rows).data, before)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from batch2online.cli.learner import Learner
 
+
 class Progress:
     """The live line: rows, rows a second, loss against hindsight, changes."""
 
@@ -82,7 +83,10 @@ def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Te
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"
-    yield "loss online", Text.assemble((_ratio(result["loss"], result["optimum"]), "bold"), " times the best model in hindsight")
+    yield (
+        "loss online",
+        Text.assemble((_ratio(result["loss"], result["optimum"]), "bold"), " times the best model in hindsight"),
+    )
     yield "last model", Text.assemble((f"{result['last_model']['ratio']:.4f}", "bold"), " times the best, on all rows")
     yield "changes", Text.assemble((f"{result['changes']:,}", "bold"), _last_change(result))
     share = result["coreset_size"] / max(1, result["rows"])

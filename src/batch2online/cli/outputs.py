@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -12,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
 from batch2online import report
+from batch2online.cli.files import write_csv
 from batch2online.cli.result import change_record
 
 
@@ -35,9 +34,8 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any]) -> None:
     model.save(folder / "model.b2o")
     coreset = coreset_table(model.coreset_, result)
     parquet.write_table(coreset, folder / "coreset.parquet")
-    content = io.BytesIO()
-    arrow_csv.write_csv(coreset, content)
-    (folder / "coreset.csv").write_bytes(content.getvalue())
+    with open(folder / "coreset.csv", "wb") as file:
+        write_csv(coreset, file)
     changes = [json.dumps(change_record(event)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes))
     (folder / "report.html").write_text(report.html(model, result))

@@ -12,9 +12,9 @@ from typing import Any
 import click
 import numpy as np
 
-from batch2online import datasets
 from batch2online.cli import console
 from batch2online.cli.checkpoint import StateFolder
+from batch2online.cli.datasets import load as load_dataset
 from batch2online.cli.learner import Learner
 from batch2online.cli.result import result_of
 from batch2online.cli.settings import Settings
@@ -63,9 +63,7 @@ def open_input(path: str | None, dataset: str | None, settings: Settings) -> tup
     if path is not None:
         return source_of(path, settings), "standard input" if path == "-" else Path(path).name
     assert dataset is not None
-    if settings.task == "regression":
-        return ArraySource(*datasets.load_regression(dataset)), dataset
-    return ArraySource(datasets.load_rows(dataset)), dataset
+    return ArraySource(*load_dataset(dataset, settings.task)), dataset
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from batch2online._types import FloatArray
 from batch2online.cli.settings import Settings
 from batch2online.readers import Batch, DataError, Kind, Source, open_source
+from batch2online.readers.batch import row_place
 from batch2online.readers.preparation import Preparation, prepare
 
 Chunk = tuple[FloatArray, FloatArray | None]
@@ -152,4 +154,4 @@ class ArraySource:
         """The rows, with these columns alone."""
         table = self._table.select(list(columns))
         for start in range(0, table.num_rows, ROWS):
-            yield Batch(table.slice(start, ROWS), lambda row, start=start: f"row {start + row + 1:,}")
+            yield Batch(table.slice(start, ROWS), partial(row_place, start))

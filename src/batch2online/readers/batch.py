@@ -45,6 +45,11 @@ class Batch:
         return Batch(self.table.slice(start, stop - start), lambda row: self.place(start + row))
 
 
+def row_place(start: int, row: int) -> str:
+    """Where a row stands in a table without lines, counted from 1."""
+    return f"row {start + row + 1:,}"
+
+
 def kind_of(dtype: Any) -> Kind:
     """What a column of this Arrow type holds. Of nothing but gaps: numbers, which may still come."""
     types = pa.types
@@ -60,10 +65,10 @@ def kind_of(dtype: Any) -> Kind:
 
 
 def with_plain_types(table: Any) -> Any:
-    """The same columns as float64 and string."""
+    """The same columns as float64 and string; others stay as they are."""
     plain = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}
     for index, field in enumerate(table.schema):
-        wanted = plain[kind_of(field.type)]
+        wanted = plain.get(kind_of(field.type), field.type)
         if field.type != wanted:
             table = table.set_column(index, field.name, _cast(table.column(index), wanted))
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -30,7 +31,7 @@ class Block:
                 yield self.first_line + offset, line
 
     def n_lines(self) -> int:
-        """How many lines end in this block; ``\\n``, ``\\r\\n`` and ``\\r`` all end one."""
+        """How many lines end in this block, by a newline, a carriage return or both."""
         newlines = self.content.count(b"\n")
         returns = self.content.count(b"\r")
         return newlines + returns - (self.content.count(b"\r\n") if returns else 0)
@@ -58,13 +59,20 @@ def blocks(file: IO[bytes], name: str, size: int = BLOCK) -> Iterator[Block]:
 
 
 def _pieces(file: IO[bytes], name: str, size: int) -> Iterator[bytes]:
-    try:
+    with damage_named(file, name):
         first = file.read(size)
         if first.startswith(_UTF16_MARKS):
             raise DataError(f"{name} is encoded as UTF-16: convert it to UTF-8.")
         yield first.removeprefix(_UTF8_MARK)
         while piece := file.read(size):
             yield piece
+
+
+@contextmanager
+def damage_named(file: IO[bytes], name: str) -> Iterator[None]:
+    """Whatever goes wrong in reading becomes a sentence that says how far the file was sound."""
+    try:
+        yield
     except EOFError as error:
         raise DataError(f"{name} is truncated: its gzip data end too early{_after(file)}.") from error
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -78,5 +86,5 @@ def _after(file: IO[bytes]) -> str:
 
 
 def _end_of_last_line(content: bytes) -> int:
-    """Where the last complete line ends; a final ``\\r`` may be half of an end and waits."""
+    """Where the last complete line ends; a final carriage return may be half of an end and waits."""
     return max(content.rfind(b"\n"), content.rfind(b"\r", 0, -1)) + 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-from batch2online.readers.batch import Batch, DataError, kind_of, with_plain_types
+from batch2online.readers.batch import Batch, DataError, kind_of, row_place, with_plain_types
 
 ROWS = 1 << 16
 _DAMAGE = (pa.ArrowException, OSError, EOFError)
@@ -32,7 +33,7 @@ class _Columnar:
         try:
             for records in self._record_batches(list(columns)):
                 table = with_plain_types(pa.Table.from_batches([records]).select(list(columns)))
-                yield Batch(table, lambda row, start=start: f"row {start + row + 1:,}")
+                yield Batch(table, partial(row_place, start))
                 start += len(records)
         except _DAMAGE as error:
             raise DataError(f"{self._name} is damaged after row {start:,}: {_first_line(error)}") from error
@@ -56,6 +57,7 @@ class ArrowStream(_Columnar):
     """Arrow's streaming format, from a file or a pipe."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
         try:
             self._reader = ipc.open_stream(file)
         except _DAMAGE as error:
@@ -63,7 +65,8 @@ class ArrowStream(_Columnar):
         super().__init__(name, self._reader.schema)
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        return iter(self._reader)
+        with self._file:
+            yield from self._reader
 
 
 class ArrowFile(_Columnar):

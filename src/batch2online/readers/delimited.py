@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from batch2online.readers.batch import Batch, DataError, Kind, kind_of, with_plain_types
 from batch2online.readers.blocks import Block
 
 _DELIMITERS = ",\t;|"
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 class Delimited:
@@ -58,8 +60,8 @@ class Delimited:
     def _inferred(self) -> dict[str, Any]:
         if not self._first.content.strip():
             return dict.fromkeys(self.names, pa.float64())
-        schema = self._parsed(self._first, None).schema
-        return {field.name: _settled(field.type) for field in schema}
+        table = self._parsed(self._first, None)
+        return {name: _settled(table.column(name)) for name in self.names}
 
     def _parsed(self, block: Block, types: dict[str, Any] | None) -> Any:
         options = arrow_csv.ConvertOptions(strings_can_be_null=True)
@@ -130,10 +132,15 @@ def _without_lines_up_to(number: int, block: Block) -> Block:
     return Block(b"".join(lines), number + 1)
 
 
-def _settled(dtype: Any) -> Any:
-    """Whole numbers and empty columns so far may still see fractions."""
-    is_plain = pa.types.is_integer(dtype) or pa.types.is_null(dtype)
-    return pa.float64() if is_plain else dtype
+def _settled(column: Any) -> Any:
+    """The type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
+    dtype = column.type
+    if pa.types.is_binary(dtype):
+        return pa.string()  # bytes that are no UTF-8: to be refused with their line
+    if pa.types.is_string(dtype):
+        numbers = pc.sum(pc.match_substring_regex(column, _NUMBER)).as_py() or 0
+        return pa.float64() if 2 * numbers > len(column) - column.null_count else dtype
+    return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
 
 
 def _is_number(cell: str) -> bool:

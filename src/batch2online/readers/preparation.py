@@ -61,7 +61,9 @@ class Preparation:
     def names(self) -> list[str]:
         """Names of the model's inputs."""
         suffix = " (standardised)" if self.standardised else ""
-        categories = [f"{column}={level}" for column, levels in self.levels.items() for level in levels[self.drop_first :]]
+        categories = [
+            f"{column}={level}" for column, levels in self.levels.items() for level in levels[self.drop_first :]
+        ]
         return [*(name + suffix for name in self.numbers), *categories]
 
     def without_target(self) -> Preparation:
@@ -93,7 +95,9 @@ class Preparation:
         if self.missing != "drop" and missing.any():
             row = int(missing.argmax())
             column = next(column for column, gap in gaps.items() if gap[row])
-            raise DataError(f"{name}, {batch.place(row)}, column {column!r}: the value is missing{self._advice(column)}")
+            raise DataError(
+                f"{name}, {batch.place(row)}, column {column!r}: the value is missing{self._advice(column)}"
+            )
         return ~missing
 
     def _fills(self, column: str) -> bool:
@@ -138,7 +142,9 @@ def prepare(
 ) -> Preparation:
     """Decide on the first rows how all are prepared."""
     table = pa.concat_tables([batch.table for batch in batches])
-    unusable = [column for column in inputs if kinds[column] is Kind.OTHER or (kinds[column] is Kind.TEXT and not encode)]
+    unusable = [
+        column for column in inputs if kinds[column] is Kind.OTHER or (kinds[column] is Kind.TEXT and not encode)
+    ]
     if unusable:
         column = unusable[0]
         hint = "leave it out with --columns" + (", or pass --categories encode" if kinds[column] is Kind.TEXT else "")
@@ -155,8 +161,8 @@ def _levels(table: Any, column: str, name: str) -> list[str]:
     levels = sorted(table.column(column).drop_null().unique().to_pylist())
     if len(levels) > MOST_LEVELS:
         raise DataError(
-            f"{name}: column {column!r} has {len(levels):,} different texts in its first {table.num_rows:,} rows, too many "
-            "for a category: leave it out with --columns."
+            f"{name}: column {column!r} has {len(levels):,} different texts in its first {table.num_rows:,} rows, "
+            "too many for a category: leave it out with --columns."
         )
     return levels
 

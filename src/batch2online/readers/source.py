@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Protocol, cast
 
 from batch2online.readers.batch import Batch, DataError, Kind
-from batch2online.readers.blocks import blocks
+from batch2online.readers.blocks import blocks, damage_named
 from batch2online.readers.columnar import ArrowFile, ArrowStream, Parquet
 from batch2online.readers.delimited import Delimited
 from batch2online.readers.json_lines import JsonLines
@@ -49,6 +49,7 @@ def open_source(path: str, format: str | None = None, *, header: bool = True) ->
     Parameters
     ----------
     path : str
+        A file of any of the formats, gzipped or not, or ``-``.
     format : str or None
         One of csv, tsv, jsonl, parquet, arrow; None looks at the first bytes and the name.
     header : bool
@@ -56,11 +57,11 @@ def open_source(path: str, format: str | None = None, *, header: bool = True) ->
     """
     name = "standard input" if path == "-" else Path(path).name
     file = _opened(path)
-    start = _peek(file)
+    start = _peek(file, name)
     zipped = start.startswith(_GZIP)
     if zipped:
         file = _unzipped(file, path)
-        start = _peek(file)
+        start = _peek(file, name)
     kind = format or _format_of(start, path.removesuffix(".gz"))
     if kind == "arrow" and start.startswith(_ARROW_STREAM):
         return ArrowStream(file, name)
@@ -90,12 +91,10 @@ def _unzipped(file: IO[bytes], path: str) -> IO[bytes]:
     return cast("IO[bytes]", io.BufferedReader(gzip.GzipFile(path)))
 
 
-def _peek(file: IO[bytes]) -> bytes:
-    """The first bytes, which stay to be read. Damage is left to the reader, which names the place."""
-    try:
+def _peek(file: IO[bytes], name: str) -> bytes:
+    """The first bytes, which stay to be read."""
+    with damage_named(file, name):
         return cast("io.BufferedReader", file).peek(8)[:4096]
-    except (EOFError, OSError):
-        return b""
 
 
 def _format_of(start: bytes, path: str) -> str:

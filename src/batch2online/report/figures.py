@@ -15,7 +15,9 @@ MOST_POINTS = 1500
 
 def loss_figure(curve: list[dict[str, Any]]) -> str:
     """Mean loss of a row, online and in hindsight."""
-    rows, loss, optimum = (np.array([point[key] for point in curve], dtype=float) for key in ("rows", "loss", "optimum"))
+    rows, loss, optimum = (
+        np.array([point[key] for point in curve], dtype=float) for key in ("rows", "loss", "optimum")
+    )
     with drawing() as (figure, axes):
         axes.plot(rows, optimum / rows, color=SECOND, label="best in hindsight")
         axes.plot(rows, loss / rows, color=ACCENT, label="online")

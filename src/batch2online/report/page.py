@@ -13,6 +13,7 @@ import numpy as np
 from batch2online.report import figures, models
 
 MOST_EVENTS = 12
+_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def html(model: Any, result: dict[str, Any]) -> str:
@@ -50,9 +51,11 @@ def _number(value: float) -> str:
 
 
 def _tiles(result: dict[str, Any]) -> Iterable[str]:
-    yield _tile(f"{result['ratio']:.3f} ×", "loss online, relative to the best single model in hindsight")
+    yield _tile(f"{result['ratio']:.3f} {_TIMES}", "loss online, relative to the best single model in hindsight")
     yield _tile(f"{result['changes']:,}", f"changes of the model in {result['rows']:,} rows")
-    yield _tile(f"{result['last_model']['ratio']:.3f} ×", "cost of the last model on all rows, relative to the best")
+    yield _tile(
+        f"{result['last_model']['ratio']:.3f} {_TIMES}", "cost of the last model on all rows, relative to the best"
+    )
     share = result["coreset_size"] / max(1, result["rows"])
     yield _tile(f"{result['coreset_size']:,}", f"rows in the coreset that the model rests on, {share:.1%} of all")
 
@@ -77,13 +80,15 @@ def _pair(*parts: str) -> str:
 def _loss(result: dict[str, Any]) -> str:
     curve = result["curve"]
     lead = (
-        "Each row is first scored by the model in force, then learned. Hindsight is the best single model for the same rows, "
-        "computed once they are all known."
+        "Each row is first scored by the model in force, then learned. Hindsight is the best single model for the "
+        "same rows, computed once they are all known."
     )
     final = f"Mean loss of a row. In all {_number(result['loss'])} online, {_number(result['optimum'])} in hindsight."
     pair = _pair(
         _figure(figures.loss_figure(curve), final),
-        _figure(figures.ratio_figure(curve), "Loss of all rows so far over that of hindsight; 1 is as good as knowing all."),
+        _figure(
+            figures.ratio_figure(curve), "Loss of all rows so far over that of hindsight; 1 is as good as knowing all."
+        ),
     )
     return _section("Loss against hindsight", lead, pair)
 
@@ -94,7 +99,9 @@ def _changes(model: Any, result: dict[str, Any]) -> str:
     regret = _figure(figures.regret_figure(result["curve"]), regret)
     if not events:
         return _section("Regret and changes", "The model has not changed since the first one was solved.", regret)
-    lead = f"{len(events):,} changes, the last of them at row {events[-1].at:,}. Between changes the model stays as it is."
+    lead = (
+        f"{len(events):,} changes, the last of them at row {events[-1].at:,}. Between changes the model stays as it is."
+    )
     note = "Each change of the model, and how much dearer the old one was on all rows so far."
     pair = _pair(regret, _figure(figures.changes_figure(events, result["rows"]), note))
     latest = _event_table(events[-MOST_EVENTS:][::-1])
@@ -113,15 +120,26 @@ def _event_table(events: list[Any]) -> str:
         cells = [f"{event.at:,}", f"{event.magnitude:.3g}"]
         cells += [f"{event.churn:.2%}" if event.churn is not None else ""] if has_churn else []
         numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-        body.append(f"<tr>{numbers}<td>{escape(event.reason)}</td></tr>")
+        body.append(f"<tr>{numbers}<td>{escape(why(event))}</td></tr>")
     numbers = "".join(f'<th class="number">{head}</th>' for head in heads[:-1])
     head = f"<thead><tr>{numbers}<th>{heads[-1]}</th></tr></thead>"
     return f'<div class="card"><table>{head}<tbody>{"".join(body)}</tbody></table></div>'
 
 
+def why(event: Any) -> str:
+    """The reason of a change, less the row count that stands beside it.
+
+    >>> from types import SimpleNamespace
+    >>> why(SimpleNamespace(reason="scheduled refresh at 70 rows: the old model costs 2% more than the new one"))
+    'the old model costs 2% more than the new one'
+    """
+    return str(event.reason).partition(" rows: ")[2] or str(event.reason)
+
+
 def _coreset(model: Any) -> str:
     coreset = model.coreset_
-    lead = f"{len(coreset):,} rows with weights that add up to {_number(coreset.weights.sum())}: the model is solved on these alone."
+    total = _number(coreset.weights.sum())
+    lead = f"{len(coreset):,} rows with weights that add up to {total}: the model is solved on these alone."
     if coreset.points.shape[1] == 1:
         return _section("Coreset", lead, _figure(figures.weights_figure(coreset.weights)))
     centers = getattr(model, "cluster_centers_", None)
@@ -144,7 +162,9 @@ def _model(model: Any, result: dict[str, Any]) -> str:
         cells = models.matrix_figure(labels, names, model.components_, "Components, one a row")
         lead = f"{len(labels)} components, which explain {shares.sum():.1%} of the sum of squares of all rows."
         note = _strongest(len(names), "Blue is positive, orange negative.")
-        return _section("Components", lead, _figure(models.shares_figure(shares), wide=True), _figure(cells, note, wide=True))
+        return _section(
+            "Components", lead, _figure(models.shares_figure(shares), wide=True), _figure(cells, note, wide=True)
+        )
     return _clusters(model, names)
 
 
@@ -185,11 +205,11 @@ def _settings(result: dict[str, Any]) -> str:
     idle = {"z", "history"} if result["task"] != "clustering" else set()
     shown = {k: v for k, v in result["settings"].items() if v not in (None, [], False) and k not in idle}
     facts = {**shown, "rows left out": result["rows_dropped"], "checksum of the rows": f"{result['rows_crc32']:08x}"}
+    facts["versions"] = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
     body = "".join(f"<tr><th>{escape(str(k))}</th><td>{escape(_told(v))}</td></tr>" for k, v in facts.items())
-    versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
     command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
     lead = "The same rows, settings and seed give the same model, whatever the size of the chunks."
-    table = f'<div class="card"><table><tbody>{body}<tr><th>versions</th><td>{escape(versions)}</td></tr></tbody></table></div>'
+    table = f'<div class="card"><table><tbody>{body}</tbody></table></div>'
     return _section("How to reproduce", lead, command, table)
 
 

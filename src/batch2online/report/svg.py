@@ -21,7 +21,7 @@ _VARIABLES = {
     SECOND: "var(--second)",
     SURFACE: "var(--surface)",
 }
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "batch2online",
     "font.size": 10,
