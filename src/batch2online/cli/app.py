@@ -42,7 +42,7 @@ def _is_for_people(error: Exception) -> bool:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"Error: {message}", err=True)
+    click.echo(f"Error: {' '.join(message.split())}", err=True)
     return code
 
 
