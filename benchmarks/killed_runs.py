@@ -64,7 +64,9 @@ def main() -> None:
             killed, found = resumed_after_kill(path, arguments.task, folder / "run", generator.uniform(0, duration))
             in_time += killed
             wrong += found != expected
-        print(f"{arguments.kills} runs of {duration:.1f} s, {in_time} killed before their end, {wrong} ended differently")
+        print(
+            f"{arguments.kills} runs of {duration:.1f} s, {in_time} killed before their end, {wrong} ended differently"
+        )
 
 
 if __name__ == "__main__":

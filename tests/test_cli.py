@@ -86,7 +86,9 @@ def test_standard_input_gives_the_result_of_the_file(stream, monkeypatch, capsys
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(stream.path.read_bytes()))))
     from_pipe = result_of("run", "-", *words, capsys=capsys)
     told = {"source", "command"}
-    assert {k: v for k, v in from_pipe.items() if k not in told} == {k: v for k, v in from_file.items() if k not in told}
+    assert {k: v for k, v in from_pipe.items() if k not in told} == {
+        k: v for k, v in from_file.items() if k not in told
+    }
 
 
 def test_bundled_data_and_options_reach_the_estimator(capsys):
@@ -118,7 +120,10 @@ def test_the_curve_is_the_regret_at_its_row_counts(stream, capsys):
 
 
 def test_closing_table_names_what_matters(stream, tmp_path, capsys):
-    assert run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(tmp_path / "o")]) == 0
+    assert (
+        run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(tmp_path / "o")])
+        == 0
+    )
     text = capsys.readouterr().out
     for words in ("linear regression of y on 3 inputs", "3,000", "times the best model in hindsight", "report.html"):
         assert words in text
@@ -132,7 +137,10 @@ USAGE = {
     "no task": (["run", "x.csv"], "Missing option '--task'"),
     "no k": (["run", "--dataset", "digits", "--task", "clustering"], "needs --k, the number of clusters"),
     "no target": (["run", "x.csv", "--task", "regression"], "needs --target"),
-    "target of none": (["run", "x.csv", "--task", "lowrank", "--k", "1", "--target", "y"], "belongs to --task regression"),
+    "target of none": (
+        ["run", "x.csv", "--task", "lowrank", "--k", "1", "--target", "y"],
+        "belongs to --task regression",
+    ),
     "no file": (["run", "nothing.csv", "--task", "lowrank", "--k", "1"], "nothing.csv cannot be read: No such file"),
     "unknown set": (["run", "--dataset", "q", "--task", "lowrank", "--k", "1"], "no data set 'q'.*digits"),
     "bad epsilon": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--epsilon", "0"], "epsilon"),
@@ -140,7 +148,10 @@ USAGE = {
     "bad growth": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "lazy:0.5"], "growth"),
     "unknown command": (["fly"], "No such command"),
     "no model": (["show", "nothing"], "nothing is no model"),
-    "too many": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "99"], "--k 99 is more than the 64 columns"),
+    "too many": (
+        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "99"],
+        "--k 99 is more than the 64 columns",
+    ),
 }
 
 
@@ -181,7 +192,11 @@ def test_earlier_outputs_stay_when_a_run_fails(stream, tmp_path, capsys):
 def test_help_comes_fast_and_imports_nothing_heavy():
     code = "import sys; from batch2online.cli.app import run_safely; run_safely(['run', '--help']); print(sorted(sys.modules))"
     process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(SOURCES)}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)},
     )
     for heavy in ("numpy", "sklearn", "scipy", "pyarrow", "matplotlib", "rich"):
         assert f"'{heavy}'" not in process.stdout
@@ -190,7 +205,11 @@ def test_help_comes_fast_and_imports_nothing_heavy():
 def test_a_missing_package_is_named():
     code = "import sys; sys.modules['click'] = None; from batch2online.cli import main; main()"
     process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(SOURCES)}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)},
     )
     assert process.returncode == 1
     assert "pip install 'batch2online[cli]'" in process.stderr
@@ -219,7 +238,10 @@ def test_predict_writes_coordinates(tmp_path, capsys):
     assert run_safely(["run", "--dataset", "breast_cancer", "--task", "lowrank", "--k", "2", "--out", str(out)]) == 0
     assert run_safely(["datasets", "--write", "breast_cancer", "--out", str(tmp_path / "rows.csv")]) == 0
     capsys.readouterr()
-    assert run_safely(["predict", str(out / "model.b2o"), str(tmp_path / "rows.csv"), "--out", str(tmp_path / "p.csv")]) == 0
+    assert (
+        run_safely(["predict", str(out / "model.b2o"), str(tmp_path / "rows.csv"), "--out", str(tmp_path / "p.csv")])
+        == 0
+    )
     found = np.loadtxt(tmp_path / "p.csv", delimiter=",", skiprows=1)
     model = batch2online.load(out / "model.b2o")
     rows = datasets.load_rows("breast_cancer")

@@ -81,8 +81,10 @@ class StateFolder:
 
 
 def checksum(chunk: Chunk, before: int = 0) -> int:
-    """CRC-32 of rows and targets, row by row, so that it does not depend on chunks."""
+    """CRC-32 of the rows and of the targets, one above the other, going on from those before.
+
+    Bytes are taken row by row, so it does not depend on chunks.
+    """
     rows, targets = chunk
-    if targets is not None:
-        rows = np.column_stack([rows, targets])
-    return zlib.crc32(np.ascontiguousarray(rows).data, before)
+    above = 0 if targets is None else zlib.crc32(np.ascontiguousarray(targets).data, before >> 32)
+    return (above << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)

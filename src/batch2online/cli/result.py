@@ -26,7 +26,7 @@ def result_of(learner: Learner, stream: Stream, settings: Settings, command: str
         "task": settings.task,
         "rows": int(model.n_seen_),
         "rows_dropped": stream.dropped,
-        "rows_crc32": learner.checksum,
+        "rows_checksum": f"{learner.checksum:016x}",
         "inputs": stream.preparation.names,
         "loss": regret.loss,
         "optimum": regret.optimum,

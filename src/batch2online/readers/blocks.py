@@ -24,6 +24,10 @@ class Block:
     content: bytes
     first_line: int
 
+    @property
+    def is_blank(self) -> bool:
+        return not self.content or self.content.isspace()
+
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The lines that are not blank, with their numbers."""
         for offset, line in enumerate(self.content.splitlines()):

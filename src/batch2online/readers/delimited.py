@@ -49,7 +49,7 @@ class Delimited:
         """The rows, with these columns alone."""
         block: Block | None = self._first
         while block is not None:
-            if block.content.strip():
+            if not block.is_blank:
                 yield self._batch(block, columns)
             block = next(self._blocks, None)
 
@@ -58,7 +58,7 @@ class Delimited:
         return Batch(with_plain_types(table), lambda row: f"line {block.line_of(row):,}")
 
     def _inferred(self) -> dict[str, Any]:
-        if not self._first.content.strip():
+        if self._first.is_blank:
             return dict.fromkeys(self.names, pa.float64())
         table = self._parsed(self._first, None)
         return {name: _settled(table.column(name)) for name in self.names}
@@ -122,7 +122,7 @@ class Delimited:
 
 def _first_block(blocks: Iterator[Block], name: str) -> Block:
     for block in blocks:
-        if block.content.strip():
+        if not block.is_blank:
             return block
     raise DataError(f"{name} is empty.")
 

@@ -21,7 +21,7 @@ class JsonLines:
 
     def __init__(self, blocks: Iterator[Block], name: str) -> None:
         self._blocks, self._name = blocks, name
-        self._first = next((block for block in blocks if block.content.strip()), None)
+        self._first = next((block for block in blocks if not block.is_blank), None)
         if self._first is None:
             raise DataError(f"{name} is empty.")
         if self._first.content.lstrip().startswith(b"["):
@@ -35,7 +35,7 @@ class JsonLines:
         """The rows, with these columns alone."""
         block = self._first
         while block is not None:
-            if block.content.strip():
+            if not block.is_blank:
                 yield self._batch(block, columns)
             block = next(self._blocks, None)
 

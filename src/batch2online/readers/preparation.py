@@ -73,25 +73,27 @@ class Preparation:
     def apply(self, batch: Batch, name: str) -> tuple[FloatArray, FloatArray | None, BoolArray]:
         """Inputs, targets, and which rows of the batch they are."""
         numbers = _filled([_numbers(batch.table, column) for column in self.numbers], len(batch))
-        kept = self._complete(batch, name)
-        if self.missing == "mean":
-            numbers = np.where(np.isnan(numbers), self.means, numbers)
-        _check_magnitudes(numbers, kept, self.numbers, batch, name)
+        targets = np.empty((len(batch), 0)) if self.target is None else _numbers(batch.table, self.target)[:, None]
+        kept = self._complete(batch, numbers, targets, name)
+        if not _all_fit(numbers):
+            if self.missing == "mean":
+                numbers = np.where(np.isnan(numbers), self.means, numbers)
+            _check_magnitudes(numbers, kept, self.numbers, batch, name)
+        _check_magnitudes(targets, kept, [str(self.target)], batch, name)
         if self.standardised:
             numbers = (numbers - self.means) / self.scales
         parts = [numbers, *(self._encoded(batch, column, kept, name) for column in self.levels)]
         rows = np.concatenate(parts, axis=1) if len(parts) > 1 else numbers
-        targets = None if self.target is None else self._targets(batch, kept, name)
-        if kept.all():
-            return rows, targets, kept
-        return np.ascontiguousarray(rows[kept]), None if targets is None else targets[kept], kept
+        if not kept.all():
+            rows, targets = np.ascontiguousarray(rows[kept]), targets[kept]
+        return rows, None if self.target is None else targets[:, 0], kept
 
-    def _complete(self, batch: Batch, name: str) -> BoolArray:
+    def _complete(self, batch: Batch, numbers: FloatArray, targets: FloatArray, name: str) -> BoolArray:
         """Which rows stay. A gap that nothing fills is an error unless such rows are to be dropped."""
-        gaps = {column: _gaps(batch.table, column) for column in self.columns if not self._fills(column)}
         missing = np.zeros(len(batch), dtype=np.bool_)
-        for gap in gaps.values():
-            missing |= gap
+        if not (_all_fit(numbers) and _all_fit(targets) and not self.levels):
+            gaps = {column: _gaps(batch.table, column) for column in self.columns if not self._fills(column)}
+            missing = np.any([*gaps.values(), missing], axis=0)
         if self.missing != "drop" and missing.any():
             row = int(missing.argmax())
             column = next(column for column, gap in gaps.items() if gap[row])
@@ -120,12 +122,6 @@ class Preparation:
                 f"occur in the first {self.known_rows:,} rows; raise --lookahead or leave the column out."
             )
         return np.asarray(codes[:, None] == np.arange(self.drop_first, len(self.levels[column])), dtype=np.float64)
-
-    def _targets(self, batch: Batch, kept: BoolArray, name: str) -> FloatArray:
-        assert self.target is not None
-        targets = _numbers(batch.table, self.target)
-        _check_magnitudes(targets[:, None], kept, [self.target], batch, name)
-        return targets
 
 
 def prepare(
@@ -198,11 +194,15 @@ def _gaps(table: Any, column: str) -> BoolArray:
     return np.asarray(values.is_null().to_numpy(), dtype=np.bool_)
 
 
+def _all_fit(values: FloatArray) -> bool:
+    """Whether all are numbers of a magnitude that can be squared."""
+    return values.size == 0 or bool(-LARGEST <= values.min() and values.max() <= LARGEST)  # false for NaN
+
+
 def _check_magnitudes(values: FloatArray, kept: BoolArray, columns: list[str], batch: Batch, name: str) -> None:
-    fits = np.abs(values) <= LARGEST
-    if fits.all():
+    if _all_fit(values):
         return
-    bad = kept[:, None] & ~fits
+    bad = kept[:, None] & ~(np.abs(values) <= LARGEST)
     if bad.any():
         row, j = (int(index) for index in np.argwhere(bad)[0])
         raise DataError(f"{name}, {batch.place(row)}, column {columns[j]!r}: {values[row, j]} is not a finite number.")

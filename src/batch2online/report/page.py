@@ -204,7 +204,7 @@ def _strongest(n_columns: int, note: str) -> str:
 def _settings(result: dict[str, Any]) -> str:
     idle = {"z", "history"} if result["task"] != "clustering" else set()
     shown = {k: v for k, v in result["settings"].items() if v not in (None, [], False) and k not in idle}
-    facts = {**shown, "rows left out": result["rows_dropped"], "checksum of the rows": f"{result['rows_crc32']:08x}"}
+    facts = {**shown, "rows left out": result["rows_dropped"], "checksum of the rows": result["rows_checksum"]}
     facts["versions"] = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
     body = "".join(f"<tr><th>{escape(str(k))}</th><td>{escape(_told(v))}</td></tr>" for k, v in facts.items())
     command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
