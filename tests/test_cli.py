@@ -380,7 +380,7 @@ def test_pieces_of_a_chunk_end_where_a_point_is_due():
     recorder = Recorder()
     rows = np.zeros((120, 2))
     assert [len(piece) for piece, _ in recorder.pieces((rows[:40], None), 0)] == [40]
-    assert [len(piece) for piece, _ in recorder.pieces((rows[:20], None), 30)][0] == 20
+    assert next(len(piece) for piece, _ in recorder.pieces((rows[:20], None), 30)) == 20
 
 
 def test_an_interrupt_is_no_traceback(long_stream, tmp_path):

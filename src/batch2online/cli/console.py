@@ -34,7 +34,7 @@ class Progress:
         line.append(f"  {learner.rows / seconds:,.0f} rows/s", style="dim")
         last = learner.recorder.last
         if last is not None and learner.rows >= learner.resumed_at:
-            line.append(f"  loss {_ratio(last['loss'], last['optimum'])} of hindsight", style="cyan")
+            line.append(f"  loss {_ratio(last['loss'], last['optimum'])} times hindsight", style="cyan")
             line.append(f"  {last['changes']} changes")
         else:
             line.append("  reading what was learned before", style="dim")

@@ -196,7 +196,7 @@ def _gaps(table: Any, column: str) -> BoolArray:
 
 def _all_fit(values: FloatArray) -> bool:
     """Whether all are numbers of a magnitude that can be squared."""
-    return values.size == 0 or bool(-LARGEST <= values.min() and values.max() <= LARGEST)  # false for NaN
+    return values.size == 0 or bool(values.min() >= -LARGEST and values.max() <= LARGEST)  # false for NaN
 
 
 def _check_magnitudes(values: FloatArray, kept: BoolArray, columns: list[str], batch: Batch, name: str) -> None:
