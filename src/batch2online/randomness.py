@@ -24,8 +24,9 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray, WordArray
 
-SAMPLING, TOLERANCE = 0, 1
-"""Streams: a point's place in the coreset and its weight; the lazy policy's threshold."""
+SAMPLING, TOLERANCE, RACE, RACE_DETAIL, SECOND_STAGE, SOLVER, PROJECTION = range(7)
+"""Streams: a point's place in the coreset and its weight; the lazy policy's threshold; the race for seeds, coarse and
+in detail; the second stage of a clustering coreset; a solver's choices; its random projections."""
 
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
@@ -73,9 +74,11 @@ def rounding_uniforms(word: WordArray) -> FloatArray:
     return ((word & np.uint64(0xFFFFF)).astype(np.float64) + 0.5) * 2.0**-20
 
 
-def words(seed: int, stream: int, ids: range | IntArray) -> WordArray:
-    """The 64-bit words that the points ``ids`` own in ``stream``."""
-    return _consecutive_words(seed, stream, ids) if isinstance(ids, range) else words_of(seed, stream, ids)
+def words(seed: int, stream: int, ids: range | IntArray, page: int = 0) -> WordArray:
+    """The 64-bit words that the points ``ids`` own in ``stream``; a point owns one on each page of it."""
+    if isinstance(ids, range):
+        return _consecutive_words(seed, stream, ids, page)
+    return words_of(seed, stream, ids, page)
 
 
 class _Generators(threading.local):
@@ -89,22 +92,22 @@ class _Generators(threading.local):
 _generators = _Generators()
 
 
-def _consecutive_words(seed: int, stream: int, ids: range) -> WordArray:
+def _consecutive_words(seed: int, stream: int, ids: range, page: int) -> WordArray:
     counter, lane = divmod(ids.start, 4)
     state = _generators.state
     state["state"] = {
-        "counter": np.array([counter, 0, 0, 0], dtype=np.uint64),
+        "counter": np.array([counter, page, 0, 0], dtype=np.uint64),
         "key": np.array([seed, stream], dtype=np.uint64),
     }
     _generators.philox.state = state
     return _generators.philox.random_raw(lane + len(ids))[lane:]
 
 
-def words_of(seed: int, stream: int, ids: IntArray) -> WordArray:
-    """Philox words of arbitrary ids: the ten rounds, vectorised over the ids."""
+def words_of(seed: int, stream: int, ids: IntArray, page: int | IntArray = 0) -> WordArray:
+    """Philox words of arbitrary ids and pages: the ten rounds, vectorised."""
     unsigned: WordArray = np.asarray(ids, dtype=np.uint64)
     zero = np.zeros_like(unsigned)
-    x0, x1, x2, x3 = (unsigned >> np.uint64(2)) + np.uint64(1), zero, zero, zero
+    x0, x1, x2, x3 = (unsigned >> np.uint64(2)) + np.uint64(1), zero + np.asarray(page, dtype=np.uint64), zero, zero
     for r in range(_ROUNDS):
         key0 = np.uint64((seed + r * _WEYL[0]) % 2**64)
         key1 = np.uint64((stream + r * _WEYL[1]) % 2**64)

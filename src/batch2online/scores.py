@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
+from batch2online.distances import nearest, power
 from batch2online.moments import MU
+from batch2online.race import distances, exponentials, race_keys
 from batch2online.triangular import column_norms, inverse, qr_factor
 
 
@@ -54,3 +56,41 @@ def ridge_leverage(rows: FloatArray, rank: int) -> FloatArray:
     squares = sigma**2
     ridge = max(squares[rank:].sum() / rank, MU * squares.sum())
     return np.asarray(np.square(left) @ (squares / (squares + ridge)))
+
+
+def clustering_seeds(
+    points: FloatArray, k: int, z: float, seed: int, weights: FloatArray | None = None, ids: IntArray | None = None
+) -> IntArray:
+    """Positions of the D^z seeds of all points: stage by stage, the point of least ``E / (w D^z)``.
+
+    Fewer than k where fewer points are distinct. What the incremental race must equal.
+
+    >>> clustering_seeds(np.array([[0.0], [0.0], [1.0]]), k=3, z=2.0, seed=1).tolist()
+    [0, 2]
+    """
+    n = len(points)
+    weights = np.ones(n) if weights is None else weights
+    ids = np.arange(n) if ids is None else ids
+    chosen: list[int] = []
+    for stage in range(k):
+        losses = distances(points, points[chosen], z)
+        keys = race_keys(exponentials(seed, ids, np.full(n, stage)), weights, losses)
+        if not np.isfinite(keys).any():
+            break
+        chosen.append(int(keys.argmin()))
+    return np.array(chosen, dtype=np.int64)
+
+
+def clustering(
+    points: FloatArray, seeds: FloatArray, k: int, z: float, weights: FloatArray | None = None
+) -> FloatArray:
+    r"""Sensitivity scores :math:`w (|x - c|^z / cost + 1 / W_c) / (1 + k)` for seeds c, which sum to 1 at most.
+
+    >>> clustering(np.array([[0.0], [2.0], [9.0]]), np.array([[0.0], [9.0]]), k=2, z=2.0).round(3).tolist()
+    [0.167, 0.5, 0.333]
+    """
+    weights = np.ones(len(points)) if weights is None else weights
+    labels, squared = nearest(points, seeds)
+    losses = weights * power(squared, z)
+    cost, masses = losses.sum(), np.bincount(labels, weights, len(seeds))
+    return np.asarray((losses / (cost or 1.0) + weights / masses[labels]) / (1 + k))

@@ -13,14 +13,16 @@ import hashlib
 import io
 import json
 import os
-import struct
-import tempfile
 import zipfile
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+
+from batch2online.files import REAL, Files, write_new
 
 FORMAT = "batch2online"
 SCHEMA = 1
@@ -49,7 +51,7 @@ def serialise(state: object) -> bytes:
     manifest = {"format": FORMAT, "schema": SCHEMA, "state": tree}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo("manifest.json", _EPOCH), json.dumps(manifest, indent=1, allow_nan=False))
+        archive.writestr(zipfile.ZipInfo("manifest.json", _EPOCH), json.dumps(manifest, allow_nan=False))
         for index, array in enumerate(arrays):
             member = io.BytesIO()
             np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
@@ -60,21 +62,48 @@ def serialise(state: object) -> bytes:
 
 
 def deserialise(content: bytes, source: str = "checkpoint") -> Any:
-    """The state in these bytes; raises :class:`CheckpointError` for anything but an intact checkpoint."""
-    body, comment = content[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
+    """The state in these bytes; raises :class:`CheckpointError` for anything but an intact checkpoint.
+
+    Takes no more memory than a small multiple of the content, whatever sizes the content claims.
+    """
+    _check_digest(content, source)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            manifest = json.loads(_member(archive, "manifest.json", len(content)))
+            _check_schema(manifest, source)
+            return _decode(manifest["state"], lambda name: _array(_member(archive, name, len(content))))
+    except CheckpointError:
+        raise
+    except Exception as error:  # any failure to make sense of it means that it makes none
+        raise CheckpointError(f"{source} has an intact checksum but a malformed content: {error}.") from error
+
+
+def _check_digest(content: bytes, source: str) -> None:
+    body, comment = memoryview(content)[:-_COMMENT_LENGTH], content[-_COMMENT_LENGTH:]
     if not content.startswith(b"PK") or not comment.startswith(_DIGEST):
         raise CheckpointError(f"{source} is not a batch2online checkpoint, or is truncated.")
     if comment != _DIGEST + hashlib.sha256(body).hexdigest().encode():
         raise CheckpointError(f"{source} is damaged: its checksum does not match its content.")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            manifest = json.loads(archive.read("manifest.json"))
-            _check_schema(manifest, source)
-            return _decode(manifest["state"], archive)
-    except CheckpointError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile, struct.error) as error:
-        raise CheckpointError(f"{source} has an intact checksum but a malformed content: {error}.") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """A member of the archive, which is never compressed and so never larger than the archive."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or not info.file_size == info.compress_size < limit:
+        raise CheckpointError(f"{name} claims {info.file_size} bytes in an archive of {limit}.")
+    return archive.read(info)
+
+
+def _array(member: bytes) -> np.ndarray[Any, Any]:
+    """An array whose type and shape agree with the number of its bytes, which is checked first."""
+    file = io.BytesIO(member)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise CheckpointError("an array has another format than checkpoints are written in.")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    data = memoryview(member)[file.tell() :]
+    if dtype.kind not in "fiub" or fortran or prod(shape) * dtype.itemsize != len(data):
+        raise CheckpointError(f"an array claims to be {dtype} of shape {shape} in {len(data)} bytes.")
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
 
 
 def _check_schema(manifest: dict[str, Any], source: str) -> None:
@@ -86,24 +115,14 @@ def _check_schema(manifest: dict[str, Any], source: str) -> None:
         )
 
 
-def write(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replace the file at ``path`` as a whole: temporary file, fsync, rename, fsync of the folder."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def write(path: str | os.PathLike[str], content: bytes, files: Files = REAL) -> None:
+    """Replace the file at ``path`` as a whole; the old one stays until the new one is durable and read back intact."""
+
+    def prove(written: Path) -> None:
+        if written.read_bytes() != content:
+            raise CheckpointError(f"{path} could not be written: the disk gives back other bytes.")
+
+    write_new(files, Path(path), [content], prove)
 
 
 def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
@@ -132,22 +151,33 @@ def _stored_names(value: object) -> list[str]:
     return [name for name in vars(value) if not name.startswith("_")]
 
 
-def _decode(tree: Any, archive: zipfile.ZipFile) -> Any:
+def _decode(tree: Any, array: Callable[[str], Any]) -> Any:
+    """The value that a tree of the manifest stands for; ``array`` gives the array of a member."""
     if not isinstance(tree, dict):
         return tree
     if "float" in tree:
         return float.fromhex(tree["float"])
     if "array" in tree:
-        with archive.open(f"a{int(tree['array'])}.npy") as member:
-            return np.lib.format.read_array(member, allow_pickle=False)
+        return array(f"a{int(tree['array'])}.npy")
     if "list" in tree:
-        return [_decode(item, archive) for item in tree["list"]]
+        return [_decode(item, array) for item in tree["list"]]
     if "tuple" in tree:
-        return tuple(_decode(item, archive) for item in tree["tuple"])
+        return tuple(_decode(item, array) for item in tree["tuple"])
     if "dict" in tree:
-        return {key: _decode(item, archive) for key, item in tree["dict"].items()}
+        return {key: _decode(item, array) for key, item in tree["dict"].items()}
     if tree.get("object") not in _storable:
         raise CheckpointError(f"a checkpoint cannot hold {tree.get('object')!r}.")
-    instance: Any = object.__new__(_storable[tree["object"]])
-    vars(instance).update({name: _decode(item, archive) for name, item in tree["fields"].items()})
+    content = {name: _decode(item, array) for name, item in tree["fields"].items()}
+    return _built(_storable[tree["object"]], content)
+
+
+def _built(cls: type, content: dict[str, Any]) -> Any:
+    """An instance with these attributes; those that a file of an earlier version lacks take their defaults."""
+    if is_dataclass(cls):
+        known = {field.name: field.default for field in fields(cls)}
+        content = {name: value for name, value in known.items() if value is not MISSING} | content
+        if content.keys() != known.keys():
+            raise CheckpointError(f"a {cls.__name__} has {sorted(known)}, not {sorted(content)}.")
+    instance: Any = object.__new__(cls)
+    vars(instance).update(content)
     return instance

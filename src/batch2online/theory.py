@@ -41,3 +41,25 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
     if isinstance(coreset_size, str | bool) or not coreset_size >= 1:
         raise ValueError(f'coreset_size must be a positive number, "theory" or None, got {coreset_size!r}.')
     return coreset_size / total_score
+
+
+def clustering_size(k: int, epsilon: float) -> int:
+    """The size of a clustering coreset that is enough in measurements: ``10 (1 + k) / epsilon``.
+
+    Each cluster of the seeds is then worth at least 10 / epsilon points. A center that is the mean of m of its points
+    costs 1 + 1/m times as much as the mean of all, so that a tenth of epsilon is lost on the centers of a good
+    solution; the rest is for telling good solutions from others.
+
+    >>> clustering_size(5, 0.02)
+    3000
+    """
+    return math.ceil(10 * (1 + k) / epsilon)
+
+
+def clustering_size_theory(k: int, z: float, epsilon: float, failure: float = FAILURE) -> float:
+    """The size N_1 of the paper's Algorithm 6 with constant 1; no data set has so many points.
+
+    >>> f"{clustering_size_theory(3, 2.0, 0.1):.0e}"
+    '6e+78'
+    """
+    return float((168 * z) ** (10 * z) * epsilon ** (-5 * z - 15) * k**5 * math.log(k / failure))

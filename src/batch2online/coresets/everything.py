@@ -10,7 +10,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
-from batch2online.coresets.construction import Construction, Statistics
+from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.storage import storable
 
 
@@ -37,12 +37,12 @@ class Nothing:
 
 
 @storable
-class Everything(Construction):
+class Everything(Antitone):
     """All rows are kept: what any coreset is compared with.
 
     >>> Everything().add([[1.0], [2.0]]).coreset().weights.tolist()
     [1.0, 1.0]
     """
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return Nothing(), math.inf, 1

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
-from batch2online.coresets.construction import Construction, Statistics
+from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.moments import Moments
 from batch2online.storage import storable
 
@@ -39,7 +39,7 @@ class LeverageStatistics:
 
 
 @storable
-class Leverage(Construction):
+class Leverage(Antitone):
     r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
 
     M holds the rows ``[1 | a | b]``: the constant column if ``intercept``, and the targets if any are
@@ -73,7 +73,7 @@ class Leverage(Construction):
         self.intercept = bool(intercept)
         self.score_targets = bool(score_targets)
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
         return LeverageStatistics(moments, self.score_targets), columns, columns

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.coresets.construction import Construction, Statistics
+from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.ridge import RidgeMoments
 from batch2online.storage import storable
 
 
 @storable
-class RidgeLeverage(Construction):
+class RidgeLeverage(Antitone):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
     Scores sum to at most ``2 * rank`` and never rise as rows are added (Cohen, Musco & Musco 2017).
@@ -42,7 +42,7 @@ class RidgeLeverage(Construction):
         self.rank = int(rank)
         self.intercept = bool(intercept)
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         rank = self.rank + self.intercept
         return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
 

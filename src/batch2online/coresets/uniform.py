@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
-from batch2online.coresets.construction import Construction, Statistics
+from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.storage import storable
 
 
@@ -38,7 +38,7 @@ class TotalWeight:
 
 
 @storable
-class Uniform(Construction):
+class Uniform(Antitone):
     """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
 
     >>> import numpy as np
@@ -47,5 +47,5 @@ class Uniform(Construction):
     (85, 8479)
     """
 
-    def _begin(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return TotalWeight(0.0), 1, 1

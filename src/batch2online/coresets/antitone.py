@@ -1,0 +1,210 @@
+"""Constructions whose scores never rise as rows are added: no history needed.
+
+Such a construction keeps statistics of the rows seen and the rows that may still be in the coreset. Its scores are
+*antitone*, so a row once dropped never returns and nothing else needs to be remembered.
+
+A new construction supplies a :class:`Statistics` and one line in ``coresets/__init__.py``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from batch2online import randomness, theory
+from batch2online._types import FloatArray, WordArray
+from batch2online.coreset import Coreset, Rows, exponents, kept, ones, probabilities, weights_of
+from batch2online.coresets.construction import Construction
+from batch2online.storage import storable
+
+_SAFETY = 1 + 1e-6
+"""Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
+
+
+class Statistics(Protocol):
+    """What a construction knows of the rows seen. Immutable: adding returns a new object."""
+
+    has_closer_bounds: ClassVar[bool]  # than those that ``add`` returns
+
+    def add(self, rows: Rows) -> tuple[Self, FloatArray]:
+        """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
+
+    def merged(self, other: Self) -> Self: ...
+
+    def settled(self) -> Self:
+        """The same, before a refresh asks for much: a chance to compute once what is asked for often."""
+
+    def scores(self, rows: Rows) -> FloatArray:
+        """Scores of rows that are among those added."""
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        """Cheap upper bounds of these scores."""
+
+
+@storable
+@dataclass(frozen=True)
+class Candidates:
+    """Rows that may be in the coreset, sorted by id.
+
+    Each has the random word it owns, and a limit that its inclusion probability never exceeds again.
+    """
+
+    rows: Rows
+    words: WordArray
+    limits: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Candidates:
+        return Candidates(self.rows[index], self.words[index], self.limits[index])
+
+    def within(self, q: FloatArray) -> Candidates:
+        """Those that these inclusion probabilities keep."""
+        return self[np.flatnonzero(kept(randomness.inclusion_uniforms(self.words), q))]
+
+    def within_mostly(self, q: FloatArray, usual: float) -> Candidates:
+        """The same, when few probabilities exceed ``usual``: only rows below it or with larger ones are looked at."""
+        low = self.words <= randomness.word_below(usual)
+        if q.max(initial=0.0) > usual:
+            low |= q > usual
+        chosen = np.flatnonzero(low)
+        return self[chosen[kept(randomness.inclusion_uniforms(self.words[chosen]), q[chosen])]]
+
+    @classmethod
+    def joined(cls, parts: list[Candidates]) -> Candidates:
+        parts = [part for part in parts if len(part)] or parts[:1]
+        return cls(
+            Rows.concatenate([part.rows for part in parts]),
+            np.concatenate([part.words for part in parts]),
+            np.concatenate([part.limits for part in parts]),
+        )
+
+
+class Antitone(Construction):
+    """Base of the constructions with antitone scores; parameters are those of :class:`Construction`."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.statistics: Any = None
+        self.constant = 0.0
+        self.expected_size = 0.0
+        self.parts: list[Candidates] = []
+        self.n_unthinned = 0
+        self.tail: list[Rows] = []
+
+    @abstractmethod
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        """Empty statistics for rows of this shape, a bound of the sum of scores, and the dimension of the problem."""
+
+    def _begin(self, width: int, n_targets: int) -> None:
+        self.statistics, total, dimension = self._new_statistics(width, n_targets)
+        self.constant = theory.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
+        self.expected_size = self.constant * total
+        self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64), np.empty(0))]
+        self.n_unthinned, self.tail = 0, []
+
+    def coreset(self) -> Coreset:
+        """The coreset of the rows seen so far, a pure function of them and the seed."""
+        rows, weights = self.sample()
+        targets = rows.targets[:, 0] if self.flat_targets else rows.targets
+        return Coreset(rows.points, targets if rows.targets.shape[1] else None, weights, rows.ids)
+
+    def sample(self) -> tuple[Rows, FloatArray]:
+        """The rows that are in the coreset, and their weights there."""
+        if self.shape is None:
+            raise ValueError("No rows have been added yet.")
+        statistics, candidates = self._with_tail()
+        if len(candidates) > self.expected_size:
+            candidates = self._not_ruled_out(statistics, candidates)
+        q = np.minimum(candidates.limits, self.constant * statistics.scores(candidates.rows))
+        keep = kept(randomness.inclusion_uniforms(candidates.words), q)
+        rows, words = candidates.rows[keep], candidates.words[keep]
+        exponent = exponents(q[keep], randomness.rounding_uniforms(words), self.epsilon)
+        return rows, rows.weights * weights_of(exponent, self.epsilon)
+
+    def _merge(self, other: Any) -> None:
+        mine, theirs = self._with_tail(), other._with_tail()
+        self.statistics = mine[0].merged(theirs[0])
+        joined = Candidates.joined([mine[1], theirs[1]])
+        self.parts, self.tail = [joined[np.argsort(joined.rows.ids, kind="stable")]], []
+        self._thin()
+
+    def seal(self) -> None:
+        """Take the unfinished block in as it is, so that statistics and candidates are up to date."""
+        if self.tail:
+            self._absorb(Rows.concatenate(self.tail))
+            self.tail = []
+
+    def settle(self) -> None:
+        """Be ready for a refresh: nothing waits, and what it will ask for is at hand."""
+        self.seal()
+        self.statistics = self.statistics.settled()
+
+    def copy(self) -> Self:
+        """An independent copy: all parts are immutable but for the lists."""
+        twin = super().copy()
+        twin.tail, twin.parts = list(self.tail), list(self.parts)
+        return twin
+
+    def _add_piece(self, rows: Rows) -> None:
+        """Whole id-aligned blocks are taken in at once, the rest waits in the tail."""
+        block = self.block
+        if self.tail and self.tail[-1].ids[-1] // block != rows.ids[0] // block:
+            self.seal()
+        complete = rows.ids[-1] % block == block - 1
+        self.tail.append(rows if complete else _copied(rows))
+        if complete:
+            self.seal()
+
+    def _absorb(self, rows: Rows) -> None:
+        """Add one block: statistics, then the rows that may be in the coreset."""
+        self.statistics, bounds = self.statistics.add(rows)
+        self.parts.append(self._preselected(rows, bounds))
+        self.n_unthinned += len(self.parts[-1].rows)
+        if self.n_unthinned > 2 * self.expected_size:
+            self._thin()
+
+    def _preselected(self, rows: Rows, bounds: FloatArray) -> Candidates:
+        """The rows of a new block that upper bounds of their scores do not rule out."""
+        first, last = int(rows.ids[0]), int(rows.ids[-1])
+        span = range(first, last + 1) if last - first + 1 == len(rows) else rows.ids
+        words = randomness.words(self.seed, randomness.SAMPLING, span)
+        if self.n_rows <= self.expected_size:
+            return Candidates(_copied(rows), words, ones(len(rows)))
+        all_rows = Candidates(rows, words, ones(len(rows)))
+        bounds *= self.constant * _SAFETY
+        few = all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
+        return self._not_ruled_out(self.statistics, few) if self.statistics.has_closer_bounds else few
+
+    def _thin(self) -> None:
+        """Drop candidates that present scores rule out, for good since scores never rise."""
+        candidates = self._not_ruled_out(self.statistics, self._candidates())
+        q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
+        self.parts, self.n_unthinned = [candidates.within(q)], 0
+
+    def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
+        """Without those that cheap bounds rule out, so that fewer scores are computed."""
+        return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
+
+    def _candidates(self) -> Candidates:
+        """All candidates in one piece."""
+        if len(self.parts) > 1:
+            self.parts = [Candidates.joined(self.parts)]
+        return self.parts[0]
+
+    def _with_tail(self) -> tuple[Any, Candidates]:
+        """Statistics and candidates with the unfinished block counted in; the state stays as it is."""
+        if not self.tail:
+            return self.statistics, self._candidates()
+        twin = self.copy()
+        twin.seal()
+        return twin.statistics, twin._candidates()
+
+
+def _copied(rows: Rows) -> Rows:
+    """Rows whose arrays belong to nobody else."""
+    return Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())

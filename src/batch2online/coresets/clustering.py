@@ -1,0 +1,184 @@
+"""Sensitivity sampling on D^z seeds: the coreset of (k,z)-clustering (the paper's section 5 and appendix C)."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Self
+
+import numpy as np
+
+from batch2online import randomness, theory
+from batch2online._types import FloatArray
+from batch2online.coreset import Coreset, Rows, exponents, kept, weights_of
+from batch2online.coresets.construction import Construction
+from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
+from batch2online.distances import nearest, power
+from batch2online.race import Race
+from batch2online.storage import storable
+
+FIRST_STAGE = 4
+"""With two stages, the first keeps this many times as many rows as the second."""
+
+
+@storable
+class Clustering(Construction):
+    r"""Rows are kept by their sensitivity :math:`(|x - c|^z / cost + 1 / n_c) / (1 + k)` under D^z seeds c.
+
+    The seeds come from an exponential race (:mod:`batch2online.race`), so they and the coreset are a pure
+    function of the rows and the seed. New rows can move the seeds, and then rows that were dropped may return: all
+    rows are kept, in memory or in a folder.
+
+    ``history="coreset"`` keeps no more than the coreset itself. Seeds are then drawn from the rows that are kept, by
+    their weights, and a row's inclusion probability is the least it ever had. Memory is bounded; the result is still
+    the same for any chunking, but it is not the one of the full history, and nothing can be forgotten.
+
+    Parameters
+    ----------
+    k : int
+        Number of clusters.
+    z : float, default 2.0
+        Power of the distance, at least 1: 2 for k-means, 1 for k-median.
+    stages : {1, 2}
+        One stage of sampling, or the paper's two (Algorithm 6): a larger sample first, from it one in proportion to
+        the cost, and the seeds themselves with the weight that is missing. Weights of the second stage carry those of
+        the first, which the paper omits, and seeds never weigh less than nothing.
+    history : "memory", "coreset" or the path of a folder
+        Where the rows are kept.
+    epsilon, coreset_size, random_state, first_id
+        As for every construction; the default size is ``10 (1 + k) / epsilon``.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 2)) + np.repeat([[0], [20]], 10_000, axis=0)
+    >>> coreset = Clustering(2, coreset_size=300, random_state=0).add(rows).coreset()
+    >>> low = coreset.points[:, 0] < 10
+    >>> bool(abs(coreset.weights[low].sum() / 10_000 - 1) < 0.2)
+    True
+    """
+
+    def __init__(
+        self,
+        k: int,
+        z: float = 2.0,
+        *,
+        stages: int = 1,
+        history: str | os.PathLike[str] = "memory",
+        **settings: Any,
+    ) -> None:
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be a positive integer, got {k!r}.")
+        if not isinstance(z, int | float | np.number) or not 1 <= z < math.inf:
+            raise ValueError(f"z must be a finite number of at least 1, got {z!r}.")
+        if stages not in (1, 2):
+            raise ValueError(f"stages must be 1 or 2, got {stages!r}.")
+        super().__init__(keep_history=history != "coreset", **settings)
+        self.k, self.z, self.stages = int(k), float(z), int(stages)
+        self.history_place = os.fspath(history)
+        self.race: Race = Race(self.k, self.z, self.seed)
+        self.sampler: Any = None
+        self.sampled_rows = 0
+
+    def _begin(self, width: int, n_targets: int) -> None:
+        self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
+        if not self.keep_history:
+            self.sampler = self._new_sampler(MovingSeeds, Rows.empty(width, n_targets))
+
+    def _new_sampler(self, kind: type[Seeded], seeds: Rows) -> Seeded:
+        sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
+        assert self.shape is not None
+        sampler._start(*self.shape)
+        return sampler
+
+    def _size(self) -> float:
+        """Expected size of the (first) sample."""
+        size: Any = self.coreset_size
+        if size is None:
+            size = theory.clustering_size(self.k, self.epsilon)
+        elif size == "theory":
+            size = theory.clustering_size_theory(self.k, self.z, self.epsilon)
+        theory.sampling_constant(size, 1, self.k, self.epsilon)
+        return float(size * (FIRST_STAGE if self.stages == 2 else 1))
+
+    def _add_piece(self, rows: Rows) -> None:
+        if self.sampler is not None and not self.keep_history:
+            self.sampler._take(rows)
+
+    def seal(self) -> None:
+        """Find the seeds of the rows seen, and the rows that they keep; blocks that are not complete wait."""
+        if self.history is None or self.sampled_rows == self.n_rows:
+            return
+        self.race, chosen = self.race.updated(self.history).run(self.history)
+        seeds = self.history.at(chosen)
+        if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
+            self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds), 0
+        for rows in self.history.from_row(self.sampled_rows):
+            self.sampler._take(rows)
+        self.sampled_rows = self.n_rows
+
+    settle = seal
+
+    @property
+    def seeds(self) -> FloatArray:
+        """The D^z seeds of the rows seen, in the order in which they were drawn."""
+        self._check_started()
+        twin = self.copy()
+        twin.seal()
+        return np.array(twin.sampler.seeds.points)
+
+    def coreset(self) -> Coreset:
+        """The coreset of the rows seen so far, a pure function of them and the seed."""
+        cached: Any = self.__dict__.get("_cached")
+        if cached is None or cached[0] != self.n_rows:
+            self._check_started()
+            cached = self._cached = (self.n_rows, self._coreset())
+        coreset: Coreset = cached[1]
+        return coreset
+
+    def _coreset(self) -> Coreset:
+        twin = self.copy()
+        twin.seal()
+        rows, weights = twin.sampler.sample()
+        if self.stages == 2:
+            rows, weights = self._second_stage(rows, weights, twin.sampler.seeds)
+        return Coreset(rows.points, None, weights, rows.ids)
+
+    def _second_stage(self, rows: Rows, weights: FloatArray, seeds: Rows) -> tuple[Rows, FloatArray]:
+        """Of the first sample, rows in proportion to their cost; the seeds stand for what is missing."""
+        if len(seeds) == 0:
+            return rows, weights
+        labels, squared = nearest(rows.points, seeds.points)
+        losses = weights * power(squared, self.z)
+        q = np.minimum(1.0, self._size() / FIRST_STAGE * losses / (losses.sum() or 1.0))
+        words = randomness.words_of(self.seed, randomness.SECOND_STAGE, rows.ids)
+        keep = kept(randomness.inclusion_uniforms(words), q)
+        exponent = exponents(q[keep], randomness.rounding_uniforms(words[keep]), self.epsilon)
+        second = weights[keep] * weights_of(exponent, self.epsilon)
+        missing = np.bincount(labels, weights, len(seeds)) - np.bincount(labels[keep], second, len(seeds))
+        joined = Rows.concatenate([rows[keep], seeds])  # seeds cost nothing, so none of them is in the sample
+        order = np.argsort(joined.ids, kind="stable")
+        return joined[order], np.concatenate([second, np.maximum(missing, 0.0)])[order]
+
+    def _merge(self, other: Clustering) -> None:
+        if not self.keep_history:
+            self.sampler.merge(other.sampler)
+        else:
+            self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
+
+    def forget(self, ids: Any) -> Self:
+        """Become what it would be had the rows with these ids never been seen."""
+        if not self.keep_history:
+            raise ValueError('forget needs the history: create with history="memory" or the path of a folder.')
+        return super().forget(ids)
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin.sampler = None if self.sampler is None else self.sampler.copy()
+        return twin
+
+    def _check_started(self) -> None:
+        if self.shape is None:
+            raise ValueError("No rows have been added yet.")
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"k": self.k, "z": self.z, "stages": self.stages}

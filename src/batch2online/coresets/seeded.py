@@ -1,0 +1,109 @@
+"""Sensitivity scores of clustering, given seeds; and what history-free clustering coresets do with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batch2online import scores
+from batch2online._types import FloatArray
+from batch2online.coreset import Rows, all_ones
+from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.distances import nearest, power
+from batch2online.storage import storable
+
+
+@storable
+@dataclass(frozen=True)
+class SeedStatistics:
+    r"""Cost and cluster masses of the rows seen under fixed seeds.
+
+    The score of a row is :math:`w (|x - c|^z / cost + 1 / W_c) / (1 + k)`, c its nearest seed and W_c the weight of
+    all rows nearest to c: it falls as rows are added. Without any seeds every score is infinite.
+    """
+
+    has_closer_bounds: ClassVar[bool] = False
+    seeds: FloatArray
+    k: int
+    z: float
+    cost: float
+    masses: FloatArray
+
+    @classmethod
+    def empty(cls, seeds: FloatArray, k: int, z: float) -> SeedStatistics:
+        return cls(seeds, k, z, 0.0, np.zeros(len(seeds)))
+
+    def add(self, rows: Rows) -> tuple[SeedStatistics, FloatArray]:
+        if len(self.seeds) == 0:
+            return self, np.full(len(rows), np.inf)
+        labels, squared = nearest(rows.points, self.seeds)
+        losses = power(squared, self.z)
+        weighted = not all_ones(rows.weights)
+        masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
+        cost = float(rows.weights @ losses if weighted else losses.sum())
+        new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
+        return new, new._scores(losses, labels, rows.weights if weighted else None)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        if len(self.seeds) == 0:
+            return np.full(len(rows), np.inf)
+        labels, squared = nearest(rows.points, self.seeds)
+        return self._scores(power(squared, self.z), labels, None if all_ones(rows.weights) else rows.weights)
+
+    bounds = scores
+
+    def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
+        share = 1 / (1 + self.k)
+        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
+            result = (share / self.masses)[labels]
+        result += losses * (share / self.cost if self.cost else 0.0)
+        return np.asarray(result if weights is None else result * weights)
+
+    def merged(self, other: SeedStatistics) -> SeedStatistics:
+        return replace(self, cost=self.cost + other.cost, masses=self.masses + other.masses)
+
+    def settled(self) -> SeedStatistics:
+        return self
+
+
+class Seeded(Antitone):
+    """Rows kept by their scores under given seeds, which do not move."""
+
+    def __init__(self, seeds: Rows, k: int, z: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.seeds, self.k, self.z = seeds, k, z
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return SeedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"k": self.k, "z": self.z}
+
+
+@storable
+class FixedSeeds(Seeded):
+    """The coreset of a history for the seeds of its race."""
+
+
+@storable
+class MovingSeeds(Seeded):
+    """A coreset in bounded memory: seeds are drawn anew from the rows that are kept, whenever these are thinned.
+
+    The inclusion probability of a row is the least it ever had. Costs and masses are estimated from the kept rows.
+    """
+
+    def _thin(self) -> None:
+        candidates = self._candidates()
+        q = np.minimum(candidates.limits, self.constant * self.statistics.scores(candidates.rows))
+        candidates = replace(candidates, limits=np.minimum(1.0, q)).within(q)
+        weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
+        chosen = scores.clustering_seeds(
+            weighted.points, self.k, self.z, self.seed, weights=weighted.weights, ids=weighted.ids
+        )
+        self.seeds = weighted[chosen]
+        empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
+        self.statistics = empty.add(weighted)[0]
+        q = np.minimum(candidates.limits, self.constant * self.statistics.scores(candidates.rows))
+        self.parts, self.n_unthinned = [replace(candidates, limits=q).within(q)], 0

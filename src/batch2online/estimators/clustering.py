@@ -1,0 +1,177 @@
+"""Online (k,z)-clustering with stable cluster ids."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.coresets import Clustering
+from batch2online.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.online import Online
+from batch2online.refresh import Lazy, Policy
+from batch2online.solvers.clustering import KZClustering
+
+
+class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
+    r"""Clustering of a stream: the quality of a batch solution, few changes, and cluster ids that last.
+
+    Minimises :math:`\sum_x \min_c |x - c|^z`: k-means for z = 2, k-median for z = 1. Rows are sampled by their
+    sensitivity into a coreset that hardly reacts to any one of them. At row counts that grow geometrically it is
+    solved again, and the centers are replaced if they have become too costly. A new center takes over the id of the
+    old one whose rows it holds, and every change says what became of each id. A drop-in for ``MiniBatchKMeans``,
+    which changes at every call.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters.
+    z : float, default 2.0
+        Power of the distance, at least 1.
+    stages : {1, 2}
+        Stages of sampling; 2 is the paper's Algorithm 6 with its corrections.
+    history : "memory", "coreset" or the path of a folder
+        Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
+        again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
+    epsilon : float, default 0.02
+        Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
+    coreset_size : int, "theory" or None
+        Expected size of the coreset instead of the one that ``epsilon`` gives.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.003)``.
+    start_from_current : bool, default True
+        Let the solver start from the present centers too. Switched off, models are independent of the past, and the
+        guarantee of the refresh policies holds as it stands.
+    keep_history : bool, default False
+        Rows are kept unless ``history="coreset"``, which True refuses.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
+    labels_ : labels of the rows of the last ``fit``
+    n_seen_, n_changes_, changes_, coreset_, regret_
+        Rows seen; changes of the model with what became of each cluster; the coreset; loss against hindsight (the
+        best solution known).
+
+    Notes
+    -----
+    The paper's Algorithms 3 and 6, with the corrections listed in the documentation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data / 16
+    >>> model = OnlineClustering(n_clusters=10, random_state=0)
+    >>> for start in range(0, len(X), 100):
+    ...     model = model.partial_fit(X[start : start + 100])
+    >>> model.predict(X[:3]).shape
+    (3,)
+    >>> model.regret_.ratio < 1.25
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        z: float = 2.0,
+        stages: int = 1,
+        history: str | os.PathLike[str] = "memory",
+        epsilon: float = 0.02,
+        coreset_size: int | str | None = None,
+        refresh: Policy | None = None,
+        start_from_current: bool = True,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.z = z
+        self.stages = stages
+        self.history = history
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.start_from_current = start_from_current
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    def _new_engine(self, n_targets: int) -> Online:
+        settings = self._sampling()
+        if settings.pop("keep_history") and self.history == "coreset":
+            raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
+        construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
+        policy = Lazy(growth=1.7, tolerance=0.003) if self.refresh is None else self.refresh
+        problem = KZClustering(construction.k, construction.z, bool(self.start_from_current))
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from these rows alone, as one stream, and end with centers of all of them and ``labels_``."""
+        super().fit(X, y, sample_weight)
+        self.labels_ = self.predict(X)
+        distinct = len(np.unique(self._centers, axis=0))
+        if distinct < self.n_clusters:
+            warnings.warn(
+                f"Only {distinct} distinct points for n_clusters={self.n_clusters}: centers repeat.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @property
+    def _centers(self) -> FloatArray:
+        """The current centers; the first row before the first refresh."""
+        engine = self._check_fitted()
+        centers: FloatArray = engine.model.points
+        return centers if len(centers) else engine.first_row()[None].repeat(self.n_clusters, axis=0)
+
+    @property
+    def cluster_centers_(self) -> FloatArray:
+        """The current centers, (n_clusters, n_features); the row number is the id."""
+        return self._centers.copy()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._centers)
+
+    def predict(self, X: Any) -> IntArray:
+        """The id of the nearest center of each row."""
+        centers = self._centers
+        return nearest(self._checked_rows(X), centers)[0]
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> IntArray:
+        """:meth:`fit`, and the labels of these rows."""
+        return self.fit(X, y, sample_weight).labels_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Distances of rows to all centers, (n_samples, n_clusters)."""
+        centers = self._centers
+        return np.sqrt(squared_distances(self._checked_rows(X), centers)).T
+
+    def predict_one(self, x: Any) -> int:
+        """The id of the center nearest to one row: a mapping of column names to values, or a sequence of values."""
+        centers = self._centers
+        row = np.asarray(self._values_of(x), dtype=np.float64)
+        return int(np.square(centers - row).sum(axis=1).argmin())
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the cost of rows, the (weighted) sum of distances to the power z: higher is better, as for KMeans."""
+        centers = self._centers
+        losses = power(nearest_squared(self._checked_rows(X), centers), float(self.z))
+        return -float(losses.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ losses)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,102 @@
+"""All rows seen, in blocks aligned to their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from batch2online._types import IntArray
+from batch2online.coreset import Rows, all_ones, ones
+from batch2online.storage import storable
+
+
+@storable
+class History:
+    """Rows in ascending ids. Rows of one block of ids stay together, however they came."""
+
+    def __init__(self, block: int, width: int, n_targets: int) -> None:
+        self.block, self.width, self.n_targets = block, width, n_targets
+        self.blocks: list[Rows] = []
+        self.pieces: list[Rows] = []  # of the block that is not complete yet
+        self.rows = 0
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def append(self, rows: Rows) -> None:
+        """Add rows of one block, with larger ids than all before. They are copied."""
+        if self.pieces and self.pieces[-1].ids[-1] // self.block != rows.ids[0] // self.block:
+            self._close()
+        self.pieces.append(_copied(rows))
+        self.rows += len(rows)
+        if rows.ids[-1] % self.block == self.block - 1:
+            self._close()
+
+    def _close(self) -> None:
+        self.blocks.append(Rows.concatenate(self.pieces))
+        self.pieces = []
+
+    def from_row(self, start: int) -> Iterator[Rows]:
+        """Blocks from the ``start``-th row on, the last one as far as it has come."""
+        for rows in self:
+            if start < len(rows):
+                yield rows[start:] if start else rows
+            start = max(0, start - len(rows))
+
+    def __iter__(self) -> Iterator[Rows]:
+        yield from self.blocks
+        if self.pieces:
+            self.pieces = [Rows.concatenate(self.pieces)]
+            yield self.pieces[0]
+
+    def at(self, positions: IntArray) -> Rows:
+        """The rows at these positions, counted from 0 in the order of ids."""
+        blocks = list(self)
+        starts = np.cumsum([0] + [len(rows) for rows in blocks])
+        which = np.searchsorted(starts, positions, side="right") - 1
+        places = [(blocks[b], int(p - starts[b])) for b, p in zip(which, positions, strict=True)]
+        return Rows(
+            np.array([rows.points[i] for rows, i in places]).reshape(len(places), self.width),
+            np.array([rows.targets[i] for rows, i in places]).reshape(len(places), self.n_targets),
+            np.array([rows.weights[i] for rows, i in places], dtype=np.float64),
+            np.array([rows.ids[i] for rows, i in places], dtype=np.int64),
+        )
+
+    def everything(self) -> Rows:
+        """All rows in one piece."""
+        return Rows.concatenate([Rows.empty(self.width, self.n_targets), *self])
+
+    def ids(self) -> IntArray:
+        return np.concatenate([np.empty(0, dtype=np.int64), *(rows.ids for rows in self)])
+
+    def without(self, unwanted: IntArray) -> History:
+        """A history that never saw the rows with these ids."""
+        return self._rebuilt(rows[~np.isin(rows.ids, unwanted)] for rows in self)
+
+    def merged(self, other: History) -> History:
+        """Both together; ids are disjoint."""
+        joined = Rows.concatenate([self.everything(), other.everything()])
+        joined = joined[np.argsort(joined.ids, kind="stable")]
+        cuts = np.flatnonzero(np.diff(joined.ids // self.block)) + 1
+        return self._rebuilt(joined[a:b] for a, b in zip([0, *cuts], [*cuts, len(joined)], strict=True))
+
+    def _rebuilt(self, blocks: Iterator[Rows]) -> History:
+        new = History(self.block, self.width, self.n_targets)
+        for rows in blocks:
+            if len(rows):
+                new.append(rows)
+        return new
+
+    def copy(self) -> History:
+        """An independent copy; what is written later to one is not in the other."""
+        twin: History = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.blocks, twin.pieces = list(self.blocks), list(self.pieces)
+        return twin
+
+
+def _copied(rows: Rows) -> Rows:
+    """Rows whose arrays belong to nobody else."""
+    weights = ones(len(rows)) if all_ones(rows.weights) else rows.weights.copy()
+    return Rows(rows.points.copy(), rows.targets.copy(), weights, rows.ids.copy())

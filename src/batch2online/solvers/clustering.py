@@ -1,0 +1,103 @@
+"""(k,z)-clustering as an online problem.
+
+A model is a set of centers whose order is their ids. Costs are those of the coreset. A new model's centers take
+over the ids of the old ones with which they share most weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.changes import cluster_changes, matched, shared_weight
+from batch2online.coreset import Coreset
+from batch2online.coresets import Clustering
+from batch2online.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.solvers import kz
+from batch2online.storage import storable
+
+
+@storable
+@dataclass(frozen=True)
+class Centers:
+    """The rows of ``points`` (k, d) are the centers; there are none before the first row."""
+
+    points: FloatArray
+
+
+@storable
+@dataclass(frozen=True)
+class KZClustering:
+    """The problem: distances of rows to the nearest of k centers, to the power z.
+
+    With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
+    other, and the guarantee of the refresh policies is twice as wide.
+    """
+
+    k: int
+    z: float = 2.0
+    start_from_current: bool = True
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        return 1
+
+    def initial(self, width: int, n_targets: int) -> Centers:
+        return Centers(np.empty((0, width)))
+
+    def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Before the first model, the first row is the only center."""
+        squared = nearest_squared(points, model.points if len(model.points) else points[:1])
+        return power(squared, self.z), np.sqrt(squared)
+
+    def solve(self, construction: Clustering, current: Centers | None) -> Centers:
+        coreset = construction.coreset()
+        known = None if current is None or len(current.points) == 0 else current.points
+        start = known if self.start_from_current else None
+        centers = kz.solve(coreset.points, coreset.weights, self.k, self.z, construction.seed, start)
+        return Centers(centers if known is None else _with_ids_of(known, centers, coreset))
+
+    def cost(self, model: Centers, construction: Clustering) -> float:
+        """The cost on the coreset."""
+        coreset = construction.coreset()
+        return kz.cost(coreset.points, coreset.weights, model.points, self.z)
+
+    def lower_bound(self, construction: Clustering) -> float:
+        """Nothing better than zero is known."""
+        return 0.0
+
+    def optimum(self, construction: Clustering, model: Centers) -> float:
+        """The cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
+        options = [self.solve(construction, model), model]
+        return min(self._full_cost(option, construction) for option in options if len(option.points))
+
+    def _full_cost(self, model: Centers, construction: Clustering) -> float:
+        if construction.history is None:
+            return self.cost(model, construction)
+        return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.history)
+
+    def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
+        """What became of each cluster; the magnitude is the largest distance that a center moved."""
+        shared = _shared(old.points, new.points, construction.coreset())
+        moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
+        total = float(shared.sum())
+        return {
+            "magnitude": float(moved.max()),
+            "matching": cluster_changes(shared, moved),
+            "churn": max(0.0, 1 - float(shared.trace()) / total) if total else 0.0,
+        }
+
+    def same(self, old: Centers, new: Centers) -> bool:
+        return np.array_equal(old.points, new.points)
+
+
+def _with_ids_of(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
+    distances = np.sqrt(squared_distances(new, old))
+    return np.asarray(new[matched(_shared(old, new, coreset), distances)])
+
+
+def _shared(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
+    before, after = nearest(coreset.points, old)[0], nearest(coreset.points, new)[0]
+    return shared_weight(before, after, coreset.weights, len(old))

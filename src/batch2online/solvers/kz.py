@@ -1,0 +1,176 @@
+"""Weighted (k,z)-clustering: the batch algorithm that runs on a coreset.
+
+Minimises the sum of ``w_i min_c |x_i - c|^z``. Several starts are worked on at once, one matrix product a step:
+greedy D^z seeding (k-means++ for z = 2), Lloyd's steps for z = 2 and Weiszfeld-type steps otherwise, then swaps of
+a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few steps. The search is in single precision,
+and in a random projection where points have many columns; its result is refined in full. All random choices are a pure
+function of the seed.
+
+scikit-learn's ``KMeans`` would do the steps for z = 2, but adds its partial sums in the order in which threads
+finish: two equal runs could differ in the last bits, and with them everything that follows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from batch2online import randomness
+from batch2online._types import FloatArray, IntArray
+from batch2online.distances import nearest_squared, power
+from batch2online.solvers.lloyd import WeightedPoints, refined
+
+STARTS = 8
+_FINALISTS = 3
+_SWAPS = 6
+_CANDIDATES = 24
+_FAILURES = 2
+_SHORT, _LONG = 5, 100
+_GAIN = 1e-4
+_SKETCH = 48
+
+
+def cost(points: FloatArray, weights: FloatArray, centers: FloatArray, z: float) -> float:
+    """The weighted sum of distances to the nearest center, to the power z."""
+    return float(weights @ power(nearest_squared(points, centers), z))
+
+
+def solve(
+    points: FloatArray,
+    weights: FloatArray,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None = None,
+    starts: int = STARTS,
+) -> FloatArray:
+    """Centers (k, d) of low cost, no cluster empty; points repeat where fewer than k are distinct.
+
+    >>> points = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> np.sort(solve(points, np.ones(4), k=2, z=2.0, seed=0), axis=0).tolist()
+    [[0.5], [10.5]]
+    """
+    distinct = _first_distinct(points, k + 1)
+    if len(distinct) <= k:
+        return np.asarray(distinct[np.arange(k) % len(distinct)])
+    origin = points.mean(axis=0)
+    around_zero = WeightedPoints(points - origin, weights)
+    known = None if current is None else current - origin
+    found = _Search(around_zero, z, seed).run(k, starts, known)
+    options = found[None] if known is None else np.stack([found, known])
+    centers, costs = refined(around_zero, options, z, _LONG)
+    return np.asarray(centers[costs.argmin()] + origin)
+
+
+def _first_distinct(points: FloatArray, most: int) -> FloatArray:
+    """Up to ``most`` distinct points, the first ones first."""
+    if len(points) > 4 * most:
+        head = _first_distinct(points[: 4 * most], most)
+        if len(head) == most:
+            return head
+    _, first = np.unique(points, axis=0, return_index=True)
+    return points[np.sort(first)[:most]]
+
+
+class _Search:
+    """Restarts and swaps, in single precision and few columns."""
+
+    def __init__(self, full: WeightedPoints, z: float, seed: int) -> None:
+        self.full, self.z, self.seed, self.draws = full, z, seed, 0
+        self.projection = _projection(full.points.shape[1], seed)
+        self.scale = float(np.abs(full.points).max())
+        weights = full.weights / full.weights.max()
+        self.low = WeightedPoints(self._lowered(full.points), weights.astype(np.float32))
+
+    def _lowered(self, points: FloatArray) -> Any:
+        few = points if self.projection is None else points @ self.projection
+        return (few / self.scale).astype(np.float32)
+
+    def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
+        options = self._seeded(k, starts)
+        if current is not None:
+            options = np.concatenate([self._lowered(current)[None], options])
+        options, costs = refined(self.low, options, self.z, _SHORT)
+        few = np.argsort(costs, kind="stable")[:_FINALISTS]
+        options, costs = refined(self.low, options[few], self.z, 2 * _SHORT)
+        best = costs.argmin()
+        return self._raised(self._swapped(options[best], float(costs[best])))
+
+    def _raised(self, centers: FloatArray) -> FloatArray:
+        """Centers in all columns: means of the clusters found."""
+        if self.projection is None:
+            return centers.astype(np.float64) * self.scale
+        _, members = self.low.assigned(centers[None])
+        sums = members[0].astype(np.float64) @ self.full.weighted_with_mass
+        mass = sums[:, -1:]
+        return np.asarray(sums[:, :-1] / np.where(mass > 0, mass, 1.0))
+
+    def _uniforms(self, count: int) -> FloatArray:
+        self.draws += count
+        return randomness.uniforms(self.seed, randomness.SOLVER, range(self.draws - count, self.draws))
+
+    def _drawn(self, mass: FloatArray, count: int) -> IntArray:
+        """For each row of ``mass`` (r, n), indices (r, count) of points drawn in proportion to it."""
+        cumulated = np.cumsum(mass, axis=1, dtype=np.float64)
+        targets = self._uniforms(len(mass) * count).reshape(len(mass), count) * cumulated[:, -1:]
+        found = [np.searchsorted(row, target, side="right") for row, target in zip(cumulated, targets, strict=True)]
+        return np.asarray(np.minimum(np.stack(found), mass.shape[1] - 1))
+
+    def _losses(self, centers: FloatArray) -> FloatArray:
+        return power(self.low.squared(centers), self.z)
+
+    def _seeded(self, k: int, starts: int) -> FloatArray:
+        """Greedy D^z seeding of several starts: of a few candidates the one that lowers the cost most is taken."""
+        points, weights = self.low.points, self.low.weights
+        trials, every = 2 + int(math.log(k)), np.arange(starts)
+        chosen = [points[self._drawn(np.broadcast_to(weights, (starts, len(weights))), 1)[:, 0]]]
+        losses = self._losses(chosen[0])
+        for _ in range(1, k):
+            drawn = self._drawn(losses * weights, trials)
+            candidates = self._losses(points[drawn.ravel()]).reshape(starts, trials, -1)
+            candidates = np.minimum(candidates, losses[:, None], out=candidates)
+            best = (candidates @ weights).argmin(axis=1)
+            losses = candidates[every, best]
+            chosen.append(points[drawn[every, best]])
+        return np.stack(chosen, axis=1)
+
+    def _swapped(self, centers: FloatArray, least: float) -> FloatArray:
+        """Exchange a center for a point as long as that helps."""
+        failures = 0
+        while failures < _FAILURES:
+            options, costs = refined(self.low, self._swaps(centers), self.z, _SHORT)
+            best = costs.argmin()
+            if costs[best] < least * (1 - _GAIN):
+                centers, least, failures = options[best], float(costs[best]), 0
+            else:
+                failures += 1
+        return centers
+
+    def _swaps(self, centers: FloatArray) -> FloatArray:
+        """The most promising exchanges, by their cost before any further step."""
+        points, weights, k = self.low.points, self.low.weights, len(centers)
+        losses = self._losses(centers)
+        labels = losses.argmin(axis=0)
+        first, second = np.partition(losses, 1, axis=0)[:2] if k > 1 else (losses[0], np.full_like(losses[0], np.inf))
+        drawn = self._drawn((first * weights)[None], _CANDIDATES)[0]
+        candidates = self._losses(points[drawn])
+        kept = np.minimum(candidates, first)
+        lost = np.minimum(candidates, second) - kept
+        members = np.where(labels[:, None] == np.arange(k), weights[:, None], np.float32(0))
+        costs = (kept @ weights)[:, None] + lost @ members
+        removed = costs.argmin(axis=1)
+        order = np.argsort(costs.min(axis=1), kind="stable")[:_SWAPS]
+        options = np.repeat(centers[None], len(order), axis=0)
+        options[np.arange(len(order)), removed[order]] = points[drawn[order]]
+        return options
+
+
+def _projection(columns: int, seed: int) -> FloatArray | None:
+    """A random orthonormal basis of fewer columns (scaled to keep lengths), where there are many."""
+    if columns <= 2 * _SKETCH:
+        return None
+    u = randomness.uniforms(seed, randomness.PROJECTION, range(2 * columns * _SKETCH)).reshape(2, columns, _SKETCH)
+    gaussian = np.sqrt(-2 * np.log(u[0])) * np.cos(2 * np.pi * u[1])
+    return np.asarray(np.linalg.qr(gaussian)[0] * math.sqrt(columns / _SKETCH))

@@ -1,0 +1,94 @@
+"""Lloyd's and Weiszfeld's steps for weighted points, from several starts at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray
+from batch2online.distances import power
+
+_SETTLED = 1e-6
+_SOFTENING = 1e-12
+
+
+class WeightedPoints:
+    """Points (n, d) around zero and their weights, ready for products with many centers.
+
+    ``(|c|^2 - 2 c.x) / 2`` is the product of ``[c, |c|^2 / 2]`` and ``[-x, 1]``: its least over the centers is at the
+    nearest one, and with the length of x it gives the squared distance. Sums and masses of clusters are one product
+    with ``[w x, w]``.
+    """
+
+    def __init__(self, points: Any, weights: Any) -> None:
+        self.points, self.weights = points, weights
+        self.lengths = np.einsum("ij,ij->i", points, points)
+        constant = np.ones((len(points), 1), dtype=points.dtype)
+        self.minus_and_one = np.hstack([-points, constant])
+        self.with_mass = np.hstack([points, constant])
+        self.weighted_with_mass = self.with_mass * weights[:, None]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def halves(self, centers: FloatArray) -> FloatArray:
+        lengths = np.einsum("ij,ij->i", centers, centers)[:, None]
+        return np.asarray(np.hstack([centers, lengths / 2]) @ self.minus_and_one.T)
+
+    def squared(self, centers: FloatArray) -> FloatArray:
+        """Squared distances (m, n) of all points to centers (m, d)."""
+        halves = self.halves(centers)
+        halves *= 2
+        halves += self.lengths
+        return np.maximum(halves, 0.0, out=halves)
+
+    def assigned(self, centers: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """For r sets of centers (r, k, d): squared distances (r, n) to the nearest, and membership (r, k, n)."""
+        r, k, d = centers.shape
+        halves = self.halves(centers.reshape(r * k, d)).reshape(r, k, -1)
+        least = halves.min(axis=1)
+        members = halves == least[:, None]
+        if np.count_nonzero(members) > least.size:  # equally near centers: the first one counts
+            members = halves.argmin(axis=1)[:, None] == np.arange(k)[:, None]
+        return np.maximum(2 * least + self.lengths, 0.0), members
+
+    def stepped(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> FloatArray:
+        r"""Each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
+
+        Lloyd's step for z = 2. For z < 2 it lowers an upper bound of the cost (Weiszfeld); distances are softened so
+        that a point at its center does not hold it for ever. For z > 2 the mean overshoots, and the step is divided by
+        z - 1: Newton's step in one dimension, and shorter than it in others.
+        """
+        r, k, d = centers.shape
+        if z == 2:
+            flat, values = members.reshape(r * k, -1).astype(self.points.dtype), self.weighted_with_mass
+        else:
+            floor = _SOFTENING * squared.mean(axis=1, keepdims=True) + np.finfo(squared.dtype).tiny
+            influence = self.weights * np.maximum(squared, floor) ** (z / 2 - 1)
+            flat, values = (members * influence[:, None]).reshape(r * k, -1), self.with_mass
+        sums = (flat @ values).reshape(r, k, d + 1)
+        mass = sums[..., -1:]
+        moved = centers + (sums[..., :-1] / np.where(mass > 0, mass, 1.0) - centers) / max(1.0, z - 1)
+        for start in np.flatnonzero((mass <= 0).any(axis=(1, 2))):
+            self._fill(moved[start], mass[start, :, 0] <= 0, squared[start])
+        return np.asarray(moved)
+
+    def _fill(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> None:
+        """Put the centers of empty clusters on the points that cost most."""
+        places = np.argsort(-squared * self.weights, kind="stable")[: int(empty.sum())]
+        centers[empty] = self.points[places]
+
+
+def refined(points: WeightedPoints, centers: FloatArray, z: float, steps: int) -> tuple[FloatArray, FloatArray]:
+    """The best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,)."""
+    best, least = centers, np.full(len(centers), np.inf)
+    for _ in range(steps + 1):
+        squared, members = points.assigned(centers)
+        costs = power(squared, z) @ points.weights
+        better, gained = costs < least, np.any(costs < least * (1 - _SETTLED))
+        best, least = np.where(better[:, None, None], centers, best), np.where(better, costs, least)
+        if not gained:
+            break
+        centers = points.stepped(centers, z, squared, members)
+    return best, least
