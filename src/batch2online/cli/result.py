@@ -68,10 +68,7 @@ def described(model: Any) -> dict[str, Any]:
 
 def change_record(event: Any) -> dict[str, Any]:
     """A change event as one line of ``changes.jsonl``."""
-    record = {name: value for name, value in vars(event).items() if value is not None}
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value for name, value in record.items()
-    }
+    return {name: value for name, value in asdict(event).items() if value is not None}
 
 
 def versions() -> dict[str, str]:

@@ -64,12 +64,17 @@ def changes_figure(events: list[Any], n_rows: int) -> str:
     at = np.array([event.at for event in events], dtype=float)
     excess = np.array([_excess(event) for event in events])
     with drawing() as (figure, axes):
-        axes.vlines(at, 0, excess, color=ACCENT, linewidth=1.2)
+        axes.vlines(at, 1e-9, excess, color=ACCENT, linewidth=1.2)
         axes.scatter(at, excess, s=26, color=ACCENT, edgecolors=SURFACE, linewidths=0.8, zorder=3)
         _rows_axis(axes, np.array([max(1.0, at.min() * 0.8), n_rows]))
-        axes.set_ylim(0, max(excess.max() * 1.15, 1e-3))
-        axes.yaxis.set_major_locator(MaxNLocator(4))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g} %"))
+        if excess.max() > 50 * np.median(excess) > 0:
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.set_ylim(max(excess.min(), 1e-3) / 2, excess.max() * 2)
+        else:
+            axes.set_ylim(0, max(excess.max() * 1.15, 1e-3))
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{_short(value)} %"))
         axes.set_ylabel("old model dearer by")
         return svg_of(figure, "changes", f"Timeline of {len(events)} changes of the model over the rows seen")
 

@@ -41,7 +41,8 @@ def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label
             axes.add_patch(_cell(i, j, colour, min(1.0, abs(float(value)))))
         axes.set_xlim(-0.5, len(strongest) - 0.5)
         axes.set_ylim(len(values) - 0.5, -0.5)
-        axes.set_xticks(range(len(strongest)), [plain(names[j], 18) for j in strongest], rotation=90, fontsize=8)
+        turn = 90 if len(strongest) > 8 else 0
+        axes.set_xticks(range(len(strongest)), [plain(names[j], 18) for j in strongest], rotation=turn, fontsize=9)
         axes.set_yticks(range(len(values)), labels)
         axes.grid(visible=False)
         for side in axes.spines.values():

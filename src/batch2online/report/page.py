@@ -83,6 +83,10 @@ def _loss(result: dict[str, Any]) -> str:
         "Each row is first scored by the model in force, then learned. Hindsight is the best single model for the "
         "same rows, computed once they are all known."
     )
+    if result["task"] == "clustering":
+        lead += (
+            " For clusters it is the best solution known, and its cost is measured on the coreset: allow for a percent."
+        )
     final = f"Mean loss of a row. In all {_number(result['loss'])} online, {_number(result['optimum'])} in hindsight."
     pair = _pair(
         _figure(figures.loss_figure(curve), final),
@@ -184,7 +188,7 @@ def _regression(model: Any, result: dict[str, Any]) -> str:
 
 def _clusters(model: Any, names: list[str]) -> str:
     coreset, centers = model.coreset_, model.cluster_centers_
-    labels = model.predict(coreset.points)
+    labels = np.argmin([((coreset.points - center) ** 2).sum(axis=1) for center in centers], axis=0)
     sizes = np.bincount(labels, weights=coreset.weights, minlength=len(centers))
     mean = np.average(coreset.points, axis=0, weights=coreset.weights)
     spreads = np.sqrt(np.average((coreset.points - mean) ** 2, axis=0, weights=coreset.weights))
