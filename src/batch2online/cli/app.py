@@ -83,19 +83,28 @@ _input = options(
         default=10_000,
         help="Rows that levels and scales come from.",
     ),
-    click.option("--order", type=click.Choice(["given", "random"]), default="given", help="Order of the rows."),
     click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Everything random follows from it."),
     click.option("--format", type=click.Choice(FORMATS), help="Where name and content mislead."),
     click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
 )
 
+_learner = options(
+    click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset."),
+    click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead."),
+    click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or lazy:1.2,0.01."),
+    click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder."),
+)
+
+
+def _order(default: str) -> Callable[[Command], Command]:
+    choice = click.Choice(["given", "random"])
+    return click.option("--order", type=choice, default=default, show_default=True, help="Order of the rows.")
+
 
 @app.command()
 @_input
-@click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset.")
-@click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead.")
-@click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or lazy:1.2,0.01.")
-@click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder.")
+@_learner
+@_order("given")
 @click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
 @click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder that makes the run resumable.")
@@ -180,3 +189,38 @@ def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: in
         command.list_datasets()
     else:
         command.write_dataset(write, task, out or Path(f"{write}.csv"), rows, seed)
+
+
+@app.command()
+@_input
+@_learner
+@_order("random")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=3, help="How many random orders to average over.")
+@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; 1,000 or a tenth of the rows.")
+@click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
+def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any) -> None:
+    """Our learner, scikit-learn, River and baselines side by side on FILE.
+
+    All rows are held in memory. Inputs and target of a regression are standardised first, columns of a low rank
+    problem are centred, the same for all.
+    """
+    from batch2online.cli.compare import Trial
+    from batch2online.cli.compare import compare as compare_command
+
+    compare_command(file, dataset, settings_from(dataset, given), Trial(seeds, chunk, as_json))
+
+
+@app.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), help="Folder to write to."
+)
+@click.option("--full", is_flag=True, help="1,500 rows a stream instead of 300: the paper's algorithms are quadratic.")
+@click.option("--rows", type=click.IntRange(60), metavar="N", help="Another number of rows.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many streams to average over.")
+@click.option("--jobs", type=int, metavar="N", default=-1, help="Processes; -1 is one for each core.")
+@click.option("--json", "as_json", is_flag=True, help="Print the last point of each line as JSON.")
+def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
+    """The experiment and figure of the paper, with its algorithms and ours."""
+    from batch2online.cli.paper import paper as paper_command
+
+    paper_command(out, full, rows, seeds, jobs, as_json)

@@ -6,6 +6,7 @@ import shlex
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online import refresh as policies
 from batch2online.readers import DataError
 from batch2online.refresh import Policy
@@ -41,19 +42,19 @@ class Settings:
         if self.task != "regression" and self.k is None:
             raise DataError(f"--task {self.task} needs --k, the number of {_COUNTED[self.task]}.")
 
-    def estimator(self) -> Any:
-        """A fresh estimator with these settings."""
-        import batch2online
-
+    def shared(self) -> dict[str, Any]:
+        """Parameters that all estimators take."""
         shared: dict[str, Any] = {"coreset_size": self.coreset_size, "random_state": self.seed}
         shared["refresh"] = None if self.refresh is None else parse_refresh(self.refresh)
-        if self.epsilon is not None:
-            shared["epsilon"] = self.epsilon
+        return shared if self.epsilon is None else {**shared, "epsilon": self.epsilon}
+
+    def estimator(self) -> Any:
+        """A fresh estimator with these settings."""
         if self.task == "regression":
-            return batch2online.OnlineRegression(**shared)
+            return OnlineRegression(**self.shared())
         if self.task == "lowrank":
-            return batch2online.OnlineLowRank(self.k, **shared)
-        return batch2online.OnlineClustering(self.k, z=self.z, history=self.history, **shared)
+            return OnlineLowRank(self.k, **self.shared())
+        return OnlineClustering(self.k, z=self.z, history=self.history, **self.shared())
 
     def command(self, path: str | None, dataset: str | None) -> str:
         """The command line that does the same again."""
