@@ -14,6 +14,8 @@ from batch2online.coreset import Coreset, Rows, exponents, kept, weights_of
 from batch2online.coresets.construction import Construction
 from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
 from batch2online.distances import nearest, power
+from batch2online.history import History
+from batch2online.history_folder import FolderHistory
 from batch2online.race import Race
 from batch2online.storage import storable
 
@@ -72,6 +74,8 @@ class Clustering(Construction):
             raise ValueError(f"z must be a finite number of at least 1, got {z!r}.")
         if stages not in (1, 2):
             raise ValueError(f"stages must be 1 or 2, got {stages!r}.")
+        if not isinstance(history, str | os.PathLike):
+            raise ValueError(f'history must be "memory", "coreset" or the path of a folder, got {history!r}.')
         super().__init__(keep_history=history != "coreset", **settings)
         self.k, self.z, self.stages = int(k), float(z), int(stages)
         self.history_place = os.fspath(history)
@@ -81,6 +85,7 @@ class Clustering(Construction):
 
     def _begin(self, width: int, n_targets: int) -> None:
         self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
+        self._cached = None  # as many rows may come again, but others
         if not self.keep_history:
             self.sampler = self._new_sampler(MovingSeeds, Rows.empty(width, n_targets))
 
@@ -165,11 +170,15 @@ class Clustering(Construction):
         else:
             self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
 
-    def forget(self, ids: Any) -> Self:
-        """Become what it would be had the rows with these ids never been seen."""
+    def _forget(self, ids: Any) -> None:
         if not self.keep_history:
             raise ValueError('forget needs the history: create with history="memory" or the path of a folder.')
-        return super().forget(ids)
+        super()._forget(ids)
+
+    def _new_history(self, width: int, n_targets: int) -> History:
+        if self.history_place == "memory":
+            return History(self.block, width, n_targets)
+        return FolderHistory.new(self.history_place, self.block, width, n_targets)
 
     def copy(self) -> Self:
         twin = super().copy()

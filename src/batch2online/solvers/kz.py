@@ -32,9 +32,14 @@ _GAIN = 1e-4
 _SKETCH = 48
 
 
+def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
+    """Distances to the nearest center, to the power z."""
+    return power(nearest_squared(points, centers), z)
+
+
 def cost(points: FloatArray, weights: FloatArray, centers: FloatArray, z: float) -> float:
-    """The weighted sum of distances to the nearest center, to the power z."""
-    return float(weights @ power(nearest_squared(points, centers), z))
+    """The weighted sum of these losses."""
+    return float(weights @ losses(points, centers, z))
 
 
 def solve(
