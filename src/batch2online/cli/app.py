@@ -195,7 +195,7 @@ def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: in
 @_input
 @_learner
 @_order("random")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", default=3, help="How many random orders to average over.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many random orders to average over.")
 @click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; 1,000 or a tenth of the rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
 def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -26,13 +26,14 @@ from batch2online.readers import DataError
 class Trial:
     """How learners are compared."""
 
-    seeds: int = 3
+    seeds: int = 5
     chunk: int | None = None
     json: bool = False
 
 
 def compare(path: str | None, dataset: str | None, settings: Settings, trial: Trial) -> None:
     """Stream the same rows through our learner and its rivals, and print what each cost."""
+    settings = _in_memory(settings, is_file=path is not None)
     source, name = open_input(path, dataset, settings)
     X, y = _all_rows(open_stream(source, name, settings).chunks())
     X, y = _fair(X, y, settings.task)
@@ -65,16 +66,17 @@ def _all_rows(chunks: Any) -> Chunk:
     return rows, None if targets[0] is None else np.concatenate(targets)
 
 
+def _in_memory(settings: Settings, is_file: bool) -> Settings:
+    """Look at all rows first; numbers of a regression standardised, which gradient methods need."""
+    standardize = settings.standardize or (is_file and settings.task == "regression")
+    return replace(settings, standardize=standardize, lookahead=sys.maxsize)
+
+
 def _fair(X: FloatArray, y: FloatArray | None, task: str) -> Chunk:
-    """Regression standardised, which gradient methods need; low rank centred, as IncrementalPCA does anyway."""
+    """Targets standardised too; columns of a low rank problem centred, as IncrementalPCA does anyway."""
     if y is not None:
-        return _standardised(X), _standardised(y)
+        return X, np.asarray((y - y.mean()) / (y.std() or 1.0))
     return (X - X.mean(axis=0) if task == "lowrank" else X), None
-
-
-def _standardised(values: FloatArray) -> FloatArray:
-    spread = values.std(axis=0)
-    return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def _show(result: Any, about: str) -> None:

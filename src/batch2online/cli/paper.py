@@ -31,7 +31,7 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
 def _table(lines: list[dict[str, Any]]) -> Table:
     """One line for each panel and accuracy; loss / hindsight and, in brackets, changes for each algorithm."""
     algorithms = list(dict.fromkeys(line["algorithm"] for line in lines))
-    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table = Table(box=None, padding=(0, 1), header_style="dim")
     for head in ("problem", "data"):
         table.add_column(head, no_wrap=True)
     for head in ("epsilon", *algorithms):
