@@ -38,7 +38,7 @@ def main() -> None:
     broken = broken_links()
     if broken:
         sys.exit("\n".join(["Broken links:", *broken]))
-    print(f"{len(sources)} pages, start with {(SITE / 'index.html').relative_to(ROOT)}")
+    print(f"{len(sources)} pages, start with {SITE.name}/index.html")
 
 
 def pages() -> dict[str, Path]:
