@@ -1,4 +1,4 @@
-"""The picture of README.md, docs/compare.svg: k-means with 5 clusters on every fourth pixel of a photograph, 3 seeds."""
+"""The picture of README.md, docs/compare.svg: k-means with 5 clusters on every fourth pixel of a photograph."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from batch2online import OnlineClustering, datasets
@@ -26,6 +27,7 @@ def panel(axes: Any, result: Any, quantity: str, label: str) -> None:
             mean = mean - mean[0]
         axes.plot(at, mean, style, color=COLOURS[model], label=model, linewidth=1.8)
         axes.fill_between(at, mean - spread, mean + spread, color=COLOURS[model], alpha=0.15, linewidth=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("rows seen")
     axes.set_ylabel(label)
@@ -51,7 +53,7 @@ def draw(result: Any) -> None:
         FigureCanvasSVG(figure)
         left, right = figure.subplots(1, 2)
         panel(left, result, "ratio", "loss / hindsight")
-        left.set_ylim(0.95, 1.15)
+        left.set_ylim(0.97, 1.08)
         panel(right, result, "changes", "changes after the first 2,000 rows")
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)

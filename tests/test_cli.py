@@ -204,8 +204,10 @@ def test_help_comes_fast_and_imports_nothing_heavy():
         assert f"'{heavy}'" not in process.stdout
 
 
-def test_a_missing_package_is_named():
-    code = "import sys; sys.modules['click'] = None; from batch2online.cli import main; main()"
+@pytest.mark.parametrize("package", ["click", "pyarrow", "rich"])
+def test_a_missing_package_is_named(package):
+    hide = f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['datasets']"
+    code = f"{hide}; from batch2online.cli import main; main()"
     process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -213,7 +215,7 @@ def test_a_missing_package_is_named():
         check=False,
         env=os.environ | {"PYTHONPATH": str(SOURCES)},
     )
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "pip install 'batch2online[cli]'" in process.stderr
     assert "Traceback" not in process.stderr
 

@@ -10,7 +10,8 @@ def main() -> None:
     try:
         import click  # noqa: F401
     except ImportError:
-        sys.exit("The command line needs a few packages more: pip install 'batch2online[cli]'.")
+        print("Error: The command line needs more packages: pip install 'batch2online[cli]'.", file=sys.stderr)
+        sys.exit(2)
     from batch2online.cli.app import run_safely
 
     sys.exit(run_safely(sys.argv[1:]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,19 +28,29 @@ def run_safely(arguments: Sequence[str]) -> int:
         return _fail("Stopped.", 130)
     except click.ClickException as error:
         return _fail(error.format_message(), 2)
+    except BrokenPipeError:  # the reader of the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ImportError, ValueError) as error:
         if not _is_for_people(error):
             raise
-        return _fail(str(error), 2)
+        return _fail(_sentence(error), 2)
     return 0
 
 
 def _is_for_people(error: Exception) -> bool:
+    if isinstance(error, OSError | ModuleNotFoundError):
+        return True
     from batch2online.datasets import MissingPackageError
+    from batch2online.readers import DataError
     from batch2online.storage import CheckpointError
 
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return isinstance(error, MissingPackageError | CheckpointError | OSError) or "DataError" in names
+    return isinstance(error, DataError | MissingPackageError | CheckpointError)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"This needs the package {error.name}: pip install 'batch2online[cli]'."
+    return str(error)
 
 
 def _fail(message: str, code: int) -> int:

@@ -33,9 +33,9 @@ class Trial:
 
 def compare(path: str | None, dataset: str | None, settings: Settings, trial: Trial) -> None:
     """Stream the same rows through our learner and its rivals, and print what each cost."""
-    settings = _in_memory(settings, is_file=path is not None)
-    source, name = open_input(path, dataset, settings)
-    X, y = _all_rows(open_stream(source, name, settings).chunks())
+    reading = _reading(settings, is_file=path is not None)
+    source, name = open_input(path, dataset, reading)
+    X, y = _all_rows(open_stream(source, name, reading).chunks())
     X, y = _fair(X, y, settings.task)
     chunk = trial.chunk or max(1, min(1000, len(X) // 10))
     if len(X) < 2 * chunk:
@@ -66,10 +66,10 @@ def _all_rows(chunks: Any) -> Chunk:
     return rows, None if targets[0] is None else np.concatenate(targets)
 
 
-def _in_memory(settings: Settings, is_file: bool) -> Settings:
-    """Look at all rows first; numbers of a regression standardised, which gradient methods need."""
+def _reading(settings: Settings, is_file: bool) -> Settings:
+    """Read all rows as they stand; numbers of a regression standardised, which gradient methods need."""
     standardize = settings.standardize or (is_file and settings.task == "regression")
-    return replace(settings, standardize=standardize, lookahead=sys.maxsize)
+    return replace(settings, standardize=standardize, lookahead=sys.maxsize, order="given")
 
 
 def _fair(X: FloatArray, y: FloatArray | None, task: str) -> Chunk:
