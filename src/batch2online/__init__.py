@@ -16,15 +16,17 @@ _homes = {
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("coresets", "datasets", "reference", "refresh", "theory")
+_modules = ("baselines", "coresets", "datasets", "evaluate", "reference", "refresh", "theory")
 
 __all__ = [
     "BatchToOnline",
     "OnlineClustering",
     "OnlineLowRank",
     "OnlineRegression",
+    "baselines",
     "coresets",
     "datasets",
+    "evaluate",
     "load",
     "reference",
     "refresh",

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -34,8 +38,21 @@ class History:
             self._close()
 
     def _close(self) -> None:
-        self.blocks.append(Rows.concatenate(self.pieces))
+        self.blocks.append(self._open_block())
         self.pieces = []
+
+    def _open_block(self) -> Rows:
+        """The rows of the block that is not complete yet, in one piece."""
+        if len(self.pieces) > 1:
+            rows = Rows.concatenate(self.pieces)
+            self.pieces = [replace(rows, weights=ones(len(rows))) if all_ones(rows.weights) else rows]
+        return self.pieces[0]
+
+    def discard(self) -> None:
+        """Remove all that is on disk."""
+
+    def clean_up(self) -> None:
+        """Remove what a history before this one has left behind."""
 
     def from_row(self, start: int) -> Iterator[Rows]:
         """Blocks from the ``start``-th row on, the last one as far as it has come."""
@@ -47,8 +64,7 @@ class History:
     def __iter__(self) -> Iterator[Rows]:
         yield from self.blocks
         if self.pieces:
-            self.pieces = [Rows.concatenate(self.pieces)]
-            yield self.pieces[0]
+            yield self._open_block()
 
     def at(self, positions: IntArray) -> Rows:
         """The rows at these positions, counted from 0 in the order of ids."""
@@ -70,23 +86,16 @@ class History:
     def ids(self) -> IntArray:
         return np.concatenate([np.empty(0, dtype=np.int64), *(rows.ids for rows in self)])
 
-    def without(self, unwanted: IntArray) -> History:
-        """A history that never saw the rows with these ids."""
-        return self._rebuilt(rows[~np.isin(rows.ids, unwanted)] for rows in self)
-
     def merged(self, other: History) -> History:
         """Both together; ids are disjoint."""
-        joined = Rows.concatenate([self.everything(), other.everything()])
-        joined = joined[np.argsort(joined.ids, kind="stable")]
-        cuts = np.flatnonzero(np.diff(joined.ids // self.block)) + 1
-        return self._rebuilt(joined[a:b] for a, b in zip([0, *cuts], [*cuts, len(joined)], strict=True))
-
-    def _rebuilt(self, blocks: Iterator[Rows]) -> History:
-        new = History(self.block, self.width, self.n_targets)
-        for rows in blocks:
-            if len(rows):
-                new.append(rows)
+        new = self.emptied()
+        for rows in _interleaved(self, other):
+            new.append(rows)
         return new
+
+    def emptied(self) -> History:
+        """A history of the same shape without any rows, in the same place."""
+        return History(self.block, self.width, self.n_targets)
 
     def copy(self) -> History:
         """An independent copy; what is written later to one is not in the other."""
@@ -94,6 +103,14 @@ class History:
         twin.__dict__.update(self.__dict__)
         twin.blocks, twin.pieces = list(self.blocks), list(self.pieces)
         return twin
+
+
+def _interleaved(one: History, other: History) -> Iterator[Rows]:
+    """The blocks of both in ascending ids; where both have a part of a block, the parts are joined."""
+    keyed = ((rows.ids[0] // one.block, rows) for rows in merge(one, other, key=lambda rows: int(rows.ids[0])))
+    for _, group in groupby(keyed, key=itemgetter(0)):
+        joined = Rows.concatenate([rows for _, rows in group])
+        yield joined[np.argsort(joined.ids, kind="stable")]
 
 
 def _copied(rows: Rows) -> Rows:

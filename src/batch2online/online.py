@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,8 +34,8 @@ class Problem(Protocol):
     def first_refresh(self, width: int, n_targets: int) -> int:
         """Rows after which the problem can be posed."""
 
-    def initial(self, width: int, n_targets: int) -> Any:
-        """The simplest model there is, in force until the first refresh."""
+    def initial(self, first: FloatArray, n_targets: int) -> Any:
+        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
 
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The loss of each row, and the same without the square, as the paper writes it."""
@@ -71,14 +72,14 @@ class Online:
         self.construction: Any = construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
         assert self.policy.start is not None
-        self.model: Any = problem.initial(width, n_targets)
+        self.model: Any = problem.initial(np.zeros(width), n_targets)
         self.is_solved = False
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
         self.n_learned = 0
         self.loss = 0.0
         self.unsquared_loss = 0.0
-        self.row_losses: list[tuple[Any, ...]] | None = [] if construction.keep_history else None
+        self.timeline: tuple[tuple[int, Any], ...] | None = () if construction.keep_history else None
         self.last_coreset: tuple[Any, ...] | None = None
         self.width, self.n_targets = int(width), int(n_targets)
         construction.extend(np.empty((0, width)), np.empty((0, n_targets)), np.empty(0))
@@ -130,14 +131,11 @@ class Online:
     def transaction(self) -> Iterator[None]:
         """Whatever goes wrong inside, even an interrupt, leaves the learner as it was before."""
         saved, waiting = self.__dict__ | {"construction": self.construction.copy()}, self.buffer.count
-        n_losses = 0 if self.row_losses is None else len(self.row_losses)
         try:
             yield
         except BaseException:
             self.__dict__.update(saved)
             self.buffer.truncate(waiting)
-            if self.row_losses is not None:
-                del self.row_losses[n_losses:]
             raise
 
     def _measure_room(self) -> None:
@@ -156,14 +154,11 @@ class Online:
 
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
-        with np.errstate(over="ignore"):
-            losses, unsquared = self.problem.losses(self.model, points, targets)
-            if not all_ones(weights):
-                losses, unsquared = losses * weights, unsquared * weights
-            self.loss += float(losses.sum())
-            self.unsquared_loss += float(unsquared.sum())
-        if self.row_losses is not None:
-            self.row_losses.append((self.construction.next_id, losses, unsquared))
+        if self.n_learned == 0 and not self.is_solved:
+            self.model = self.problem.initial(points[0], self.n_targets)
+        if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
+            self.timeline = (*self.timeline, (self.construction.next_id, self.model))
+        self._add_losses(self.model, points, targets, weights)
         self.construction.extend(points, targets, weights)
         self.n_learned += len(points)
         if self.n_learned == self.next_refresh:
@@ -171,6 +166,17 @@ class Online:
             self._look()
             self.next_refresh = self.policy.following(self.n_learned)
         self._measure_room()
+
+    def _is_model(self, other: Any) -> bool:
+        return other is self.model or bool(self.problem.same(other, self.model))
+
+    def _add_losses(self, model: Any, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
+        with np.errstate(over="ignore"):
+            losses, unsquared = self.problem.losses(model, points, targets)
+            if not all_ones(weights):
+                losses, unsquared = losses * weights, unsquared * weights
+            self.loss += float(losses.sum())
+            self.unsquared_loss += float(unsquared.sum())
 
     # -- refreshing ---------------------------------------------------------------------------------
 
@@ -234,46 +240,51 @@ class Online:
         theirs = other.caught_up()
         with self.transaction():
             self._process_waiting()
-            self.construction.merge(theirs.construction)
+            self.construction._join(theirs.construction)
             self.n_learned += theirs.n_learned
             self.loss += theirs.loss
             self.unsquared_loss += theirs.unsquared_loss
-            if self.row_losses is not None and theirs.row_losses is not None:
-                self.row_losses = self.row_losses + theirs.row_losses
+            if self.timeline is not None and theirs.timeline is not None:
+                self.timeline = tuple(sorted((*self.timeline, *theirs.timeline), key=itemgetter(0)))
             self.refresh(f"merged with {theirs.n_learned:,} rows")
+        self.construction.clean_up()
 
     def forget(self, ids: Any) -> None:
         """Become what it would be without these rows, and solve anew."""
         with self.transaction():
             self._process_waiting()
             before = self.construction.n_rows
-            self.construction.forget(ids)
+            self.construction._forget(ids)
             self.n_learned = self.construction.n_rows
             self._forget_losses()
             if self.n_learned == 0:
-                self.model, self.is_solved = self.problem.initial(self.width, self.n_targets), False
+                self.model, self.is_solved = self.problem.initial(np.zeros(self.width), self.n_targets), False
             self.refresh(f"{before - self.n_learned:,} rows forgotten")
+        self.construction.clean_up()
 
     def _forget_losses(self) -> None:
-        assert self.row_losses is not None
-        remaining = self.construction.history.ids()
-        kept = []
-        for first, loss, unsquared in self.row_losses:
-            keep = np.isin(np.arange(first, first + len(loss)), remaining)
-            kept.append((first, np.where(keep, loss, 0.0), np.where(keep, unsquared, 0.0)))
-        self.row_losses = kept
-        self.loss = float(sum(loss.sum() for _, loss, _ in kept))
-        self.unsquared_loss = float(sum(unsquared.sum() for _, _, unsquared in kept))
+        """Sum the losses of the remaining rows, each under the model that was in force when it came."""
+        assert self.timeline is not None
+        self.loss = self.unsquared_loss = 0.0
+        starts = [first for first, _ in self.timeline]
+        for rows in self.construction.history:
+            era = np.searchsorted(starts, rows.ids, side="right") - 1
+            for index in np.unique(era):
+                own = rows[era == index]
+                self._add_losses(self.timeline[index][1], own.points, own.targets, own.weights)
 
     def caught_up(self) -> Online:
         """A copy in which no row waits any more; this learner stays as it is."""
         twin: Online = object.__new__(Online)
         twin.__dict__.update(self.__dict__)
         twin.construction = self.construction.copy()
-        twin.row_losses = None if self.row_losses is None else list(self.row_losses)
         twin._process_waiting()
         twin.construction.seal()
         return twin
+
+    def discard(self) -> None:
+        """Remove what this learner has put on disk: it has failed in its first call."""
+        self.construction.discard()
 
     def trimmed(self) -> Online:
         """A copy whose buffers end with the rows that wait: what a checkpoint holds."""
@@ -283,13 +294,8 @@ class Online:
         return twin
 
     def first_row(self) -> FloatArray:
-        """The first row seen, of those that still wait or are kept."""
-        if self.n_seen == 0:
-            return np.zeros(self.width)
-        if self.n_learned == 0:
-            return np.array(self.buffer.values[0, : self.width])
-        row: FloatArray = self.construction.coreset().points[0]
-        return row
+        """The first of the rows that wait, zero if there is none."""
+        return np.array(self.buffer.values[0, : self.width]) if self.buffer.count else np.zeros(self.width)
 
     def coreset(self) -> Coreset:
         coreset: Coreset = self.caught_up().construction.coreset()

@@ -133,6 +133,6 @@ def clustering_size_theory(k: int, z: float, epsilon: float, failure: float = FA
     """The size N_1 of the paper's Algorithm 6 with constant 1; no data set has so many points.
 
     >>> f"{clustering_size_theory(3, 2.0, 0.1):.0e}"
-    '6e+78'
+    '5e+78'
     """
     return float((168 * z) ** (10 * z) * epsilon ** (-5 * z - 15) * k**5 * math.log(k / failure))

@@ -1,9 +1,11 @@
 """Coreset constructions: weighted subsets that stand for all rows seen.
 
 Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(ids)`` and ``coreset()``.
+:func:`error` measures how well a coreset stands for its rows.
 """
 
 from batch2online.coresets.clustering import Clustering
+from batch2online.coresets.error import error, errors
 from batch2online.coresets.everything import Everything
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
@@ -19,4 +21,6 @@ __all__ = [
     "RidgeLeverage",
     "Sensitivity",
     "Uniform",
+    "error",
+    "errors",
 ]

@@ -28,6 +28,7 @@ class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
     has_closer_bounds: ClassVar[bool]  # than those that ``add`` returns
+    has_cheap_bounds: ClassVar[bool]  # cheaper than the scores themselves
 
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
@@ -193,6 +194,8 @@ class Antitone(Construction):
 
     def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
         """Without those that cheap bounds rule out, so that fewer scores are computed."""
+        if not statistics.has_cheap_bounds:
+            return candidates
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
 
     def _candidates(self) -> Candidates:

@@ -16,7 +16,7 @@ from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
 from batch2online.coreset import Coreset, Rows, all_ones
 from batch2online.history import History
-from batch2online.validation import LARGEST_ID, check_rows, check_targets, check_weights
+from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
 _BLOCK_ENTRIES = 250_000
 _BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
@@ -65,6 +65,11 @@ class Construction(ABC):
         self.history: History | None = None
         self.flat_targets = False
 
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of a value that can be worked with."""
+        return LARGEST
+
     # -- to be supplied ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -95,7 +100,7 @@ class Construction(ABC):
 
     def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:
         """Add rows (n, d), with targets (n,) or (n, k) where the construction scores them."""
-        points = check_rows(rows, width=None if self.shape is None else self.shape[0])
+        points = check_rows(rows, width=None if self.shape is None else self.shape[0], largest=self.largest)
         values = check_targets(targets, len(points))
         if self.shape is not None and values.shape[1] != self.shape[1]:
             raise ValueError("targets must have the same columns in every call.")
@@ -110,9 +115,14 @@ class Construction(ABC):
 
     def merge(self, other: Construction) -> Self:
         """Take in all that another construction of the same kind, seed and settings has seen."""
+        self._join(other)
+        self.clean_up()
+        return self
+
+    def _join(self, other: Construction) -> None:
         self._check_mergeable(other)
         if other.shape is None:
-            return self
+            return
         if self.shape is None:
             self._start(*other.shape)
         self._merge(other)
@@ -123,23 +133,36 @@ class Construction(ABC):
         self.flat_targets = other.flat_targets
         if self.history is not None and other.history is not None:
             self.history = self.history.merged(other.history)
-        return self
 
     def forget(self, ids: Any) -> Self:
         """Become what it would be had the rows with these ids never been seen. Needs the history."""
+        self._forget(ids)
+        self.clean_up()
+        return self
+
+    def _forget(self, ids: Any) -> None:
         if not self.keep_history:
             raise ValueError("forget needs the history: create with keep_history=True.")
         if self.shape is None or self.history is None:
             check_ids(ids, np.empty(0, dtype=np.int64))
-            return self
-        remaining = self.history.without(check_ids(ids, self.history.ids()))
+            return
+        unwanted = check_ids(ids, self.history.ids())
         fresh = self.copy()
-        fresh.n_rows, fresh.weight = 0, 0.0
-        fresh._start(*self.shape)
-        for rows in remaining:
-            fresh._take(rows)
+        fresh.n_rows, fresh.weight, fresh.history = 0, 0.0, self.history.emptied()
+        fresh._begin(*self.shape)
+        for rows in self.history:
+            fresh._take(rows[~np.isin(rows.ids, unwanted)])
         self.__dict__.update(fresh.__dict__)
-        return self
+
+    def discard(self) -> None:
+        """Remove all that is on disk."""
+        if self.history is not None:
+            self.history.discard()
+
+    def clean_up(self) -> None:
+        """Remove what forgetting or merging has left behind on disk, once it has succeeded."""
+        if self.history is not None:
+            self.history.clean_up()
 
     # -- for the engine, which has validated already ------------------------------------------------
 
@@ -178,8 +201,11 @@ class Construction(ABC):
         self.shape = (width, n_targets)
         self.block = self.block_rows(width + n_targets)
         if self.keep_history:
-            self.history = History(self.block, width, n_targets)
+            self.history = self._new_history(width, n_targets)
         self._begin(width, n_targets)
+
+    def _new_history(self, width: int, n_targets: int) -> History:
+        return History(self.block, width, n_targets)
 
     def _check_ids_left(self, n: int) -> None:
         if self.next_id + n - 1 > LARGEST_ID:

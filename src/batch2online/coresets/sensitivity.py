@@ -60,6 +60,7 @@ class Summary:
     """Statistics made of a sum over rows and a score that is a function of it."""
 
     has_closer_bounds: ClassVar[bool] = False
+    has_cheap_bounds: ClassVar[bool] = False
     score: Score
     summarise: Score
     total: Any = None

@@ -46,7 +46,7 @@ class Wrapped:
     def first_refresh(self, width: int, n_targets: int) -> int:
         return self.start
 
-    def initial(self, width: int, n_targets: int) -> None:
+    def initial(self, first: FloatArray, n_targets: int) -> None:
         return None
 
     def losses(self, model: Solved | None, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
