@@ -25,6 +25,7 @@ SIZES = (250, 1_000, 4_000, 16_000)
 
 def show(name: str, decay: evaluate.Decay, bound: Callable[[int], float]) -> None:
     cells = [f"{e.mean:.3f} ({e.low:.3f}-{e.high:.3f}) / {bound(e.n):.3f}" for e in decay.estimates]
+    cells += [""] * (len(SIZES) - len(cells))
     print(f"| {name} | {' | '.join(cells)} | {decay.slope:.2f} ({decay.low:.2f} to {decay.high:.2f}) |", flush=True)
 
 
