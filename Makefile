@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check lint types doctest bench clean
+.PHONY: run test check lint types doctest bench torture clean
 
 run: .venv/ready ## stream a real data set through OnlineRegression
 	$(BIN)/python examples/stream_regression.py
@@ -28,6 +28,9 @@ bench: .venv/ready ## regret and speed, a few minutes
 	$(BIN)/python benchmarks/regression_speed.py
 	$(BIN)/python benchmarks/lowrank_speed.py --repeats 1
 	$(BIN)/python benchmarks/lowrank_regret.py --seeds 2 --sets letter china_patches
+
+torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, about two hours
+	cd tests && ../$(BIN)/python -m torture
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
