@@ -37,6 +37,9 @@ class Problem(Protocol):
     def initial(self, width: int, n_targets: int) -> Any:
         """The simplest model there is, in force until the first refresh."""
 
+    def started(self, model: Any, first: FloatArray) -> Any:
+        """The model in force from the first row on, until the first refresh."""
+
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The loss of each row, and the same without the square, as the paper writes it."""
 
@@ -154,6 +157,8 @@ class Online:
 
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
+        if self.n_learned == 0 and not self.is_solved:
+            self.model = self.problem.started(self.model, points[0])
         if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
             self.timeline = (*self.timeline, (self.construction.next_id, self.model))
         self._add_losses(self.model, points, targets, weights)
@@ -280,6 +285,10 @@ class Online:
         twin.construction.seal()
         return twin
 
+    def discard(self) -> None:
+        """Remove what this learner has put on disk: it has failed in its first call."""
+        self.construction.discard()
+
     def trimmed(self) -> Online:
         """A copy whose buffers end with the rows that wait: what a checkpoint holds."""
         twin: Online = object.__new__(Online)
@@ -288,13 +297,8 @@ class Online:
         return twin
 
     def first_row(self) -> FloatArray:
-        """The first row seen, of those that still wait or are kept."""
-        if self.n_seen == 0:
-            return np.zeros(self.width)
-        if self.n_learned == 0:
-            return np.array(self.buffer.values[0, : self.width])
-        row: FloatArray = self.construction.coreset().points[0]
-        return row
+        """The first of the rows that wait, zero if there is none."""
+        return np.array(self.buffer.values[0, : self.width]) if self.buffer.count else np.zeros(self.width)
 
     def coreset(self) -> Coreset:
         coreset: Coreset = self.caught_up().construction.coreset()

@@ -17,6 +17,7 @@ The coarse bits rule out nearly all points.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -160,8 +161,10 @@ class Race:
         parts = []
         for page in range(-(-self.k // _STAGES)):
             own = limits[page * _STAGES : (page + 1) * _STAGES]
+            limit = own.max() * 256 * _SLACK
             with np.errstate(over="ignore"):
-                coarse = np.minimum(scale * (own.max() * 256 * _SLACK), 255.0).astype(np.uint8)
+                bound = np.minimum(scale * limit, 255.0) if np.isfinite(limit) else np.full(len(rows), 255.0)
+            coarse = bound.astype(np.uint8)
             octets = _words_of(self.seed, rows.ids, page).view(np.uint8).reshape(-1, _STAGES)[:, : len(own)]
             places, stages = np.divmod(np.flatnonzero(octets <= coarse[:, None]), len(own))
             octet = octets[places, stages]
@@ -215,9 +218,13 @@ class Race:
             return 1 / self.offset
         assert self.origin is not None
         reach = float(np.sqrt(np.square(seeds - self.origin).sum(axis=1).min()))  # D(x) <= |x - o| + reach
+        if reach == 0:
+            return 1.0
+        log_ratio = self.z * math.log(reach) - math.log(self.offset)
         if self.z == 1:
-            return max(1.0, reach / self.offset)
-        return float((1 + (reach**self.z / self.offset) ** (1 / (self.z - 1))) ** (self.z - 1))
+            return math.exp(max(0.0, log_ratio))
+        with np.errstate(over="ignore"):
+            return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
     def _search(
         self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, best: float, position: int

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.coresets import Clustering
+from batch2online.coresets.clustering import largest_value
 from batch2online.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.online import Online
@@ -106,6 +107,10 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state
+
+    @property
+    def _largest(self) -> float:
+        return largest_value(self.z if isinstance(self.z, int | float | np.number) and self.z > 2 else 2.0)
 
     def _new_engine(self, n_targets: int) -> Online:
         settings = self._sampling()

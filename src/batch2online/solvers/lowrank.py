@@ -54,6 +54,10 @@ class LowRank:
     def initial(self, width: int, n_targets: int) -> Subspace:
         return Subspace(np.eye(self.rank, width), np.zeros(width))
 
+    def started(self, model: Subspace, first: FloatArray) -> Subspace:
+        """The first row alone does not change the model."""
+        return model
+
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
         along = rows @ model.components.T

@@ -50,6 +50,10 @@ class LeastSquares:
     def initial(self, width: int, n_targets: int) -> LinearModel:
         return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets))
 
+    def started(self, model: LinearModel, first: FloatArray) -> LinearModel:
+        """The first row alone does not change the model."""
+        return model
+
     def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         if targets.shape[1] == 1:  # the usual case, in as few passes as it takes
             residual = points @ model.coefficients[0]
