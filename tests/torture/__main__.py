@@ -13,7 +13,7 @@ import warnings
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from torture import bad_input, durables, fuzz, stores, threads
+from torture import bad_input, durables, fuzz, stores, system_calls, threads
 from torture.machine import Machine
 
 
@@ -50,6 +50,8 @@ COMPLETE = {
     "store-truncations": stores.truncations,
     "model-faults": durables.every_fault,
 }
+if system_calls.IS_AVAILABLE:
+    COMPLETE["system-calls"] = system_calls.every_fault
 
 
 def main() -> None:

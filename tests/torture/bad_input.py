@@ -8,8 +8,9 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.linear_model import Ridge
 
-from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.storage import serialise
 
 D = 3
@@ -20,6 +21,7 @@ SUBJECTS = {
     "OnlineRegression": lambda: OnlineRegression(**SHARED),
     "OnlineLowRank": lambda: OnlineLowRank(2, center=True, **SHARED),
     "OnlineClustering": lambda: OnlineClustering(3, **SHARED),
+    "BatchToOnline": lambda: BatchToOnline(Ridge(), **SHARED),
     "Leverage": lambda: coresets.Leverage(**SHARED),
     "RidgeLeverage": lambda: coresets.RidgeLeverage(2, **SHARED),
     "Clustering": lambda: coresets.Clustering(3, random_state=0, coreset_size=40),
@@ -81,7 +83,10 @@ def _check_finite(subject) -> None:
         if subject.shape is not None:
             _assert_finite(vars(subject.coreset()).values())
     elif "_engine" in vars(subject):
-        _assert_finite([*vars(subject._engine.model).values(), subject._engine.loss, *vars(subject.coreset_).values()])
+        engine = subject._engine
+        model = getattr(engine.model, "model", engine.model)  # of an estimator that is wrapped, its own attributes
+        arrays = [value for value in vars(model).values() if isinstance(value, np.ndarray)] if model else []
+        _assert_finite([*arrays, engine.loss, *vars(subject.coreset_).values()])
 
 
 def _assert_finite(values) -> None:
