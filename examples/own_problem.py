@@ -24,8 +24,8 @@ class Medians:
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 10
 
-    def initial(self, width: int, n_targets: int) -> FloatArray:
-        return np.zeros(width)
+    def initial(self, first: FloatArray, n_targets: int) -> FloatArray:
+        return first
 
     def losses(self, model: FloatArray, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = np.abs(points - model).sum(axis=1)
@@ -56,7 +56,8 @@ def weighted_medians(coreset: Coreset) -> FloatArray:
     order = np.argsort(coreset.points, axis=0, kind="stable")
     below = np.cumsum(coreset.weights[order], axis=0)
     middle = (below < below[-1] / 2).sum(axis=0)
-    return np.take_along_axis(coreset.points, np.take_along_axis(order, middle[None], axis=0), axis=0)[0]
+    places = np.take_along_axis(order, middle[None], axis=0)
+    return np.asarray(np.take_along_axis(coreset.points, places, axis=0)[0])
 
 
 class OnlineMedian(OnlineEstimator):

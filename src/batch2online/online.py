@@ -34,11 +34,8 @@ class Problem(Protocol):
     def first_refresh(self, width: int, n_targets: int) -> int:
         """Rows after which the problem can be posed."""
 
-    def initial(self, width: int, n_targets: int) -> Any:
-        """The simplest model there is, in force until the first refresh."""
-
-    def started(self, model: Any, first: FloatArray) -> Any:
-        """The model in force from the first row on, until the first refresh."""
+    def initial(self, first: FloatArray, n_targets: int) -> Any:
+        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
 
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The loss of each row, and the same without the square, as the paper writes it."""
@@ -75,7 +72,7 @@ class Online:
         self.construction: Any = construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
         assert self.policy.start is not None
-        self.model: Any = problem.initial(width, n_targets)
+        self.model: Any = problem.initial(np.zeros(width), n_targets)
         self.is_solved = False
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
@@ -158,7 +155,7 @@ class Online:
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
         if self.n_learned == 0 and not self.is_solved:
-            self.model = self.problem.started(self.model, points[0])
+            self.model = self.problem.initial(points[0], self.n_targets)
         if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
             self.timeline = (*self.timeline, (self.construction.next_id, self.model))
         self._add_losses(self.model, points, targets, weights)
@@ -261,7 +258,7 @@ class Online:
             self.n_learned = self.construction.n_rows
             self._forget_losses()
             if self.n_learned == 0:
-                self.model, self.is_solved = self.problem.initial(self.width, self.n_targets), False
+                self.model, self.is_solved = self.problem.initial(np.zeros(self.width), self.n_targets), False
             self.refresh(f"{before - self.n_learned:,} rows forgotten")
         self.construction.clean_up()
 

@@ -138,8 +138,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _centers(self) -> FloatArray:
         """The current centers; the first row before the first refresh."""
         engine = self._check_fitted()
-        centers: FloatArray = engine.model.points
-        return centers if len(centers) else engine.first_row()[None].repeat(self.n_clusters, axis=0)
+        model = engine.model if engine.n_learned else engine.problem.initial(engine.first_row(), 0)
+        centers: FloatArray = model.points
+        return centers
 
     @property
     def cluster_centers_(self) -> FloatArray:

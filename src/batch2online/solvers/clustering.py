@@ -23,7 +23,7 @@ from batch2online.storage import storable
 @storable
 @dataclass(frozen=True)
 class Centers:
-    """The rows of ``points`` (k, d) are the centers; there are none before the first row."""
+    """The rows of ``points`` (k, d) are the centers."""
 
     points: FloatArray
 
@@ -44,10 +44,7 @@ class KZClustering:
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 1
 
-    def initial(self, width: int, n_targets: int) -> Centers:
-        return Centers(np.empty((0, width)))
-
-    def started(self, model: Centers, first: FloatArray) -> Centers:
+    def initial(self, first: FloatArray, n_targets: int) -> Centers:
         """All centers on the first row."""
         return Centers(first[None].repeat(self.k, axis=0))
 
@@ -57,7 +54,7 @@ class KZClustering:
 
     def solve(self, construction: Clustering, current: Centers | None) -> Centers:
         coreset = construction.coreset()
-        known = None if current is None or len(current.points) == 0 else current.points
+        known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
         start = known if self.start_from_current else None
@@ -78,7 +75,7 @@ class KZClustering:
         if construction.n_rows == 0:
             return 0.0
         options = [self.solve(construction, model), model]
-        return min(self._full_cost(option, construction) for option in options if len(option.points))
+        return min(self._full_cost(option, construction) for option in options)
 
     def _full_cost(self, model: Centers, construction: Clustering) -> float:
         if construction.history is None:

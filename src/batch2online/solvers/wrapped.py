@@ -46,12 +46,8 @@ class Wrapped:
     def first_refresh(self, width: int, n_targets: int) -> int:
         return self.start
 
-    def initial(self, width: int, n_targets: int) -> None:
+    def initial(self, first: FloatArray, n_targets: int) -> None:
         return None
-
-    def started(self, model: Solved | None, first: FloatArray) -> Solved | None:
-        """The first row alone does not make a model."""
-        return model
 
     def losses(self, model: Solved | None, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
