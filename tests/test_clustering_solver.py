@@ -117,7 +117,9 @@ def test_one_center_is_where_a_general_minimiser_puts_it(z, seed):
     found = kz.solve(points, weights, 1, z, 0)
     best = min(
         (
-            minimize(lambda c: plain_cost(points, weights, c[None], z), start, method="Nelder-Mead", options={"fatol": 1e-10})
+            minimize(
+                lambda c: plain_cost(points, weights, c[None], z), start, method="Nelder-Mead", options={"fatol": 1e-10}
+            )
             for start in (points.mean(axis=0), np.median(points, axis=0))
         ),
         key=lambda result: result.fun,
@@ -135,15 +137,19 @@ def test_a_point_heavier_than_all_others_holds_the_center(z):
     np.testing.assert_allclose(found[0], points[7], atol=1e-3)
     light = np.where(np.arange(40) == 7, 1e-6, 1.0)  # a start at a point of no weight must not stick there
     start = points[7:8]
-    assert plain_cost(points, light, kz.solve(points, light, 1, z, 0, start), z) < 0.99 * plain_cost(points, light, start, z)
+    assert plain_cost(points, light, kz.solve(points, light, 1, z, 0, start), z) < 0.99 * plain_cost(
+        points, light, start, z
+    )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_center_leaves_a_point_that_is_not_the_median(seed):
     points = np.random.default_rng(seed).normal(size=(8, 2))
     around_zero, weights = WeightedPoints(points - points.mean(axis=0), np.ones(8)), np.ones(8)
-    _, costs = refined(around_zero, around_zero.points[:, None], 1.0, 100)
-    far = minimize(lambda c: plain_cost(around_zero.points, weights, c[None], 1.0), [0.0, 0.0], method="Nelder-Mead").fun
+    costs = [refined(around_zero, start[None, None], 1.0, 100)[1][0] for start in around_zero.points]
+    far = minimize(
+        lambda c: plain_cost(around_zero.points, weights, c[None], 1.0), [0.0, 0.0], method="Nelder-Mead"
+    ).fun
     best = min(far, *(plain_cost(points, weights, point[None], 1.0) for point in points))
     np.testing.assert_allclose(costs, best, rtol=1e-3)
 

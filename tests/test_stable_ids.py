@@ -34,7 +34,8 @@ def test_as_much_weight_as_possible_keeps_its_label_and_distance_decides_ties(ov
     shared, distances = overlap
     olds = np.arange(len(shared))
     worths = {
-        new: (shared[olds, list(new)].sum(), -distances[olds, list(new)].sum()) for new in permutations(range(len(shared)))
+        new: (shared[olds, list(new)].sum(), -distances[olds, list(new)].sum())
+        for new in permutations(range(len(shared)))
     }
     assert worths[tuple(matched(shared.astype(float), distances.astype(float)).tolist())] == max(worths.values())
 
