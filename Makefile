@@ -3,10 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check lint types doctest bench clean
+.PHONY: run test check lint types doctest docs bench torture clean
 
-run: .venv/ready ## stream a real data set through OnlineRegression
-	$(BIN)/python examples/stream_regression.py
+run: .venv/ready ## all three problems on real data, with a report each in results/
+	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
+	$(BIN)/batch2online run --dataset digits --task lowrank --k 10 --order random --out results/lowrank
+	$(BIN)/batch2online run --dataset diabetes --task regression --order random --out results/regression
 
 test: .venv/ready ## all tests, slow ones included
 	$(BIN)/python -m pytest -q -n auto
@@ -20,14 +22,20 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-doctest: .venv/ready ## the examples in README.md and in the docstrings
-	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob=README.md src README.md
+doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs/
+	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' src README.md docs
+
+docs: .venv/ready ## docs/*.md as pages in site/, without network
+	$(BIN)/python docs/build.py
 
 bench: .venv/ready ## regret and speed, a few minutes
 	$(BIN)/python benchmarks/regression_regret.py
 	$(BIN)/python benchmarks/regression_speed.py
 	$(BIN)/python benchmarks/lowrank_speed.py --repeats 1
 	$(BIN)/python benchmarks/lowrank_regret.py --seeds 2 --sets letter china_patches
+
+torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, about two hours
+	cd tests && ../$(BIN)/python -m torture
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

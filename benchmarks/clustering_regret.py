@@ -42,7 +42,9 @@ def doubling_loss(X: np.ndarray, k: int, z: float, seed: int) -> float:
     return loss
 
 
-def online(X: np.ndarray, k: int, z: float, settings: dict[str, Any], seed: int) -> tuple[float, float, int, int, float]:
+def online(
+    X: np.ndarray, k: int, z: float, settings: dict[str, Any], seed: int
+) -> tuple[float, float, int, int, float]:
     """Loss from row 1,000 on, cost of the final model, changes after row 1,000 and in all, rows per second."""
     model, before, elapsed = OnlineClustering(k, z=z, random_state=seed, **settings), 0.0, 0.0
     for start in range(0, len(X), CHUNK):

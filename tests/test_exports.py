@@ -30,7 +30,7 @@ def test_the_version_is_that_of_the_distribution():
     ("statement", "absent"),
     [
         ("import batch2online", {"numpy", "scipy", "sklearn", "pandas"}),
-        ("from batch2online import coresets, refresh, theory", {"sklearn"}),
+        ("from batch2online import coresets, reference, refresh, theory", {"sklearn"}),
     ],
 )
 def test_imports_bring_in_no_more_than_they_need(statement, absent):

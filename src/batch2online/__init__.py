@@ -11,13 +11,27 @@ from typing import Any
 __version__ = "0.1.0"
 
 _homes = {
+    "BatchToOnline": "batch2online.estimators.batch_to_online",
     "OnlineClustering": "batch2online.estimators.clustering",
     "OnlineLowRank": "batch2online.estimators.lowrank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("coresets", "datasets", "refresh", "theory")
+_modules = ("baselines", "coresets", "datasets", "evaluate", "reference", "refresh", "theory")
 
-__all__ = ["OnlineClustering", "OnlineLowRank", "OnlineRegression", "coresets", "datasets", "load", "refresh", "theory"]
+__all__ = [
+    "BatchToOnline",
+    "OnlineClustering",
+    "OnlineLowRank",
+    "OnlineRegression",
+    "baselines",
+    "coresets",
+    "datasets",
+    "evaluate",
+    "load",
+    "reference",
+    "refresh",
+    "theory",
+]
 
 
 def load(path: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.synthetic import generate as generate
 
 _Pair = tuple[FloatArray, FloatArray]
 

@@ -48,6 +48,9 @@ class History:
             self.pieces = [replace(rows, weights=ones(len(rows))) if all_ones(rows.weights) else rows]
         return self.pieces[0]
 
+    def discard(self) -> None:
+        """Remove all that is on disk."""
+
     def clean_up(self) -> None:
         """Remove what a history before this one has left behind."""
 

@@ -48,7 +48,6 @@ class FolderHistory(History):
             raise StoreError(
                 f"{folder} holds the history of another model: choose an empty folder, or load that model."
             )
-        history._open(writable=True)
         return history
 
     def _open(self, writable: bool) -> Store:
@@ -114,8 +113,13 @@ class FolderHistory(History):
         new = FolderHistory(self.folder, self.block, self.width, self.n_targets, self.generation + 1)
         if new._subfolder.exists():  # left by an attempt that failed
             shutil.rmtree(new._subfolder)
-        new._open(writable=True)
         return new
+
+    def discard(self) -> None:
+        store = self.__dict__.pop("_store", None)
+        if store is not None:
+            store.close()
+        shutil.rmtree(self._subfolder, ignore_errors=True)
 
     def clean_up(self) -> None:
         """Remove the subfolders of the histories before this one."""

@@ -34,8 +34,8 @@ class Problem(Protocol):
     def first_refresh(self, width: int, n_targets: int) -> int:
         """Rows after which the problem can be posed."""
 
-    def initial(self, width: int, n_targets: int) -> Any:
-        """The simplest model there is, in force until the first refresh."""
+    def initial(self, first: FloatArray, n_targets: int) -> Any:
+        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
 
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The loss of each row, and the same without the square, as the paper writes it."""
@@ -72,7 +72,7 @@ class Online:
         self.construction: Any = construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
         assert self.policy.start is not None
-        self.model: Any = problem.initial(width, n_targets)
+        self.model: Any = problem.initial(np.zeros(width), n_targets)
         self.is_solved = False
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
@@ -154,6 +154,8 @@ class Online:
 
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
+        if self.n_learned == 0 and not self.is_solved:
+            self.model = self.problem.initial(points[0], self.n_targets)
         if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
             self.timeline = (*self.timeline, (self.construction.next_id, self.model))
         self._add_losses(self.model, points, targets, weights)
@@ -256,7 +258,7 @@ class Online:
             self.n_learned = self.construction.n_rows
             self._forget_losses()
             if self.n_learned == 0:
-                self.model, self.is_solved = self.problem.initial(self.width, self.n_targets), False
+                self.model, self.is_solved = self.problem.initial(np.zeros(self.width), self.n_targets), False
             self.refresh(f"{before - self.n_learned:,} rows forgotten")
         self.construction.clean_up()
 
@@ -280,6 +282,10 @@ class Online:
         twin.construction.seal()
         return twin
 
+    def discard(self) -> None:
+        """Remove what this learner has put on disk: it has failed in its first call."""
+        self.construction.discard()
+
     def trimmed(self) -> Online:
         """A copy whose buffers end with the rows that wait: what a checkpoint holds."""
         twin: Online = object.__new__(Online)
@@ -288,13 +294,8 @@ class Online:
         return twin
 
     def first_row(self) -> FloatArray:
-        """The first row seen, of those that still wait or are kept."""
-        if self.n_seen == 0:
-            return np.zeros(self.width)
-        if self.n_learned == 0:
-            return np.array(self.buffer.values[0, : self.width])
-        row: FloatArray = self.construction.coreset().points[0]
-        return row
+        """The first of the rows that wait, zero if there is none."""
+        return np.array(self.buffer.values[0, : self.width]) if self.buffer.count else np.zeros(self.width)
 
     def coreset(self) -> Coreset:
         coreset: Coreset = self.caught_up().construction.coreset()

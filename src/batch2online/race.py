@@ -17,14 +17,15 @@ The coarse bits rule out nearly all points.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from batch2online import randomness
-from batch2online._types import FloatArray, IntArray, WordArray
-from batch2online.coreset import Rows
+from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
+from batch2online.coreset import Rows, all_ones
 from batch2online.distances import nearest_squared, power, squared_distances
 from batch2online.history import History
 from batch2online.storage import storable
@@ -34,6 +35,8 @@ _KEPT = 256
 _FIRST_LOOK = 32
 _FIRST_ROWS = 512
 _SLACK = 1 + 1e-6
+_FAR = 10.0
+_LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ALMOST_ONE = 1 - 2.0**-53
 
 
@@ -147,26 +150,38 @@ class Race:
         return race._with_runners(runners, waiting) if waiting else race
 
     def _begun(self, rows: Rows) -> Race:
-        origin = rows.points.mean(axis=0)
+        mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
+        origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
         typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
         none = Leaders(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
-        return replace(self, origin=origin, offset=typical or 1.0, leaders=(none,) * self.k, winners=(None,) * self.k)
+        negligible = 1e-20 * float(power(origin @ origin, self.z))  # rounding, where all rows are the same
+        offset = typical if typical > negligible else 1.0
+        return replace(self, origin=origin, offset=offset, leaders=(none,) * self.k, winners=(None,) * self.k)
 
     def _runners(self, rows: Rows, at: int) -> Runners:
         """The pairs of a row and a stage that may be among the leaders, by their coarse bits."""
-        assert self.origin is not None
-        scale = rows.weights * (power(nearest_squared(rows.points, self.origin[None]), self.z) + self.offset)
+        scale = self._scale(rows)
         limits = np.array([leaders.limit for leaders in self.leaders])
         parts = []
         for page in range(-(-self.k // _STAGES)):
             own = limits[page * _STAGES : (page + 1) * _STAGES]
+            limit = own.max() * 256 * _SLACK
             with np.errstate(over="ignore"):
-                coarse = np.minimum(scale * (own.max() * 256 * _SLACK), 255.0).astype(np.uint8)
-            octets = _words_of(self.seed, rows.ids, page).view(np.uint8).reshape(-1, _STAGES)[:, : len(own)]
-            places, stages = np.divmod(np.flatnonzero(octets <= coarse[:, None]), len(own))
-            octet = octets[places, stages]
+                bound = np.minimum(scale * limit, 255.0) if np.isfinite(limit) else np.full(len(rows), 255.0)
+            words = _words_of(self.seed, rows.ids, page)
+            few = np.flatnonzero(_has_zero_octet(words) | (bound >= 1))
+            octets = words[few].view(np.uint8).reshape(-1, _STAGES)[:, : len(own)]
+            places, stages = np.nonzero(octets <= bound[few, None])
+            octet, places = octets[places, stages], few[places]
             parts.append(Runners(rows.ids[places], at + places, stages + page * _STAGES, octet, scale[places]))
         return Runners.joined(parts)
+
+    def _scale(self, rows: Rows) -> FloatArray:
+        """The weight of each row times P."""
+        assert self.origin is not None
+        points = rows.points - self.origin if self.origin.any() else rows.points
+        scale = power(np.einsum("ij,ij->i", points, points), self.z) + self.offset
+        return scale if all_ones(rows.weights) else scale * rows.weights
 
     def _with_runners(self, parts: list[Runners], rows: int) -> Race:
         runners = Runners.joined(parts)
@@ -215,9 +230,13 @@ class Race:
             return 1 / self.offset
         assert self.origin is not None
         reach = float(np.sqrt(np.square(seeds - self.origin).sum(axis=1).min()))  # D(x) <= |x - o| + reach
+        if reach == 0:
+            return 1.0
+        log_ratio = self.z * math.log(reach) - math.log(self.offset)
         if self.z == 1:
-            return max(1.0, reach / self.offset)
-        return float((1 + (reach**self.z / self.offset) ** (1 / (self.z - 1))) ** (self.z - 1))
+            return math.exp(max(0.0, log_ratio))
+        with np.errstate(over="ignore"):
+            return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
     def _search(
         self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, best: float, position: int
@@ -250,6 +269,11 @@ class Race:
         keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
         first = int(keys.argmin())
         return min((best, position), (float(keys[first]), at + int(places[first])))
+
+
+def _has_zero_octet(words: WordArray) -> BoolArray:
+    """Whether any of the eight bytes is zero: only then does the subtraction borrow into its highest bit."""
+    return np.asarray((words - _LOW_BITS) & ~words & _HIGH_BITS, dtype=bool)
 
 
 def _words_of(seed: int, ids: IntArray, page: int) -> WordArray:

@@ -72,6 +72,7 @@ class RidgeMoments:
     """Moments of rows ``m = a`` or ``[1 | a]``. Immutable: adding returns a new object."""
 
     has_closer_bounds: ClassVar[bool] = True
+    has_cheap_bounds: ClassVar[bool] = True
     width: int
     intercept: bool
     rank: int

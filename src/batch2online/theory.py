@@ -1,8 +1,54 @@
-"""Sizes and bounds, every constant in one place."""
+"""Sizes and bounds, every constant in one place; and what they promise for a run, next to what it measured."""
 
 from __future__ import annotations
 
 import math
+
+from batch2online.bounds import (
+    clustering_regret,
+    clustering_sensitivity,
+    every_step_regret,
+    general_sensitivity,
+    geometric_models,
+    geometric_regret,
+    lazy_regret,
+    leverage_sensitivity,
+    low_rank_regret,
+    on_change_inconsistency,
+    reaction,
+    refresh_times,
+    regression_regret,
+    ridge_leverage_sensitivity,
+)
+from batch2online.certificates import Certificate, certificate
+
+__all__ = [
+    "FAILURE",
+    "Certificate",
+    "certificate",
+    "clustering_regret",
+    "clustering_sensitivity",
+    "clustering_size",
+    "clustering_size_theory",
+    "clustering_sizes",
+    "every_step_regret",
+    "general_sensitivity",
+    "geometric_models",
+    "geometric_regret",
+    "lazy_regret",
+    "leverage_constant",
+    "leverage_constant_theory",
+    "leverage_sensitivity",
+    "low_rank_regret",
+    "low_rank_size",
+    "on_change_inconsistency",
+    "reaction",
+    "refresh_times",
+    "regression_regret",
+    "regression_size",
+    "ridge_leverage_sensitivity",
+    "sampling_constant",
+]
 
 FAILURE = 0.01
 """The probability delta with which a coreset may miss its accuracy, in the sizes below."""
@@ -22,7 +68,7 @@ def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) 
 
 
 def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
-    """The constant that the paper's Theorem 7.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
+    """The constant that the paper's Theorem 8.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
     return math.log(dimension / failure) / epsilon**2
 
 
@@ -41,6 +87,33 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
     if isinstance(coreset_size, str | bool) or not coreset_size >= 1:
         raise ValueError(f'coreset_size must be a positive number, "theory" or None, got {coreset_size!r}.')
     return coreset_size / total_score
+
+
+def regression_size(d: int, epsilon: float, n: int) -> int:
+    """Rows m of the sketch in Algorithm 5: epsilon^-2 d ln(d / delta) with delta = epsilon / n, hidden constants one.
+
+    >>> regression_size(5, 0.1, 1000)
+    5410
+    """
+    return math.ceil(d * math.log(d * n / epsilon) / epsilon**2)
+
+
+def low_rank_size(k: int, epsilon: float, n: int) -> int:
+    """Rows m of the sketch in Algorithm 4: epsilon^-2 k ln(k / delta), delta = epsilon / n, constants one."""
+    return math.ceil(k * math.log(k * n / epsilon) / epsilon**2)
+
+
+def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int]:
+    """N_1 and N_2 of Algorithm 6 with delta = epsilon / n, hidden constants one.
+
+    N_1 = (168 z)^(10 z) epsilon^(-5 z - 15) k^5 ln(k / delta), N_2 = epsilon^(-2 z - 2) k ln k ln(k / (epsilon delta)).
+
+    >>> len(str(clustering_sizes(3, 2.0, 0.1, 1000)[0]))
+    79
+    """
+    first = clustering_size_theory(k, z, epsilon, failure=epsilon / n)
+    second = epsilon ** (-2 * z - 2) * k * math.log(max(k, 2)) * math.log(k * n / epsilon**2)
+    return math.ceil(first), math.ceil(second)
 
 
 def clustering_size(k: int, epsilon: float) -> int:

@@ -16,14 +16,16 @@ LARGEST = 2.0**501
 LARGEST_ID = 2**63 - 2
 
 
-def check_rows(rows: Any, width: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
+def check_rows(
+    rows: Any, width: int | None = None, names: Sequence[str] | None = None, largest: float = LARGEST
+) -> FloatArray:
     """Rows as a C-ordered (n, d) array of finite doubles; the array itself where it is one already."""
     array = _as_doubles(rows, "X")
     if array.ndim != 2:
         raise ValueError(f"Expected a 2D array of rows, got {array.ndim}D; reshape(1, -1) makes one row of one point.")
     if width is not None and array.shape[1] != width:
         raise ValueError(f"X has {array.shape[1]} columns, but {width} were seen before.")
-    check_finite(array, "X", names)
+    check_finite(array, "X", names, largest=largest)
     return array
 
 
@@ -65,19 +67,23 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: 
     return array
 
 
-def check_finite(array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0) -> None:
-    """Refuse NaN, infinity and magnitudes beyond ``LARGEST``, naming the row and column of the first."""
+def check_finite(
+    array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0, largest: float = LARGEST
+) -> None:
+    """Refuse NaN, infinity and magnitudes beyond ``largest``, naming the row and column of the first."""
     flat = array.reshape(-1)
-    if np.dot(flat, flat) <= LARGEST**2:  # BLAS raises no floating-point flags; NaN compares false
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.dot(flat, flat)
+    if total <= largest**2:  # false for NaN as well
         return
-    bad = ~(np.abs(array) <= LARGEST)
+    bad = ~(np.abs(array) <= largest)
     if not bad.any():
         return
     row, column = divmod(int(bad.argmax()), array.shape[1])
     value = array[row, column]
     kind = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"a value too large, {value:g},"
     place = f"column {names[column]!r}" if names is not None else f"column {column}"
-    hint = f" Magnitudes up to {LARGEST:g} are supported." if np.isfinite(value) else ""
+    hint = f" Magnitudes up to {largest:g} are supported." if np.isfinite(value) else ""
     raise ValueError(f"Input {what} contains {kind} at row {first + row}, {place}.{hint}")
 
 

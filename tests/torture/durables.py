@@ -162,11 +162,11 @@ def run(folder, files, mode) -> tuple[Durable | None, int]:
     return durable, done
 
 
-def every_fault(faults=FAULTS, modes=("always",)) -> dict[str, int]:
+def every_fault(faults=FAULTS, modes=("always",), every: int = 1) -> dict[str, int]:
     """Let each call of a run fail in each way: typed error, the model of before or after the step, opens again."""
     outcomes, states = Counter(), run_states()
     for mode, fault in itertools.product(modes, faults):
-        for index in itertools.count():
+        for index in itertools.count(step=every):
             files = FaultyFiles(index, fault)
             with scratch() as folder:
                 durable, done = run(folder, files, mode)

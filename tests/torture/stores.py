@@ -18,6 +18,7 @@ FAULTS = (errno.EIO, errno.ENOSPC, "short", "kill", "kill half")
 MODES = ("always", "interval", "never")
 COLUMNS = 3
 ROWS = np.random.default_rng(7).normal(size=(4000, COLUMNS))
+MORE = ROWS[-3:]
 
 
 @contextmanager
@@ -91,6 +92,7 @@ def one_fault(folder, mode, fault, index, segment_bytes) -> str | None:
     """What happened, or None where the run has fewer calls than that."""
     files, states, done = FaultyFiles(index, fault), states_of(STEPS), 0
     opened = None
+    more = False
 
     def note(number):
         nonlocal done
@@ -101,24 +103,25 @@ def one_fault(folder, mode, fault, index, segment_bytes) -> str | None:
         act(opened, STEPS, note)
         opened.close()
     except StoreError:
-        if opened is not None:
-            check_still_consistent(opened, states, done)
+        more = opened is not None and goes_on(opened, states[done])
     except Killed:
         pass
     if len(files.calls) <= index:
         return None
     abandon(opened, files)
-    check_reopened(folder, states, done)
+    check_reopened(folder, [np.concatenate([states[done], MORE])] if more else states[done : done + 2], done)
     return f"{files.calls[index]} {errno.errorcode.get(fault, fault)}"
 
 
-def check_still_consistent(opened, states, done):
-    """After an error the store is as it was, or refuses everything."""
+def goes_on(opened, state) -> bool:
+    """After an error the store refuses everything, or is as it was and takes further rows."""
     try:
         rows = content(opened)
     except StoreError:
-        return
-    assert is_same(rows, states[done])
+        return False
+    assert is_same(rows, state)
+    opened.append(MORE)
+    return True
 
 
 def abandon(opened, files):
@@ -130,14 +133,14 @@ def abandon(opened, files):
     files.bury()
 
 
-def check_reopened(folder, states, done):
-    """It opens, holds the state of the last acknowledged step or of the one after it, and can be written to."""
+def check_reopened(folder, possible, done):
+    """It opens, holds what it should, and can be written to."""
     if done == 0 and not list(folder.glob("*.rows")):
         Store.create(folder, COLUMNS, files=Unsynced()).close()
         return
     with Store.open(folder, files=Unsynced()) as again:
         rows = content(again)
-        assert any(is_same(rows, state) for state in states[done : done + 2]), (len(rows), done)
+        assert any(is_same(rows, state) for state in possible), (len(rows), done)
         again.append(ROWS[:2])
     with Store.open(folder, files=Unsynced()) as again:
         assert again.recovered is None

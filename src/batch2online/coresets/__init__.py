@@ -9,6 +9,18 @@ from batch2online.coresets.error import error, errors
 from batch2online.coresets.everything import Everything
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
+from batch2online.coresets.sensitivity import LewisScore, LogisticScore, Sensitivity
 from batch2online.coresets.uniform import Uniform
 
-__all__ = ["Clustering", "Everything", "Leverage", "RidgeLeverage", "Uniform", "error", "errors"]
+__all__ = [
+    "Clustering",
+    "Everything",
+    "Leverage",
+    "LewisScore",
+    "LogisticScore",
+    "RidgeLeverage",
+    "Sensitivity",
+    "Uniform",
+    "error",
+    "errors",
+]

@@ -28,6 +28,7 @@ class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
     has_closer_bounds: ClassVar[bool]  # than those that ``add`` returns
+    has_cheap_bounds: ClassVar[bool]  # cheaper than the scores themselves
 
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
@@ -117,14 +118,19 @@ class Antitone(Construction):
         """The rows that are in the coreset, and their weights there."""
         if self.shape is None:
             raise ValueError("No rows have been added yet.")
-        statistics, candidates = self._with_tail()
-        if len(candidates) > self.expected_size:
-            candidates = self._not_ruled_out(statistics, candidates)
-        q = np.minimum(candidates.limits, self.constant * statistics.scores(candidates.rows))
+        candidates, scores = self._scored()
+        q = np.minimum(candidates.limits, self.constant * scores)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
         rows, words = candidates.rows[keep], candidates.words[keep]
         exponent = exponents(q[keep], randomness.rounding_uniforms(words), self.epsilon)
         return rows, rows.weights * weights_of(exponent, self.epsilon)
+
+    def _scored(self) -> tuple[Candidates, FloatArray]:
+        """The rows that may be in the coreset, and their scores."""
+        statistics, candidates = self._with_tail()
+        if len(candidates) > self.expected_size:
+            candidates = self._not_ruled_out(statistics, candidates)
+        return candidates, statistics.scores(candidates.rows)
 
     def _merge(self, other: Any) -> None:
         mine, theirs = self._with_tail(), other._with_tail()
@@ -188,6 +194,8 @@ class Antitone(Construction):
 
     def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
         """Without those that cheap bounds rule out, so that fewer scores are computed."""
+        if not statistics.has_cheap_bounds:
+            return candidates
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
 
     def _candidates(self) -> Candidates:

@@ -18,9 +18,15 @@ from batch2online.history import History
 from batch2online.history_folder import FolderHistory
 from batch2online.race import Race
 from batch2online.storage import storable
+from batch2online.validation import LARGEST
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
+
+
+def largest_value(z: float) -> float:
+    """Largest magnitude of a value such that distances to the power z, and their sums, are representable."""
+    return float(LARGEST ** min(1.0, 2 / z))
 
 
 @storable
@@ -83,8 +89,14 @@ class Clustering(Construction):
         self.sampler: Any = None
         self.sampled_rows = 0
 
+    @property
+    def largest(self) -> float:
+        """Distances to the power z must be representable."""
+        return largest_value(self.z)
+
     def _begin(self, width: int, n_targets: int) -> None:
         self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
+        self._cached: Any = None  # as many rows may come again, but others
         if not self.keep_history:
             self.sampler = self._new_sampler(MovingSeeds, Rows.empty(width, n_targets))
 
@@ -128,11 +140,11 @@ class Clustering(Construction):
         self._check_started()
         twin = self.copy()
         twin.seal()
-        return np.array(twin.sampler.seeds.points)
+        return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
 
     def coreset(self) -> Coreset:
         """The coreset of the rows seen so far, a pure function of them and the seed."""
-        cached: Any = self.__dict__.get("_cached")
+        cached = self.__dict__.get("_cached")  # absent after a checkpoint was read
         if cached is None or cached[0] != self.n_rows:
             self._check_started()
             cached = self._cached = (self.n_rows, self._coreset())
@@ -142,10 +154,17 @@ class Clustering(Construction):
     def _coreset(self) -> Coreset:
         twin = self.copy()
         twin.seal()
+        if twin.sampler is None:
+            empty = self._no_rows()
+            return Coreset(empty.points, None, empty.weights, empty.ids)
         rows, weights = twin.sampler.sample()
         if self.stages == 2:
             rows, weights = self._second_stage(rows, weights, twin.sampler.seeds)
         return Coreset(rows.points, None, weights, rows.ids)
+
+    def _no_rows(self) -> Rows:
+        assert self.shape is not None
+        return Rows.empty(*self.shape)
 
     def _second_stage(self, rows: Rows, weights: FloatArray, seeds: Rows) -> tuple[Rows, FloatArray]:
         """Of the first sample, rows in proportion to their cost; the seeds stand for what is missing."""
@@ -164,6 +183,7 @@ class Clustering(Construction):
         return joined[order], np.concatenate([second, np.maximum(missing, 0.0)])[order]
 
     def _merge(self, other: Clustering) -> None:
+        self._cached = None
         if not self.keep_history:
             self.sampler.merge(other.sampler)
         else:

@@ -16,7 +16,7 @@ from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
 from batch2online.coreset import Coreset, Rows, all_ones
 from batch2online.history import History
-from batch2online.validation import LARGEST_ID, check_rows, check_targets, check_weights
+from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
 _BLOCK_ENTRIES = 250_000
 _BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
@@ -65,6 +65,11 @@ class Construction(ABC):
         self.history: History | None = None
         self.flat_targets = False
 
+    @property
+    def largest(self) -> float:
+        """Largest magnitude of a value that can be worked with."""
+        return LARGEST
+
     # -- to be supplied ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -95,7 +100,7 @@ class Construction(ABC):
 
     def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:
         """Add rows (n, d), with targets (n,) or (n, k) where the construction scores them."""
-        points = check_rows(rows, width=None if self.shape is None else self.shape[0])
+        points = check_rows(rows, width=None if self.shape is None else self.shape[0], largest=self.largest)
         values = check_targets(targets, len(points))
         if self.shape is not None and values.shape[1] != self.shape[1]:
             raise ValueError("targets must have the same columns in every call.")
@@ -148,6 +153,11 @@ class Construction(ABC):
         for rows in self.history:
             fresh._take(rows[~np.isin(rows.ids, unwanted)])
         self.__dict__.update(fresh.__dict__)
+
+    def discard(self) -> None:
+        """Remove all that is on disk."""
+        if self.history is not None:
+            self.history.discard()
 
     def clean_up(self) -> None:
         """Remove what forgetting or merging has left behind on disk, once it has succeeded."""

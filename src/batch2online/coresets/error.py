@@ -25,7 +25,7 @@ def error(coreset: Coreset, rows: Any, **settings: Any) -> float:
     >>> error(large, rows, k=3) < 0.1 < error(small, rows, k=3)
     True
     """
-    return max(float(np.abs(values).max()) for values in errors(coreset, rows, **settings).values())
+    return max(float(np.abs(values).max(initial=0.0)) for values in errors(coreset, rows, **settings).values())
 
 
 def errors(
@@ -63,8 +63,9 @@ def errors(
     points = check_rows(rows)
     judge = _Judge(coreset, points, check_weights(weights, points, np.empty((len(points), 0))), z)
     rng = np.random.default_rng(randomness.seed_from(random_state))
+    solved = range(max(1, solutions // 8) if len(coreset) else 0)
     options = {
-        "solved": [kz.solve(coreset.points, coreset.weights, k, z, seed) for seed in range(max(1, solutions // 8))],
+        "solved": [kz.solve(coreset.points, coreset.weights, k, z, seed) for seed in solved],
         "seeded": [judge.seeded(rng, k) for _ in range(solutions)],
         "random": [points[rng.integers(len(points), size=k)] for _ in range(solutions)],
     }

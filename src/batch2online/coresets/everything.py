@@ -20,6 +20,7 @@ class Nothing:
     """Statistics of a construction that keeps everything: none."""
 
     has_closer_bounds: ClassVar[bool] = False
+    has_cheap_bounds: ClassVar[bool] = False
 
     def add(self, rows: Rows) -> tuple[Nothing, FloatArray]:
         return self, np.ones(len(rows))

@@ -18,6 +18,7 @@ class LeverageStatistics:
     """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
 
     has_closer_bounds: ClassVar[bool] = False
+    has_cheap_bounds: ClassVar[bool] = True
     moments: Moments
     with_targets: bool
 

@@ -10,7 +10,7 @@ import numpy as np
 from batch2online import scores
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows, all_ones
-from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.coresets.antitone import Antitone, Candidates, Statistics
 from batch2online.distances import nearest, power
 from batch2online.storage import storable
 
@@ -25,6 +25,7 @@ class SeedStatistics:
     """
 
     has_closer_bounds: ClassVar[bool] = False
+    has_cheap_bounds: ClassVar[bool] = False
     seeds: FloatArray
     k: int
     z: float
@@ -95,9 +96,16 @@ class MovingSeeds(Seeded):
     """
 
     def _thin(self) -> None:
-        candidates = self._candidates()
-        q = np.minimum(candidates.limits, self.constant * self.statistics.scores(candidates.rows))
-        candidates = replace(candidates, limits=np.minimum(1.0, q)).within(q)
+        self._reseed(_limited(self.statistics, self._candidates(), self.constant))
+
+    def _merge(self, other: Any) -> None:
+        sides = [self._with_tail(), other._with_tail()]
+        joined = Candidates.joined([_limited(known, rows, self.constant) for known, rows in sides])
+        self.tail = []
+        self._reseed(joined[np.argsort(joined.rows.ids, kind="stable")])
+
+    def _reseed(self, candidates: Candidates) -> None:
+        """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
         weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
         chosen = scores.clustering_seeds(
             weighted.points, self.k, self.z, self.seed, weights=weighted.weights, ids=weighted.ids
@@ -105,5 +113,10 @@ class MovingSeeds(Seeded):
         self.seeds = weighted[chosen]
         empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.statistics = empty.add(weighted)[0]
-        q = np.minimum(candidates.limits, self.constant * self.statistics.scores(candidates.rows))
-        self.parts, self.n_unthinned = [replace(candidates, limits=q).within(q)], 0
+        self.parts, self.n_unthinned = [_limited(self.statistics, candidates, self.constant)], 0
+
+
+def _limited(statistics: SeedStatistics, candidates: Candidates, constant: float) -> Candidates:
+    """The candidates that present scores keep, whose inclusion probability never exceeds the present one again."""
+    q = np.minimum(candidates.limits, constant * statistics.scores(candidates.rows))
+    return replace(candidates, limits=q).within(q)

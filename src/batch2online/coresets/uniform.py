@@ -19,6 +19,7 @@ class TotalWeight:
     """The score of a row is its share of the total weight; 1/t where all weigh the same."""
 
     has_closer_bounds: ClassVar[bool] = False
+    has_cheap_bounds: ClassVar[bool] = False
     total: float
 
     def add(self, rows: Rows) -> tuple[TotalWeight, FloatArray]:

@@ -33,6 +33,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     """Base of the online estimators. A subclass builds the engine and names what the model holds."""
 
     _needs_targets = False
+    _own_settings = frozenset({"first_id", "random_state", "history"})
+    """Parameters in which shards may differ; constructions compare what matters of them."""
+
+    @property
+    def _largest(self) -> float:
+        """Largest magnitude of a value."""
+        return LARGEST
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -72,10 +79,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self
         """
         fresh = type(self)(**self.get_params(deep=False))
-        fresh._learn(X, y, sample_weight)
-        if not fresh.n_seen_:
-            raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._engine.refresh("fit: solved on all rows")
+        try:
+            fresh._learn(X, y, sample_weight)
+            if not fresh.n_seen_:
+                raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
+            fresh._engine.refresh("fit: solved on all rows")
+        except BaseException:
+            if "_engine" in vars(fresh):
+                fresh._engine.discard()
+            raise
         self.__dict__.update(fresh.__dict__)
         for name in {"_cached_getter", "feature_names_in_"} - fresh.__dict__.keys():
             self.__dict__.pop(name, None)
@@ -87,7 +99,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
         if self._is_ready_for(X, y, sample_weight):
-            check_finite(X, "X")
+            check_finite(X, "X", largest=self._largest)
             targets = check_targets(y if self._needs_targets else None, len(X))
             self._check_target_shape(y, targets)
             self._engine.learn(X, targets, ones(len(X)))
@@ -96,6 +108,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         try:
             self._learn(X, y, sample_weight)
         except BaseException:
+            if "_engine" not in before and "_engine" in vars(self):
+                self._engine.discard()
             self.__dict__.update(before)
             for name in self.__dict__.keys() - before.keys():
                 del self.__dict__[name]
@@ -152,9 +166,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise _naming_the_cell(X, error) from error
         names = getattr(self, "feature_names_in_", None)
         if sp.issparse(X):
-            _check_sparse(X, names)
+            _check_sparse(X, names, self._largest)
         else:
-            check_finite(X, "X", names)
+            check_finite(X, "X", names, largest=self._largest)
         return X
 
     def _checked_rows(self, X: Any) -> FloatArray:
@@ -194,14 +208,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError(f"x must have {self._engine.width} values, got {len(values)}.")
         try:
             is_real = type(values) is not np.ndarray or values.dtype.kind != "c"
-            if is_real and hypot(*values) <= LARGEST:  # false for NaN as well
+            if is_real and hypot(*values) <= self._largest:  # false for NaN as well
                 return values
         except (OverflowError, TypeError):
             pass
-        row = check_rows([values], names=getattr(self, "feature_names_in_", None))[0]
-        if hypot(*row) <= LARGEST:
+        row = check_rows([values], names=getattr(self, "feature_names_in_", None), largest=self._largest)[0]
+        if hypot(*row) <= self._largest:
             return row
-        raise ValueError(f"the squares of the values of x sum to more than {LARGEST:g} squared.")
+        raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
 
     def _in_order(self, x: Mapping[str, Any]) -> Any:
         getter = self.__dict__.get("_cached_getter") or self._new_getter()
@@ -248,14 +262,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         mine, theirs = (list(getattr(e, "feature_names_in_", ())) for e in (self, other))
         if mine != theirs:
             raise ValueError("Can only merge estimators of the same columns in the same order.")
-        for name in self.get_params(deep=False).keys() - {"first_id", "random_state"}:
+        for name in self.get_params(deep=False).keys() - self._own_settings:
             own, others = getattr(self, name), getattr(other, name)
-            if own != others:
+            if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
         if self._engine.construction.flat_targets != other._engine.construction.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
         self._engine.merge(other._engine)
         return self
+
+    def _is_same_setting(self, own: Any, others: Any) -> bool:
+        return bool(own == others)
 
     def forget(self, ids: Any) -> Self:
         """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``."""
@@ -347,6 +364,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -373,11 +392,11 @@ def _piece_of(sample_weight: Any, piece: slice, n: int) -> Any:
     return weights[piece]
 
 
-def _check_sparse(X: Any, names: Any) -> None:
-    bad = np.flatnonzero(~(np.abs(X.data) <= LARGEST))
+def _check_sparse(X: Any, names: Any, largest: float) -> None:
+    bad = np.flatnonzero(~(np.abs(X.data) <= largest))
     if bad.size:
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        check_finite(X[[row]].toarray(), "X", names, first=row)
+        check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
 
 
 def _naming_the_cell(X: Any, error: Exception) -> Exception:

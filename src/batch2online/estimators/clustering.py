@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.coresets import Clustering
+from batch2online.coresets.clustering import largest_value
 from batch2online.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.online import Online
@@ -107,6 +108,10 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.first_id = first_id
         self.random_state = random_state
 
+    @property
+    def _largest(self) -> float:
+        return largest_value(self.z if isinstance(self.z, int | float | np.number) and self.z > 2 else 2.0)
+
     def _new_engine(self, n_targets: int) -> Online:
         settings = self._sampling()
         if settings.pop("keep_history") and self.history == "coreset":
@@ -133,8 +138,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _centers(self) -> FloatArray:
         """The current centers; the first row before the first refresh."""
         engine = self._check_fitted()
-        centers: FloatArray = engine.model.points
-        return centers if len(centers) else engine.first_row()[None].repeat(self.n_clusters, axis=0)
+        model = engine.model if engine.n_learned else engine.problem.initial(engine.first_row(), 0)
+        centers: FloatArray = model.points
+        return centers
 
     @property
     def cluster_centers_(self) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.changes import cluster_changes, matched, shared_weight
 from batch2online.coreset import Coreset
 from batch2online.coresets import Clustering
@@ -23,7 +23,7 @@ from batch2online.storage import storable
 @storable
 @dataclass(frozen=True)
 class Centers:
-    """The rows of ``points`` (k, d) are the centers; there are none before the first row."""
+    """The rows of ``points`` (k, d) are the centers."""
 
     points: FloatArray
 
@@ -44,17 +44,19 @@ class KZClustering:
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 1
 
-    def initial(self, width: int, n_targets: int) -> Centers:
-        return Centers(np.empty((0, width)))
+    def initial(self, first: FloatArray, n_targets: int) -> Centers:
+        """All centers on the first row."""
+        return Centers(first[None].repeat(self.k, axis=0))
 
     def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Before the first model, the first row is the only center."""
-        squared = nearest_squared(points, model.points if len(model.points) else points[:1])
+        squared = nearest_squared(points, model.points)
         return power(squared, self.z), np.sqrt(squared)
 
     def solve(self, construction: Clustering, current: Centers | None) -> Centers:
         coreset = construction.coreset()
-        known = None if current is None or len(current.points) == 0 else current.points
+        known = None if current is None else current.points
+        if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
+            return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
         start = known if self.start_from_current else None
         centers = kz.solve(coreset.points, coreset.weights, self.k, self.z, construction.seed, start)
         return Centers(centers if known is None else _with_ids_of(known, centers, coreset))
@@ -62,7 +64,7 @@ class KZClustering:
     def cost(self, model: Centers, construction: Clustering) -> float:
         """The cost on the coreset."""
         coreset = construction.coreset()
-        return kz.cost(coreset.points, coreset.weights, model.points, self.z)
+        return float(coreset.weights @ power(_assigned(coreset, model.points)[1], self.z))
 
     def lower_bound(self, construction: Clustering) -> float:
         """Nothing better than zero is known."""
@@ -70,8 +72,10 @@ class KZClustering:
 
     def optimum(self, construction: Clustering, model: Centers) -> float:
         """The cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
+        if construction.n_rows == 0:
+            return 0.0
         options = [self.solve(construction, model), model]
-        return min(self._full_cost(option, construction) for option in options if len(option.points))
+        return min(self._full_cost(option, construction) for option in options)
 
     def _full_cost(self, model: Centers, construction: Clustering) -> float:
         if construction.history is None:
@@ -99,5 +103,14 @@ def _with_ids_of(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArr
 
 
 def _shared(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
-    before, after = nearest(coreset.points, old)[0], nearest(coreset.points, new)[0]
-    return shared_weight(before, after, coreset.weights, len(old))
+    return shared_weight(_assigned(coreset, old)[0], _assigned(coreset, new)[0], coreset.weights, len(old))
+
+
+def _assigned(coreset: Coreset, centers: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Labels and squared distances of a coreset's points, computed once for each set of centers."""
+    known = vars(coreset).setdefault("_assigned", {})
+    key = centers.tobytes()
+    if key not in known:
+        known[key] = nearest(coreset.points, centers)
+    found: tuple[IntArray, FloatArray] = known[key]
+    return found

@@ -19,6 +19,7 @@ import numpy as np
 
 from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
+from batch2online.coreset import all_ones
 from batch2online.distances import nearest_squared, power
 from batch2online.solvers.lloyd import WeightedPoints, refined
 
@@ -27,9 +28,11 @@ _FINALISTS = 3
 _SWAPS = 6
 _CANDIDATES = 24
 _FAILURES = 2
-_SHORT, _LONG = 5, 100
-_GAIN = 1e-4
-_SKETCH = 48
+_SHORT, _LONG = 5, 50
+_GAIN = 5e-4
+_SKETCH = 32
+_FAR = 10.0
+_FEW_STARTS = 3
 
 
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
@@ -39,7 +42,8 @@ def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
 
 def cost(points: FloatArray, weights: FloatArray, centers: FloatArray, z: float) -> float:
     """The weighted sum of these losses."""
-    return float(weights @ losses(points, centers, z))
+    each = losses(points, centers, z)
+    return float(each.sum() if all_ones(weights) else weights @ each)
 
 
 def solve(
@@ -60,13 +64,15 @@ def solve(
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return np.asarray(distinct[np.arange(k) % len(distinct)])
-    origin = points.mean(axis=0)
-    around_zero = WeightedPoints(points - origin, weights)
-    known = None if current is None else current - origin
-    found = _Search(around_zero, z, seed).run(k, starts, known)
-    options = found[None] if known is None else np.stack([found, known])
-    centers, costs = refined(around_zero, options, z, _LONG)
-    return np.asarray(centers[costs.argmin()] + origin)
+    origin = _origin(points)
+    near_zero = WeightedPoints(points if origin is None else points - origin, weights)
+    known = current if current is None or origin is None else current - origin
+    search = _Search(near_zero, z, seed)
+    found = search.run(k, starts, known)
+    options, costs = refined(near_zero, found[None], z, _LONG if search.projection is None else _SHORT)
+    if known is not None and refined(near_zero, known[None], z, 0)[1] < costs:
+        return np.asarray(current)
+    return np.asarray(options[0] if origin is None else options[0] + origin)
 
 
 def _first_distinct(points: FloatArray, most: int) -> FloatArray:
@@ -75,8 +81,18 @@ def _first_distinct(points: FloatArray, most: int) -> FloatArray:
         head = _first_distinct(points[: 4 * most], most)
         if len(head) == most:
             return head
-    _, first = np.unique(points, axis=0, return_index=True)
-    return points[np.sort(first)[:most]]
+    chosen: list[int] = []
+    others = np.ones(len(points), dtype=bool)
+    while len(chosen) < most and others.any():
+        chosen.append(int(others.argmax()))
+        others &= (points != points[chosen[-1]]).any(axis=1)
+    return points[chosen]
+
+
+def _origin(points: FloatArray) -> FloatArray | None:
+    """The mean, if points are so far from zero that products would cancel."""
+    mean, spread = points.mean(axis=0), points.std(axis=0)
+    return np.asarray(mean) if mean @ mean > _FAR * (spread @ spread) else None
 
 
 class _Search:
@@ -94,23 +110,26 @@ class _Search:
         return (few / self.scale).astype(np.float32)
 
     def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
-        options = self._seeded(k, starts)
-        if current is not None:
-            options = np.concatenate([self._lowered(current)[None], options])
+        """The best of all starts after swaps; with a current model, which was searched for before, starts are few."""
+        if current is None:
+            options = self._seeded(k, starts)
+        else:
+            options = np.concatenate([self._lowered(current)[None], self._seeded(k, min(starts, _FEW_STARTS))])
         options, costs = refined(self.low, options, self.z, _SHORT)
         few = np.argsort(costs, kind="stable")[:_FINALISTS]
         options, costs = refined(self.low, options[few], self.z, 2 * _SHORT)
         best = costs.argmin()
-        return self._raised(self._swapped(options[best], float(costs[best])))
+        centers = self._swapped(options[best], float(costs[best]), _FAILURES if current is None else 1)
+        return self._raised(refined(self.low, centers[None], self.z, _LONG)[0][0])
 
     def _raised(self, centers: FloatArray) -> FloatArray:
         """Centers in all columns: means of the clusters found."""
         if self.projection is None:
             return centers.astype(np.float64) * self.scale
         _, members = self.low.assigned(centers[None])
-        sums = members[0].astype(np.float64) @ self.full.weighted_with_mass
-        mass = sums[:, -1:]
-        return np.asarray(sums[:, :-1] / np.where(mass > 0, mass, 1.0))
+        shares = members[0] * self.full.weights
+        mass = shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares @ self.full.points / np.where(mass > 0, mass, 1.0))
 
     def _uniforms(self, count: int) -> FloatArray:
         self.draws += count
@@ -141,10 +160,10 @@ class _Search:
             chosen.append(points[drawn[every, best]])
         return np.stack(chosen, axis=1)
 
-    def _swapped(self, centers: FloatArray, least: float) -> FloatArray:
-        """Exchange a center for a point as long as that helps."""
+    def _swapped(self, centers: FloatArray, least: float, patience: int) -> FloatArray:
+        """Exchange a center for a point, until that has not helped a number of times."""
         failures = 0
-        while failures < _FAILURES:
+        while failures < patience:
             options, costs = refined(self.low, self._swaps(centers), self.z, _SHORT)
             best = costs.argmin()
             if costs[best] < least * (1 - _GAIN):

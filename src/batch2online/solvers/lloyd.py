@@ -9,32 +9,31 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray
 from batch2online.distances import power
 
-_SETTLED = 1e-6
+_SETTLED = 1e-5
+_FEW_COLUMNS = 96
 _SOFTENING = 1e-12
 
 
 class WeightedPoints:
-    """Points (n, d) around zero and their weights, ready for products with many centers.
+    """Points (n, d) and their weights, ready for products with many centers.
 
-    ``(|c|^2 - 2 c.x) / 2`` is the product of ``[c, |c|^2 / 2]`` and ``[-x, 1]``: its least over the centers is at the
-    nearest one, and with the length of x it gives the squared distance. Sums and masses of clusters are one product
-    with ``[w x, w]``.
+    ``(|c|^2 - 2 c.x) / 2`` is least at the nearest center, and with the length of x it gives the squared distance. In
+    few columns it is one product, of ``[c, |c|^2 / 2]`` and ``[-x, 1]``.
     """
 
     def __init__(self, points: Any, weights: Any) -> None:
         self.points, self.weights = points, weights
         self.lengths = np.einsum("ij,ij->i", points, points)
-        constant = np.ones((len(points), 1), dtype=points.dtype)
-        self.minus_and_one = np.hstack([-points, constant])
-        self.with_mass = np.hstack([points, constant])
-        self.weighted_with_mass = self.with_mass * weights[:, None]
-
-    def __len__(self) -> int:
-        return len(self.points)
+        self.minus_and_one: Any = None
+        if points.shape[1] <= _FEW_COLUMNS:
+            self.minus_and_one = np.hstack([-points, np.ones((len(points), 1), dtype=points.dtype)])
 
     def halves(self, centers: FloatArray) -> FloatArray:
         lengths = np.einsum("ij,ij->i", centers, centers)[:, None]
-        return np.asarray(np.hstack([centers, lengths / 2]) @ self.minus_and_one.T)
+        if self.minus_and_one is not None:
+            return np.asarray(np.hstack([centers, lengths / 2]) @ self.minus_and_one.T)
+        halves = centers @ self.points.T
+        return np.asarray(np.subtract(lengths / 2, halves, out=halves))
 
     def squared(self, centers: FloatArray) -> FloatArray:
         """Squared distances (m, n) of all points to centers (m, d)."""
@@ -61,15 +60,14 @@ class WeightedPoints:
         z - 1: Newton's step in one dimension, and shorter than it in others.
         """
         r, k, d = centers.shape
-        if z == 2:
-            flat, values = members.reshape(r * k, -1).astype(self.points.dtype), self.weighted_with_mass
-        else:
+        influence = self.weights
+        if z != 2:
             floor = _SOFTENING * squared.mean(axis=1, keepdims=True) + np.finfo(squared.dtype).tiny
-            influence = self.weights * np.maximum(squared, floor) ** (z / 2 - 1)
-            flat, values = (members * influence[:, None]).reshape(r * k, -1), self.with_mass
-        sums = (flat @ values).reshape(r, k, d + 1)
-        mass = sums[..., -1:]
-        moved = centers + (sums[..., :-1] / np.where(mass > 0, mass, 1.0) - centers) / max(1.0, z - 1)
+            influence = (self.weights * np.maximum(squared, floor) ** (z / 2 - 1))[:, None]
+        shares = members * influence
+        mass = shares.sum(axis=2)[..., None]
+        sums = (shares.reshape(r * k, -1) @ self.points).reshape(r, k, d)
+        moved = centers + (sums / np.where(mass > 0, mass, 1.0) - centers) / max(1.0, z - 1)
         for start in np.flatnonzero((mass <= 0).any(axis=(1, 2))):
             self._fill(moved[start], mass[start, :, 0] <= 0, squared[start])
         return np.asarray(moved)

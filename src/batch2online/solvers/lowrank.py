@@ -51,8 +51,8 @@ class LowRank:
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 2 * (self.rank + self.center)
 
-    def initial(self, width: int, n_targets: int) -> Subspace:
-        return Subspace(np.eye(self.rank, width), np.zeros(width))
+    def initial(self, first: FloatArray, n_targets: int) -> Subspace:
+        return Subspace(np.eye(self.rank, len(first)), np.zeros(len(first)))
 
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points

@@ -47,8 +47,8 @@ class LeastSquares:
         """Three rows for each coefficient: enough for the problem to be posed."""
         return 3 * (width + 1)
 
-    def initial(self, width: int, n_targets: int) -> LinearModel:
-        return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets))
+    def initial(self, first: FloatArray, n_targets: int) -> LinearModel:
+        return LinearModel(np.zeros((n_targets, len(first))), np.zeros(n_targets))
 
     def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         if targets.shape[1] == 1:  # the usual case, in as few passes as it takes

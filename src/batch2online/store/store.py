@@ -34,7 +34,7 @@ from batch2online._types import FloatArray
 from batch2online.files import REAL, Files, make_folders, write_all, write_new
 from batch2online.store.errors import StoreError, StoreLocked, typed
 from batch2online.store.reader import Reader
-from batch2online.store.records import RECORD_BYTES, Header, Record
+from batch2online.store.records import HEADER_BYTES, RECORD_BYTES, Header, Record
 from batch2online.store.recovery import read_segments, recover, segment_path, segment_paths
 
 SYNC_SECONDS = 1.0
@@ -176,7 +176,7 @@ class Store(Reader):
 
     def _write(self, start: int, rows: FloatArray) -> None:
         """One record: rows that begin at ``start``, and void what stood from there on."""
-        if self._size >= self.segment_bytes:
+        if self._size >= max(self.segment_bytes, HEADER_BYTES + 1):
             self._begin_segment()
         record = Record(start, len(rows), self._durable_bytes, zlib.crc32(rows.data), self._checksum)
         head, checksum = record.pack()

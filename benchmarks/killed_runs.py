@@ -1,0 +1,73 @@
+"""Kill a run with SIGKILL at random moments, resume it, and compare everything it writes with an undisturbed run."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+NAMES = ("model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json")
+
+
+def write_stream(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 6))
+    y = X @ np.arange(1.0, 7.0) + rng.standard_normal(rows)
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", fmt="%.5f", header="a,b,c,d,e,f,y", comments="")
+
+
+def start(path: Path, task: list[str], *words: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "batch2online", "run", str(path), *task, "--quiet", "--chunk", "4000"]
+    return subprocess.Popen([*command, *map(str, words)], stdout=subprocess.DEVNULL)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in NAMES}
+
+
+def resumed_after_kill(path: Path, task: list[str], folder: Path, moment: float) -> tuple[bool, dict[str, bytes]]:
+    """Whether the kill came in time, and what the resumed run wrote."""
+    shutil.rmtree(folder, ignore_errors=True)
+    words = ("--state", folder / "state", "--state-every", 0.02, "--out", folder / "out")
+    process = start(path, task, *words)
+    time.sleep(moment)
+    process.kill()
+    killed = process.wait() != 0
+    assert start(path, task, *words).wait() == 0
+    return killed, contents(folder / "out")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=120_000)
+    parser.add_argument("--task", nargs="+", default=["--task", "regression", "--target", "y"])
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "stream.csv"
+        write_stream(path, arguments.rows)
+        started = time.perf_counter()
+        words = ("--state", folder / "first", "--state-every", 0.02, "--out", folder / "undisturbed")
+        assert start(path, arguments.task, *words).wait() == 0
+        duration = time.perf_counter() - started
+        expected = contents(folder / "undisturbed")
+        generator, in_time, wrong = random.Random(0), 0, 0
+        for _ in range(arguments.kills):
+            killed, found = resumed_after_kill(path, arguments.task, folder / "run", generator.uniform(0, duration))
+            in_time += killed
+            wrong += found != expected
+        print(
+            f"{arguments.kills} runs of {duration:.1f} s, {in_time} killed before their end, {wrong} ended differently"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""A problem of one's own: the median of each column, kept up to date on a stream with a handful of changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.coreset import Coreset
+from batch2online.coresets import Uniform
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.online import Online
+from batch2online.refresh import Lazy
+from batch2online.storage import storable
+
+
+@storable
+@dataclass(frozen=True)
+class Medians:
+    """The problem: the loss of a row is its distance to the model, summed over columns."""
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        return 10
+
+    def initial(self, first: FloatArray, n_targets: int) -> FloatArray:
+        return first
+
+    def losses(self, model: FloatArray, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        loss = np.abs(points - model).sum(axis=1)
+        return loss, loss
+
+    def solve(self, construction: Uniform, current: FloatArray | None) -> FloatArray:
+        return weighted_medians(construction.coreset())
+
+    def cost(self, model: FloatArray, construction: Uniform) -> float:
+        coreset = construction.coreset()
+        return float(coreset.weights @ np.abs(coreset.points - model).sum(axis=1))
+
+    def lower_bound(self, construction: Uniform) -> float:
+        return 0.0
+
+    def optimum(self, construction: Uniform, model: FloatArray) -> float:
+        return self.cost(self.solve(construction, None), construction)
+
+    def difference(self, old: FloatArray, new: FloatArray, construction: Uniform) -> dict[str, Any]:
+        return {"magnitude": float(np.abs(new - old).sum())}
+
+    def same(self, old: FloatArray, new: FloatArray) -> bool:
+        return np.array_equal(old, new)
+
+
+def weighted_medians(coreset: Coreset) -> FloatArray:
+    """For each column the value with half of the weight below it."""
+    order = np.argsort(coreset.points, axis=0, kind="stable")
+    below = np.cumsum(coreset.weights[order], axis=0)
+    middle = (below < below[-1] / 2).sum(axis=0)
+    places = np.take_along_axis(order, middle[None], axis=0)
+    return np.asarray(np.take_along_axis(coreset.points, places, axis=0)[0])
+
+
+class OnlineMedian(OnlineEstimator):
+    """The estimator: validation, chunking, checkpoints, changes and regret come from its base."""
+
+    def __init__(self, *, coreset_size: int = 2000, random_state: int | None = None) -> None:
+        self.coreset_size = coreset_size
+        self.random_state = random_state
+
+    def _new_engine(self, n_targets: int) -> Online:
+        construction = Uniform(coreset_size=self.coreset_size, random_state=self.random_state)
+        return Online(Medians(), construction, Lazy(growth=1.5, tolerance=0.01), self.n_features_in_, n_targets)
+
+    @property
+    def medians_(self) -> FloatArray:
+        """The current model, one number a column."""
+        return np.asarray(self._check_fitted().model)
+
+
+if __name__ == "__main__":
+    rows = np.random.default_rng(0).laplace([1.0, 2.0, 3.0], size=(200_000, 3))
+    model = OnlineMedian(random_state=0)
+    for start in range(0, len(rows), 1000):
+        model.partial_fit(rows[start : start + 1000])
+    print(f"medians online   {model.medians_.round(3)}")
+    print(f"medians of all   {np.median(rows, axis=0).round(3)}")
+    print(f"loss             {model.regret_.ratio:.4f} times that of hindsight, as the coreset measures it")
+    print(f"changes          {model.n_changes_} in {model.n_seen_:,} rows")

@@ -1,0 +1,150 @@
+"""For any batch estimator: fit again on all rows so far, or on a uniform sample of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+
+from batch2online._types import FloatArray
+
+
+class _Refitted(BaseEstimator):  # type: ignore[misc]
+    """What both share: a batch estimator that is fitted again as rows accumulate, and speaks for them."""
+
+    estimator: Any
+    growth: float
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        rows = np.asarray(X, dtype=np.float64)
+        if y is not None:
+            rows = np.column_stack([rows, y])
+        if "n_seen_" not in vars(self):
+            self.n_seen_, self._next, self._n_inputs = 0, self._fewest(), np.shape(X)[1]
+            self._start(rows.shape[1])
+        self._keep(rows)
+        self.n_seen_ += len(rows)
+        if self.n_seen_ >= self._next:
+            self.estimator_ = self._fitted(self._kept())
+            self._next = max(self.n_seen_ + 1, math.ceil(self.growth * self.n_seen_))
+        return self
+
+    def _fewest(self) -> int:
+        """Rows below which the batch problem cannot be posed: one more than clusters or components."""
+        sizes = [getattr(self.estimator, name, None) for name in ("n_clusters", "n_components")]
+        return max([1, *(int(size) + 1 for size in sizes if isinstance(size, int | np.integer))])
+
+    def _fitted(self, rows: FloatArray) -> Any:
+        inputs, targets = rows[:, : self._n_inputs], rows[:, self._n_inputs :]
+        batch = clone(self.estimator)
+        if targets.shape[1] == 0:
+            return batch.fit(inputs)
+        return batch.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
+
+    def _start(self, width: int) -> None:
+        raise NotImplementedError
+
+    def _keep(self, rows: FloatArray) -> None:
+        raise NotImplementedError
+
+    def _kept(self) -> FloatArray:
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Any:
+        if "estimator_" not in vars(self):
+            raise NotFittedError(f"This {type(self).__name__} has not seen enough rows to fit {self.estimator}.")
+        return self.estimator_.predict(X)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the batch estimator has learned: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
+        if name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self):
+            return getattr(self.estimator_, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class FollowTheLeader(_Refitted):
+    """The best model of all rows so far, fitted again whenever they have grown by a factor.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A scikit-learn estimator, fitted anew each time.
+    growth : float
+        1 fits at every chunk, 2 whenever the number of rows has doubled.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> model = FollowTheLeader(LinearRegression()).partial_fit([[0.0], [1.0]], [1.0, 3.0])
+    >>> model.predict([[2.0]]).round(6).tolist()
+    [5.0]
+    """
+
+    def __init__(self, estimator: Any, growth: float = 1.0) -> None:
+        self.estimator = estimator
+        self.growth = growth
+
+    def _start(self, width: int) -> None:
+        self._parts: list[FloatArray] = []
+
+    def _keep(self, rows: FloatArray) -> None:
+        self._parts.append(rows)
+
+    def _kept(self) -> FloatArray:
+        self._parts = [np.concatenate(self._parts)]
+        return self._parts[0]
+
+
+class Reservoir(_Refitted):
+    """The best model of a uniform sample of the rows so far (Vitter's reservoir, algorithm R).
+
+    Parameters
+    ----------
+    estimator : estimator
+        A scikit-learn estimator, fitted anew each time.
+    size : int
+        Rows of the sample.
+    growth : float
+        Fitted again whenever the number of rows seen has grown by this factor.
+    random_state : None, int or generator
+        For the sample.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.arange(1000.0)[:, None]
+    >>> model = Reservoir(LinearRegression(), size=10, random_state=0).partial_fit(X, 2 * X[:, 0] + 1)
+    >>> model.predict([[2.0]]).round(6).tolist()
+    [5.0]
+    """
+
+    def __init__(self, estimator: Any, size: int = 1000, growth: float = 2.0, random_state: Any = None) -> None:
+        self.estimator = estimator
+        self.size = size
+        self.growth = growth
+        self.random_state = random_state
+
+    def _start(self, width: int) -> None:
+        self._rng, self.sample_ = np.random.default_rng(self.random_state), np.empty((0, width))
+
+    def _keep(self, rows: FloatArray) -> None:
+        self.sample_ = reservoir_replacements(self.sample_, rows, self.n_seen_, self.size, self._rng)
+
+    def _kept(self) -> FloatArray:
+        return self.sample_
+
+
+def reservoir_replacements(
+    sample: FloatArray, rows: FloatArray, n_seen: int, size: int, rng: np.random.Generator
+) -> FloatArray:
+    """A uniform sample of ``n_seen + len(rows)`` rows from one of the first ``n_seen``."""
+    free = max(0, size - len(sample))
+    sample = np.concatenate([sample, rows[:free]])
+    later = rows[free:]
+    places = rng.integers(np.arange(n_seen + free, n_seen + len(rows)) + 1)
+    for place, row in zip(places[places < size], later[places < size], strict=True):
+        sample[place] = row
+    return sample

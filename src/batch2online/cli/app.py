@@ -1,0 +1,238 @@
+"""Commands and their options. Nothing heavy is imported before a command runs: help comes at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from batch2online import __version__
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+TASKS = ("clustering", "lowrank", "regression")
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+Command = Callable[..., Any]
+
+
+def run_safely(arguments: Sequence[str]) -> int:
+    """Run a command; what a person can put right is one sentence and exit code 2."""
+    try:
+        app(list(arguments), prog_name="batch2online", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        return _fail("Stopped.", 130)
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2)
+    except BrokenPipeError:  # the reader of the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ImportError, ValueError) as error:
+        if not _is_for_people(error):
+            raise
+        return _fail(_sentence(error), 2)
+    return 0
+
+
+def _is_for_people(error: Exception) -> bool:
+    if isinstance(error, OSError | ModuleNotFoundError):
+        return True
+    from batch2online.datasets import MissingPackageError
+    from batch2online.readers import DataError
+    from batch2online.storage import CheckpointError
+
+    return isinstance(error, DataError | MissingPackageError | CheckpointError)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"This needs the package {error.name}: pip install 'batch2online[cli]'."
+    return str(error)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    return code
+
+
+@click.group(context_settings=_CONTEXT, no_args_is_help=True)
+@click.version_option(__version__, "--version", message="batch2online %(version)s")
+def app() -> None:
+    """Turn a batch model into an online one: what it would have cost, how often it would have changed."""
+
+
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in the order in which help shows them."""
+
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+_input = options(
+    click.argument("file", required=False),
+    click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
+    click.option("--task", type=click.Choice(TASKS), required=True, help="What the model is."),
+    click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or of components."),
+    click.option(
+        "--z", type=click.FloatRange(1), metavar="X", default=2.0, help="Power of the distance: 2 k-means, 1 k-median."
+    ),
+    click.option("--target", metavar="COLUMN", help="The column that a regression predicts."),
+    click.option("--columns", metavar="A,B,...", help="The inputs; all other columns by default."),
+    click.option("--standardize", is_flag=True, help="Scale numbers by the mean and spread of the first rows."),
+    click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values."),
+    click.option("--categories", type=click.Choice(["encode", "refuse"]), default="encode", help="Columns of text."),
+    click.option(
+        "--lookahead",
+        type=click.IntRange(1),
+        metavar="N",
+        default=10_000,
+        help="Rows that levels and scales come from.",
+    ),
+    click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Everything random follows from it."),
+    click.option("--format", type=click.Choice(FORMATS), help="Where name and content mislead."),
+    click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
+)
+
+_learner = options(
+    click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset."),
+    click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead."),
+    click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or lazy:1.2,0.01."),
+    click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder."),
+)
+
+
+def _order(default: str) -> Callable[[Command], Command]:
+    choice = click.Choice(["given", "random"])
+    return click.option("--order", type=choice, default=default, show_default=True, help="Order of the rows.")
+
+
+@app.command()
+@_input
+@_learner
+@_order("given")
+@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
+@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder that makes the run resumable.")
+@click.option(
+    "--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two checkpoints."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No live line.")
+def run(file: str | None, dataset: str | None, **given: Any) -> None:
+    """Stream FILE (- for standard input) through an online model.
+
+    \b
+    batch2online run diamonds.csv --task regression --target price --out result
+    batch2online run pixels.parquet --task clustering --k 5
+    gunzip -c rows.csv.gz | batch2online run - --task lowrank --k 10
+    """  # noqa: D301 (\b keeps lines apart)
+    from batch2online.cli.run import Wishes
+    from batch2online.cli.run import run as run_command
+
+    wishes = Wishes(
+        out=given.pop("out"),
+        state=given.pop("state"),
+        state_every=given.pop("state_every"),
+        chunk=given.pop("chunk"),
+        quiet=given.pop("quiet"),
+        json=given.pop("as_json"),
+    )
+    run_command(file, dataset, settings_from(dataset, given), wishes)
+
+
+def settings_from(dataset: str | None, given: dict[str, Any]) -> Any:
+    """The settings of a run from its options."""
+    from batch2online.cli.settings import Settings
+
+    columns = given.pop("columns")
+    if dataset is not None and given["task"] == "regression" and given["target"] is None:
+        given["target"] = "target"
+    return Settings(columns=tuple(columns.split(",")) if columns else (), **given)
+
+
+_model_path = click.Path(path_type=Path)
+
+
+@app.command()
+@click.argument("model", type=_model_path)
+@click.argument("file")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV file; standard output by default.")
+@click.option("--format", type=click.Choice(FORMATS), help="Format of FILE, where its name and content mislead.")
+@click.option("--header/--no-header", default=True, help="Whether the first line holds names.")
+def predict(model: Path, file: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
+    """Predictions, clusters or coordinates by MODEL for each row of FILE.
+
+    MODEL is a model.b2o or the folder of a run. Columns are prepared as they were in that run.
+    """
+    from batch2online.cli.predict import predict as predict_command
+
+    predict_command(model, file, out, format, header)
+
+
+@app.command()
+@click.argument("model", type=_model_path)
+@click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="How many changes to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def show(model: Path, changes: int, as_json: bool) -> None:
+    """What MODEL is, what it saw, what it cost and how it changed."""
+    from batch2online.cli.show import show as show_command
+
+    show_command(model, as_json, changes)
+
+
+@app.command()
+@click.option("--write", metavar="NAME", help="Write this one to a CSV file instead of listing all.")
+@click.option("--task", type=click.Choice(TASKS), default="clustering", help="Some names serve several tasks.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")
+@click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
+def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: int) -> None:
+    """The data sets there are: real ones from installed packages, and synthetic streams."""
+    from batch2online.cli import datasets as command
+
+    if write is None:
+        command.list_datasets()
+    else:
+        command.write_dataset(write, task, out or Path(f"{write}.csv"), rows, seed)
+
+
+@app.command()
+@_input
+@_learner
+@_order("random")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many random orders to average over.")
+@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; 1,000 or a tenth of the rows.")
+@click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
+def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any) -> None:
+    """Our learner, scikit-learn, River and baselines side by side on FILE.
+
+    All rows are held in memory. Inputs and target of a regression are standardised first, columns of a low rank
+    problem are centred, the same for all.
+    """
+    from batch2online.cli.compare import Trial
+    from batch2online.cli.compare import compare as compare_command
+
+    compare_command(file, dataset, settings_from(dataset, given), Trial(seeds, chunk, as_json))
+
+
+@app.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), help="Folder to write to."
+)
+@click.option("--full", is_flag=True, help="1,500 rows a stream instead of 300: the paper's algorithms are quadratic.")
+@click.option("--rows", type=click.IntRange(60), metavar="N", help="Another number of rows.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many streams to average over.")
+@click.option("--jobs", type=int, metavar="N", default=-1, help="Processes; -1 is one for each core.")
+@click.option("--json", "as_json", is_flag=True, help="Print the last point of each line as JSON.")
+def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
+    """The experiment and figure of the paper, with its algorithms and ours."""
+    from batch2online.cli.paper import paper as paper_command
+
+    paper_command(out, full, rows, seeds, jobs, as_json)

@@ -1,0 +1,45 @@
+"""``batch2online paper``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from batch2online.evaluate.figure import paper_figure
+
+
+def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
+    """Run the paper's experiment, draw its figure, and print the last point of each line."""
+    progress = sys.stderr.isatty() and not as_json
+    figure = paper_figure(out, quick=not full, rows=rows, seeds=seeds, jobs=jobs, progress=progress)
+    if as_json:
+        click.echo(json.dumps(figure.table))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print()
+    console.print(_table(figure.table))
+    console.print("\n  Loss relative to hindsight, and changes of the model in brackets.", style="dim")
+    console.print(f"\n  figure  [cyan]{figure.png}[/], also as .svg and .csv\n")
+
+
+def _table(lines: list[dict[str, Any]]) -> Table:
+    """One line for each panel and accuracy; loss / hindsight and, in brackets, changes for each algorithm."""
+    algorithms = list(dict.fromkeys(line["algorithm"] for line in lines))
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for head in ("problem", "data"):
+        table.add_column(head, no_wrap=True)
+    for head in ("epsilon", *algorithms):
+        table.add_column(head, justify="right")
+    cells: dict[tuple[str, str, str], list[str]] = {}
+    for line in lines:
+        key = (line["problem"], line["data"], f"{line['epsilon']:g}")
+        cells.setdefault(key, []).append(f"{line['ratio']:.4f} ({line['changes']:,.0f})")
+    for key, values in cells.items():
+        table.add_row(*key, *values)
+    return table

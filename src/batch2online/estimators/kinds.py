@@ -1,0 +1,98 @@
+"""What kind of batch algorithm an estimator is, and what suits it when nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from batch2online.coresets import Clustering, Leverage, RidgeLeverage, Uniform
+
+
+class Choice(NamedTuple):
+    """A construction for an estimator: how to make it, and why it was chosen."""
+
+    make: Callable[..., Any]
+    name: str
+    reason: str
+
+
+def kind_of(estimator: Any) -> str:
+    """One of regressor, classifier, clusterer, density, transformer, estimator (anything with ``fit``), function."""
+    if not hasattr(estimator, "fit"):
+        if not callable(estimator) or isinstance(estimator, type):
+            raise TypeError(f"estimator must have a method fit or be a function of weighted rows, got {estimator!r}.")
+        return "function"
+    if not isinstance(estimator, BaseEstimator):
+        return "estimator"
+    for name, is_kind in (("regressor", is_regressor), ("classifier", is_classifier), ("clusterer", is_clusterer)):
+        if is_kind(estimator):
+            return name
+    if get_tags(estimator).estimator_type == "density_estimator":
+        return "density"
+    return "transformer" if hasattr(estimator, "transform") else "estimator"
+
+
+def default_loss(kind: str, estimator: Any) -> str:
+    """The loss by which a kind of estimator is judged when nothing is said."""
+    if kind == "classifier":
+        return "log" if hasattr(estimator, "predict_proba") else "zero_one"
+    names = {
+        "regressor": "squared",
+        "clusterer": "squared_distance",
+        "density": "negative_log_likelihood",
+        "transformer": "reconstruction",
+    }
+    if kind not in names:
+        raise ValueError(f"loss is needed for this {kind}: a function loss(model, points[, targets]) or a name.")
+    return names[kind]
+
+
+def default_coreset(kind: str, estimator: Any, resample: bool) -> Choice:
+    """The construction that suits a kind of estimator when nothing is said."""
+    last = final_step(estimator)
+    if resample:
+        return Choice(Uniform, "Uniform", "rows are drawn without weights")
+    if kind == "regressor":
+        return Choice(_leverage, "Leverage", "a regressor")
+    if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
+        return Choice(_clustering(int(last.n_clusters)), "Clustering", f"{last.n_clusters} clusters")
+    if last is estimator and type(last) in (PCA, TruncatedSVD) and isinstance(last.n_components, int | np.integer):
+        rank, centred = int(last.n_components), type(last) is PCA
+        return Choice(_ridge_leverage(rank, centred), "RidgeLeverage", f"rank {rank}")
+    return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
+
+
+def final_step(estimator: Any) -> Any:
+    """The last step of a pipeline; the estimator itself otherwise."""
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def _leverage(**settings: Any) -> Leverage:
+    return Leverage(intercept=True, **settings)
+
+
+def _ridge_leverage(rank: int, centred: bool) -> Callable[..., Any]:
+    def make(**settings: Any) -> RidgeLeverage:
+        return RidgeLeverage(rank, intercept=centred, **settings)
+
+    return make
+
+
+def _clustering(k: int) -> Callable[..., Any]:
+    def make(keep_history: bool = True, **settings: Any) -> Clustering:  # it always keeps its rows
+        return Clustering(k, **settings)
+
+    return make
+
+
+def start_of(estimator: Any, width: int) -> int:
+    """Rows before the first model: three for each column, ten for each cluster or component, never below twenty."""
+    parts = [getattr(final_step(estimator), name, None) for name in ("n_clusters", "n_components")]
+    largest = max((int(part) for part in parts if isinstance(part, int | np.integer)), default=0)
+    return max(20, 3 * (width + 1), 10 * largest)

@@ -1,0 +1,50 @@
+"""Measuring online learners, any of them: regret against hindsight, model changes, average sensitivity."""
+
+from typing import Any
+
+from batch2online.evaluate.audit import peeks
+from batch2online.evaluate.losses import Absolute, Clustering, Loss, LowRank, Predictions, Squared
+from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
+from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted
+from batch2online.evaluate.prequential import prequential
+from batch2online.evaluate.result import Curve, Result, Run
+from batch2online.evaluate.sensitivity import Decay, Sensitivity, average_sensitivity, sensitivity_decay
+
+__all__ = [
+    "Absolute",
+    "Adversarial",
+    "Blocks",
+    "Clustering",
+    "Curve",
+    "Decay",
+    "Drifting",
+    "Given",
+    "Loss",
+    "LowRank",
+    "Order",
+    "Predictions",
+    "Random",
+    "Result",
+    "Run",
+    "Sensitivity",
+    "Sorted",
+    "Squared",
+    "average_sensitivity",
+    "changed",
+    "label_churn",
+    "paper_figure",
+    "peeks",
+    "prediction_change",
+    "prequential",
+    "sensitivity_decay",
+    "subspace_angle",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The figure brings all estimators and the paper's algorithms with it: imported on first use."""
+    if name == "paper_figure":
+        from batch2online.evaluate.figure import paper_figure
+
+        return paper_figure
+    raise AttributeError(f"module 'batch2online.evaluate' has no attribute {name!r}")

@@ -1,0 +1,202 @@
+"""One face for all learners, found by what an object offers.
+
+==================  ==========================================================================
+to learn            ``partial_fit(X[, y])``, or row by row ``learn_one(x[, y])`` with dictionaries
+to predict          ``predict(X)``, or ``predict_one(x)``
+centers             ``cluster_centers_`` (k, d), or River's ``centers``
+a subspace          ``components_`` (k, d) and, if there is one, ``mean_`` (d,)
+changes             ``n_changes_`` where the learner counts them itself
+==================  ==========================================================================
+
+Supporting another library is a line in one of the tables below.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from batch2online._types import FloatArray
+
+_SEEDS = ("random_state", "seed")
+
+
+class NotOfferedError(TypeError):
+    """A model does not offer, or not yet, what it is asked for."""
+
+
+class Learner:
+    """What the evaluation loop sees of a model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._teach = _offered(model, LEARNING, "learn")(model)
+        self.has_learned = False
+
+    def learn(self, X: FloatArray, y: FloatArray | None) -> None:
+        """Hand rows over. A learner that needs more rows to start gets them with the next ones."""
+        self.has_learned = self._teach(X, y)
+
+    def predict(self, X: FloatArray) -> FloatArray:
+        """A copy of the predictions: numbers as doubles, labels as they are."""
+        answer = np.array(_offered(self.model, PREDICTING, "predict")(self.model, X))
+        return answer.astype(np.float64) if answer.dtype.kind in "biuf" else answer
+
+    def centers(self) -> FloatArray:
+        """A copy of the centers (k, d)."""
+        return np.array(_offered(self.model, CENTERS, "give centers")(self.model), dtype=np.float64)
+
+    def subspace(self) -> tuple[FloatArray, FloatArray]:
+        """Copies of the basis (k, d) and of the mean (d,), zero where the model has none."""
+        components = np.array(_offered(self.model, SUBSPACES, "give a subspace")(self.model), dtype=np.float64)
+        mean = getattr(self.model, "mean_", None)
+        return components, np.zeros(components.shape[1]) if mean is None else np.array(mean, dtype=np.float64)
+
+    @property
+    def own_changes(self) -> int | None:
+        """How often the model has changed by its own count, None where it keeps none."""
+        count = getattr(self.model, "n_changes_", None)
+        return None if count is None else int(count)
+
+
+# -- learning -----------------------------------------------------------------------------------------
+
+
+class _ByChunk:
+    """``partial_fit``. MiniBatchKMeans or IncrementalPCA refuse a first chunk that is too small: it waits."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.has_started = model, False
+        self.waiting: list[tuple[FloatArray, FloatArray | None]] = []
+
+    def __call__(self, X: FloatArray, y: FloatArray | None) -> bool:
+        if self.has_started:
+            self._fit(X, y)
+            return True
+        self.waiting.append((X, y))
+        rows = np.concatenate([x for x, _ in self.waiting])
+        targets = None if y is None else np.concatenate([t for _, t in self.waiting if t is not None])
+        try:
+            self._fit(rows, targets)
+        except ValueError:
+            if len(rows) >= (capacity(self.model) or 1):
+                raise
+            return False
+        self.waiting, self.has_started = [], True
+        return True
+
+    def _fit(self, X: FloatArray, y: FloatArray | None) -> None:
+        if y is None:
+            self.model.partial_fit(X)
+        else:
+            self.model.partial_fit(X, y)
+
+
+class _RowByRow:
+    """``learn_one`` with a dictionary for each row."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, X: FloatArray, y: FloatArray | None) -> bool:
+        rows = _dictionaries(X)
+        if y is None:
+            for row in rows:
+                self.model.learn_one(row)
+        else:
+            for row, target in zip(rows, y.tolist(), strict=True):
+                self.model.learn_one(row, target)
+        return True
+
+
+def _dictionaries(X: FloatArray) -> list[dict[str, float]]:
+    names = [str(column) for column in range(X.shape[1])]
+    return [dict(zip(names, row, strict=True)) for row in X.tolist()]
+
+
+# -- reading ------------------------------------------------------------------------------------------
+
+
+def _predict_row_by_row(model: Any, X: FloatArray) -> list[Any]:
+    return [model.predict_one(row) for row in _dictionaries(X)]
+
+
+def _array_of_centers(model: Any) -> FloatArray:
+    """River keeps a dictionary of dictionaries, columns in any order."""
+    centers = model.centers
+    if not isinstance(centers, Mapping):
+        return np.asarray(centers)
+    names = sorted({name for center in centers.values() for name in center}, key=int)
+    return np.array([[center[name] for name in names] for _, center in sorted(centers.items())])
+
+
+LEARNING: dict[str, Callable[[Any], Callable[..., bool]]] = {"partial_fit": _ByChunk, "learn_one": _RowByRow}
+PREDICTING: dict[str, Callable[..., Any]] = {
+    "predict": lambda model, X: model.predict(X),
+    "predict_one": _predict_row_by_row,
+}
+CENTERS: dict[str, Callable[[Any], Any]] = {
+    "cluster_centers_": lambda model: model.cluster_centers_,
+    "centers": _array_of_centers,
+}
+SUBSPACES: dict[str, Callable[[Any], Any]] = {"components_": lambda model: model.components_}
+
+
+def _offered(model: Any, table: Mapping[str, Any], purpose: str) -> Any:
+    for name, how in table.items():
+        if hasattr(model, name):
+            return how
+    raise NotOfferedError(f"{type(model).__name__} cannot {purpose}: it offers none of {', '.join(table)}.")
+
+
+def capacity(model: Any) -> int | None:
+    """How many clusters or components the model is allowed, where it says so."""
+    for owner in (model, getattr(model, "estimator", None)):
+        for name in ("n_clusters", "n_components"):
+            value = getattr(owner, name, None)
+            if isinstance(value, int | np.integer):
+                return int(value)
+    return None
+
+
+# -- fresh copies -------------------------------------------------------------------------------------
+
+
+def fresh(model: Any, seed: int) -> Any:
+    """An unfitted copy of an estimator, or what a factory makes, with its ``random_state`` set to the seed.
+
+    A factory is a class or a function; it is handed the seed if it has a parameter ``random_state`` or ``seed``.
+
+    >>> from sklearn.linear_model import SGDRegressor
+    >>> fresh(SGDRegressor(penalty=None), 7)
+    SGDRegressor(penalty=None, random_state=7)
+    """
+    if _is_factory(model):
+        return _made_by(model, seed)
+    if hasattr(model, "get_params"):
+        twin = clone(model, safe=False)
+        return twin.set_params(**dict.fromkeys(_seed_names(twin.get_params()), seed))
+    if hasattr(model, "clone"):  # River
+        return model.clone(dict.fromkeys(_seed_names(vars(model)), seed))
+    return copy.deepcopy(model)
+
+
+def _is_factory(model: Any) -> bool:
+    return isinstance(model, type) or (callable(model) and not any(hasattr(model, name) for name in LEARNING))
+
+
+def _made_by(factory: Callable[..., Any], seed: int) -> Any:
+    named = _seed_names(inspect.signature(factory).parameters)
+    if named:
+        return factory(**dict.fromkeys(named, seed))
+    return factory()
+
+
+def _seed_names(parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters that take a seed, those of nested estimators included."""
+    return [name for name in parameters if name.rpartition("__")[2] in _SEEDS]

@@ -1,0 +1,169 @@
+"""One pass over one stream: ask, score, hand over, look."""
+
+from __future__ import annotations
+
+import math
+import time
+import tracemalloc
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.evaluate.adapters import Learner, NotOfferedError
+from batch2online.evaluate.losses import Loss
+from batch2online.evaluate.metrics import changed
+from batch2online.evaluate.result import Curve, Run
+
+_CURVE = 100
+_PROBE = 256
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows in order of arrival, their losses in hindsight, and how they are dealt out."""
+
+    X: FloatArray
+    y: FloatArray | None
+    hindsight: FloatArray
+    chunk: int
+    warmup: int
+
+    def pieces(self) -> list[slice]:
+        n = len(self.X)
+        return [slice(start, min(start + self.chunk, n)) for start in range(0, n, self.chunk)]
+
+    def piece(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
+        """Copies: a learner that keeps or overwrites what it was handed harms nobody else."""
+        return self.X[rows].copy(), None if self.y is None else self.y[rows].copy()
+
+    @property
+    def probe(self) -> FloatArray:
+        """Rows spread over the stream, on which the answers of successive models are compared."""
+        return probe_of(self.X)
+
+
+def probe_of(X: FloatArray) -> FloatArray:
+    """Up to 256 rows spread over the table."""
+    return np.asarray(X[np.linspace(0, len(X) - 1, min(_PROBE, len(X))).astype(int)])
+
+
+def ask(learner: Learner, loss: Loss, X: FloatArray) -> Any:
+    """The learner's answer, or None while it has no model yet."""
+    if not learner.has_learned:
+        return None
+    try:
+        return loss.answer(learner, X)
+    except (NotOfferedError, NotFittedError):
+        return None
+
+
+@dataclass
+class Watch:
+    """Counts the changes of a model as they are seen from outside, and how far it moved.
+
+    A learner that counts its own changes is taken at its word, which includes changes inside a chunk.
+    The first model counts as none.
+    """
+
+    loss: Loss
+    probe: FloatArray
+    churn: float = 0.0
+    seen: int = 0
+    _answer: Any = None
+    _own: int | None = None
+
+    @property
+    def has_answer(self) -> bool:
+        return self._answer is not None
+
+    @property
+    def changes(self) -> int:
+        return self.seen if self._own is None else self._own
+
+    def look(self, learner: Learner) -> None:
+        own = learner.own_changes
+        if own and own == self._own:
+            return
+        answer = ask(learner, self.loss, self.probe)
+        if answer is None:
+            return
+        if self._answer is not None and own != 0 and changed(self._answer, answer):
+            self.seen += 1
+            self.churn += self.loss.movement(self._answer, answer, self.probe)
+        self._answer, self._own = answer, own
+
+
+@dataclass
+class Clock:
+    """Time spent in the learner alone."""
+
+    seconds: float = 0.0
+    _started: float = field(default=0.0, repr=False)
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._started
+
+
+def run(name: str, seed: int, model: Any, loss: Loss, stream: Stream) -> tuple[Run, Curve]:
+    """Deal the stream out to a fresh model. Rows are scored under the answer given before they were handed over."""
+    learner, watch, clock = Learner(model), Watch(loss, stream.probe), Clock()
+    losses, changes = np.empty(len(stream.X)), []
+    for rows in stream.pieces():
+        asked, _ = stream.piece(rows)
+        with clock:
+            answer = ask(learner, loss, asked)
+        losses[rows] = loss.losses(answer, stream.X[rows], None if stream.y is None else stream.y[rows])
+        with clock:
+            learner.learn(*stream.piece(rows))
+        watch.look(learner)
+        changes.append(watch.changes)
+    if not watch.has_answer:
+        loss.answer(learner, stream.probe)  # says why there never was one
+    return _summary(name, seed, stream, losses, clock, watch), curve_of(name, seed, stream, losses, np.array(changes))
+
+
+def _summary(name: str, seed: int, stream: Stream, losses: FloatArray, clock: Clock, watch: Watch) -> Run:
+    return Run(
+        model=name,
+        seed=seed,
+        loss=math.fsum(losses[stream.warmup :]),
+        optimum=math.fsum(stream.hindsight[stream.warmup :]),
+        changes=watch.changes,
+        churn=watch.churn,
+        rows_per_second=len(losses) / max(clock.seconds, 1e-9),
+    )
+
+
+def curve_of(name: str, seed: int, stream: Stream, losses: FloatArray, changes: IntArray) -> Curve:
+    """Sums of row losses from the end of the warm-up on, with the changes counted after each chunk."""
+    ends = thinned(len(losses), stream.chunk)
+    ends = ends[ends > stream.warmup]
+    total, best = (np.cumsum(values[stream.warmup :]) for values in (losses, stream.hindsight))
+    scored = ends - stream.warmup - 1
+    return Curve(name, seed, ends, total[scored], best[scored], changes[-(-ends // stream.chunk) - 1])
+
+
+def thinned(n: int, chunk: int) -> IntArray:
+    """Ends of chunks at which a curve is kept: a hundred evenly spread, a hundred on a logarithmic scale."""
+    wanted = np.concatenate([np.linspace(1, n, _CURVE), np.geomspace(1, n, _CURVE)])
+    return np.unique(np.minimum(n, np.ceil(wanted / chunk).astype(np.int64) * chunk))
+
+
+def peak_memory(model: Any, loss: Loss, stream: Stream) -> int:
+    """Most bytes that the learner held at once, above what there was; a pass of its own, since tracing is slow."""
+    learner = Learner(model)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for rows in stream.pieces():
+            ask(learner, loss, stream.X[rows])
+            learner.learn(*stream.piece(rows))
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()

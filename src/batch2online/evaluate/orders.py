@@ -1,0 +1,118 @@
+"""Orders in which a stream can come. The guarantees of this package are for random order alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
+
+
+class Order(ABC):
+    """Puts rows in order."""
+
+    @abstractmethod
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        """The row numbers in order of arrival; ``hardness`` is each row's loss under the best model of all rows."""
+
+
+@dataclass(frozen=True)
+class Given(Order):
+    """As the rows stand in the table: the same for each seed."""
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        return np.arange(len(X))
+
+
+@dataclass(frozen=True)
+class Random(Order):
+    """Uniformly random: the model in which regret is bounded."""
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        return rng.permutation(len(X))
+
+
+@dataclass(frozen=True)
+class Sorted(Order):
+    """By one column, ties at random."""
+
+    column: int = 0
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        return _by(X[:, self.column], rng)
+
+
+@dataclass(frozen=True)
+class Drifting(Order):
+    """A slow slide along the first principal direction, with noise of this many of its standard deviations."""
+
+    noise: float = 1.0
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        along = _first_direction(X)
+        return _by(along + self.noise * along.std() * rng.normal(size=len(X)), rng)
+
+
+@dataclass(frozen=True)
+class Adversarial(Order):
+    """The hardest rows last: by their loss under the best model of all rows."""
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        return _by(hardness, rng)
+
+
+@dataclass(frozen=True)
+class Blocks(Order):
+    """The rows along the first principal direction cut into blocks; blocks, and rows in a block, at random."""
+
+    count: int = 10
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        blocks = np.array_split(_by(_first_direction(X), rng), self.count)
+        return np.concatenate([rng.permutation(blocks[b]) for b in rng.permutation(self.count)])
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Order):
+    """The row numbers themselves."""
+
+    rows: IntArray
+
+    def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
+        if not np.array_equal(np.sort(self.rows), np.arange(len(X))):
+            raise ValueError(f"order must hold each of the row numbers 0 to {len(X) - 1} once.")
+        return self.rows
+
+
+NAMES: dict[str, Order] = {
+    "given": Given(),
+    "random": Random(),
+    "sorted": Sorted(),
+    "drifting": Drifting(),
+    "adversarial": Adversarial(),
+    "blocks": Blocks(),
+}
+
+
+def order_of(order: Any) -> Order:
+    """An order from an object, a name, or an array of row numbers."""
+    if isinstance(order, Order):
+        return order
+    if isinstance(order, str):
+        if order not in NAMES:
+            raise ValueError(f"Unknown order {order!r}: choose one of {', '.join(NAMES)}, or an Order.")
+        return NAMES[order]
+    return Fixed(np.asarray(order, dtype=np.int64))
+
+
+def _by(values: FloatArray, rng: np.random.Generator) -> IntArray:
+    return np.lexsort((rng.random(len(values)), values))
+
+
+def _first_direction(X: FloatArray) -> FloatArray:
+    centred = X - X.mean(axis=0)
+    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    return np.asarray(centred @ (direction * np.sign(direction[np.abs(direction).argmax()])))

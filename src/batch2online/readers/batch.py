@@ -1,0 +1,80 @@
+"""What every reader yields, and the one error that every reader raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+
+class DataError(ValueError):
+    """The input cannot be used; the message is a sentence that names the place."""
+
+
+class Kind(StrEnum):
+    """What a column holds, as far as a model is concerned."""
+
+    NUMBER = "numbers"
+    TEXT = "text"
+    OTHER = "dates, lists or other values"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rows of a table.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The columns asked for: numbers as float64, text as string.
+    place : callable
+        Where a row of the batch stands in its file, such as "line 17".
+    """
+
+    table: Any
+    place: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __getitem__(self, rows: slice) -> Batch:
+        start, stop, _ = rows.indices(len(self))
+        return Batch(self.table.slice(start, stop - start), lambda row: self.place(start + row))
+
+
+def row_place(start: int, row: int) -> str:
+    """Where a row stands in a table without lines, counted from 1."""
+    return f"row {start + row + 1:,}"
+
+
+def kind_of(dtype: Any) -> Kind:
+    """What a column of this Arrow type holds. Of nothing but gaps: numbers, which may still come."""
+    types = pa.types
+    if types.is_dictionary(dtype):
+        return kind_of(dtype.value_type)
+    if types.is_boolean(dtype) or types.is_integer(dtype) or types.is_floating(dtype) or types.is_null(dtype):
+        return Kind.NUMBER
+    if types.is_decimal(dtype):
+        return Kind.NUMBER
+    if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
+        return Kind.TEXT
+    return Kind.OTHER
+
+
+def with_plain_types(table: Any) -> Any:
+    """The same columns as float64 and string; others stay as they are."""
+    plain = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}
+    for index, field in enumerate(table.schema):
+        wanted = plain.get(kind_of(field.type), field.type)
+        if field.type != wanted:
+            table = table.set_column(index, field.name, _cast(table.column(index), wanted))
+    return table
+
+
+def _cast(column: Any, wanted: Any) -> Any:
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    return column.cast(wanted, safe=False)

@@ -1,0 +1,90 @@
+"""Parquet and Arrow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pyarrow.parquet as parquet
+
+from batch2online.readers.batch import Batch, DataError, kind_of, row_place, with_plain_types
+
+ROWS = 1 << 16
+_DAMAGE = (pa.ArrowException, OSError, EOFError)
+
+
+class _Columnar(ABC):
+    """What Parquet and Arrow share: a schema of their own, and rows instead of lines."""
+
+    def __init__(self, name: str, schema: Any) -> None:
+        self._name = name
+        self.names = list(schema.names)
+        self.kinds = {field.name: kind_of(field.type) for field in schema}
+
+    @abstractmethod
+    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
+        """Record batches that hold these columns at least."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """The rows, with these columns alone."""
+        start = 0
+        try:
+            for records in self._record_batches(list(columns)):
+                table = with_plain_types(pa.Table.from_batches([records]).select(list(columns)))
+                yield Batch(table, partial(row_place, start))
+                start += len(records)
+        except _DAMAGE as error:
+            raise DataError(f"{self._name} is damaged after row {start:,}: {_first_line(error)}") from error
+
+
+class Parquet(_Columnar):
+    """A Parquet file, a row group or less at a time."""
+
+    def __init__(self, path: str, name: str) -> None:
+        try:
+            self._file = parquet.ParquetFile(path, pre_buffer=False)
+        except _DAMAGE as error:
+            raise DataError(f"{name} is truncated or no Parquet file: {_first_line(error)}") from error
+        super().__init__(name, self._file.schema_arrow)
+
+    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
+        return self._file.iter_batches(batch_size=ROWS, columns=columns)  # type: ignore[no-any-return]
+
+
+class ArrowStream(_Columnar):
+    """Arrow's streaming format, from a file or a pipe."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
+        try:
+            self._reader = ipc.open_stream(file)
+        except _DAMAGE as error:
+            raise DataError(f"{name} is truncated or no Arrow stream: {_first_line(error)}") from error
+        super().__init__(name, self._reader.schema)
+
+    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
+        with self._file:
+            yield from self._reader
+
+
+class ArrowFile(_Columnar):
+    """Arrow's file format, also called Feather."""
+
+    def __init__(self, path: str, name: str) -> None:
+        try:
+            self._reader = ipc.open_file(pa.memory_map(path))
+        except _DAMAGE as error:
+            raise DataError(f"{name} is truncated or no Arrow file: {_first_line(error)}") from error
+        super().__init__(name, self._reader.schema)
+
+    def _record_batches(self, columns: list[str]) -> Iterator[Any]:
+        return map(self._reader.get_batch, range(self._reader.num_record_batches))
+
+
+def _first_line(error: BaseException) -> str:
+    text = (str(error).splitlines() or [""])[0].strip().rstrip(".")
+    return f"{text or type(error).__name__}."

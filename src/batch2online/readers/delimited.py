@@ -1,0 +1,158 @@
+"""CSV and its relatives."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from batch2online.readers.batch import Batch, DataError, Kind, kind_of, with_plain_types
+from batch2online.readers.blocks import Block
+
+_DELIMITERS = ",\t;|"
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+
+
+class Delimited:
+    """Blocks of lines of delimited values as batches, types decided by the first block.
+
+    Parameters
+    ----------
+    blocks : iterator of Block
+    name : str
+        What errors call the input.
+    delimiter : str or None
+        None takes the one of comma, tab, semicolon and bar that the first line has most of.
+    header : bool
+        Whether the first line holds the names; otherwise columns are called 1, 2, ...
+    """
+
+    def __init__(self, blocks: Iterator[Block], name: str, delimiter: str | None, header: bool) -> None:
+        self._blocks, self._name = blocks, name
+        self.kinds: dict[str, Kind] = {}
+        self._first = _first_block(blocks, name)
+        number, line = next(self._first.lines())
+        text = self._decoded(number, line)
+        self._delimiter = delimiter or max(_DELIMITERS, key=text.count)
+        cells = self._cells(number, text)
+        self.names = cells if header else [str(index + 1) for index in range(len(cells))]
+        if header:
+            self._check_names(cells)
+            self._first = _without_lines_up_to(number, self._first)
+        self._types = self._inferred()
+        self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """The rows, with these columns alone."""
+        block: Block | None = self._first
+        while block is not None:
+            if not block.is_blank:
+                yield self._batch(block, columns)
+            block = next(self._blocks, None)
+
+    def _batch(self, block: Block, columns: Sequence[str]) -> Batch:
+        table = self._parsed(block, {column: self._types[column] for column in columns})
+        return Batch(with_plain_types(table), lambda row: f"line {block.line_of(row):,}")
+
+    def _inferred(self) -> dict[str, Any]:
+        if self._first.is_blank:
+            return dict.fromkeys(self.names, pa.float64())
+        table = self._parsed(self._first, None)
+        return {name: _settled(table.column(name)) for name in self.names}
+
+    def _parsed(self, block: Block, types: dict[str, Any] | None) -> Any:
+        options = arrow_csv.ConvertOptions(strings_can_be_null=True)
+        if types is not None:
+            options.column_types, options.include_columns = types, list(types)
+        size = len(block.content) + 1 if types is None else 1 << 20  # types are inferred from the first piece alone
+        try:
+            table = arrow_csv.read_csv(
+                pa.py_buffer(block.content),
+                read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size),
+                parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
+                convert_options=options,
+            )
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            self._explain(block)
+            raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.") from error
+        if b'"' in block.content and table.num_rows != sum(1 for _ in block.lines()):
+            self._explain(block)
+        return table
+
+    def _explain(self, block: Block) -> None:
+        """Raise the error of the first line that is wrong."""
+        for number, line in block.lines():
+            cells = self._cells(number, self._decoded(number, line))
+            if len(cells) != len(self.names):
+                raise DataError(
+                    f"{self._name}, line {number:,} has {_count(len(cells), 'value')}, expected {len(self.names)}."
+                )
+            for column, cell in zip(self.names, cells, strict=True):
+                if self.kinds.get(column) is Kind.NUMBER and not _is_number(cell):
+                    raise DataError(f"{self._name}, line {number:,}, column {column!r}: {cell!r} is not a number.")
+
+    def _decoded(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{self._name}, line {number:,}: byte {line[error.start]:#04x} at position {error.start + 1} "
+                "is not valid UTF-8."
+            ) from error
+
+    def _cells(self, number: int, text: str) -> list[str]:
+        try:
+            (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
+        except csv.Error as error:
+            raise DataError(
+                f"{self._name}, line {number:,}: a quoted value does not end properly on its line."
+            ) from error
+        return cells
+
+    def _check_names(self, names: list[str]) -> None:
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise DataError(f"{self._name} has more than one column named {repeated[0]!r}.")
+        if all(_is_number(name) and name for name in names):
+            raise DataError(f"{self._name} has numbers in its first line, not names: pass --no-header if it has none.")
+
+
+def _first_block(blocks: Iterator[Block], name: str) -> Block:
+    for block in blocks:
+        if not block.is_blank:
+            return block
+    raise DataError(f"{name} is empty.")
+
+
+def _without_lines_up_to(number: int, block: Block) -> Block:
+    lines = block.content.splitlines(keepends=True)[number + 1 - block.first_line :]
+    return Block(b"".join(lines), number + 1)
+
+
+def _settled(column: Any) -> Any:
+    """The type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
+    dtype = column.type
+    if pa.types.is_binary(dtype):
+        return pa.string()  # bytes that are no UTF-8: to be refused with their line
+    if pa.types.is_string(dtype):
+        numbers = pc.sum(pc.match_substring_regex(column, _NUMBER)).as_py() or 0
+        return pa.float64() if 2 * numbers > len(column) - column.null_count else dtype
+    return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
+
+
+def _is_number(cell: str) -> bool:
+    if cell.strip() in ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"):
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip().lower() in ("true", "false")
+    return "_" not in cell
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,147 @@
+"""What a row costs under a model of any kind: losses by name, or a function of one's own.
+
+A loss is called with a fitted model, points (n, d) and targets (n, k), k maybe zero, and gives (n,) numbers. Before
+there is a model, rows cost what the simplest one would: prediction zero, a center at the origin, a coin's toss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from batch2online._types import FloatArray
+
+_LEAST_PROBABILITY = 1e-15
+
+
+class Loss(Protocol):
+    """The loss of rows under a model, and before there is one."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray: ...
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """``|target - prediction|^power``, Euclidean over several targets: 2 for squared, 1 for absolute loss."""
+
+    power: float = 2.0
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return self._of(targets - np.reshape(model.predict(points), targets.shape))
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return self._of(targets)
+
+    def _of(self, residuals: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
+
+
+@dataclass(frozen=True)
+class ZeroOne:
+    """1 for a wrong label, 0 for the right one."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(model.predict(points) != targets[:, 0], dtype=np.float64)
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.ones(len(points))
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """``-ln p`` of the true label, p at least 1e-15: a label that the model does not know costs 34.5."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        probability = np.zeros(len(points))
+        for column, label in zip(np.transpose(model.predict_proba(points)), model.classes_, strict=True):
+            probability = np.where(targets[:, 0] == label, column, probability)
+        return -np.log(np.clip(probability, _LEAST_PROBABILITY, 1.0))
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.full(len(points), math.log(2))
+
+
+@dataclass(frozen=True)
+class Distance:
+    """``|x - c|^power`` to the nearest center of the model (``cluster_centers_`` or ``means_``)."""
+
+    power: float = 2.0
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
+        return np.asarray(cdist(points, centers).min(axis=1) ** self.power)
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.norm(points, axis=1) ** self.power)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """``|x - inverse_transform(transform(x))|^2``."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(np.square(points - model.inverse_transform(model.transform(points))).sum(axis=1))
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(np.square(points).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class NegativeLogLikelihood:
+    """``-score_samples(x)`` of a density. It may be negative: then differences have a meaning, ratios have none."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(-model.score_samples(points))
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.zeros(len(points))
+
+
+@dataclass(frozen=True)
+class Given:
+    """The user's own function ``loss(model, points[, targets])``; a row costs nothing before there is a model."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        given = (targets[:, 0] if targets.shape[1] == 1 else targets,) if targets.shape[1] else ()
+        losses = np.asarray(self.function(model, points, *given), dtype=np.float64)
+        if losses.shape != (len(points),):
+            raise ValueError(f"loss must give one number for each of {len(points)} rows, got shape {losses.shape}.")
+        if np.isnan(losses).any():
+            raise ValueError(f"loss gave NaN for row {int(np.isnan(losses).argmax())} of {len(points)}.")
+        return losses
+
+    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.zeros(len(points))
+
+
+LOSSES: dict[str, Loss] = {
+    "squared": Deviation(2.0),
+    "absolute": Deviation(1.0),
+    "zero_one": ZeroOne(),
+    "log": LogLoss(),
+    "distance": Distance(1.0),
+    "squared_distance": Distance(2.0),
+    "reconstruction": Reconstruction(),
+    "negative_log_likelihood": NegativeLogLikelihood(),
+}
+"""Losses by name."""
+
+
+def loss_of(loss: str | Callable[..., Any]) -> Loss:
+    """The loss of this name, or the function itself."""
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
+        return LOSSES[loss]
+    if not callable(loss):
+        raise TypeError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
+    return Given(loss)

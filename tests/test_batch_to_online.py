@@ -1,0 +1,180 @@
+"""Any batch algorithm online: the same models for any chunks, shards, deletions and interruptions."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import Ridge
+from sklearn.utils.validation import has_fit_parameter
+
+from batch2online import BatchToOnline, OnlineRegression, coresets, load, storage
+from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
+from wrapped_cases import (
+    CASES,
+    N,
+    assert_same,
+    data,
+    every_case,
+    learn,
+    learned,
+    new,
+    output,
+)
+
+
+@every_case
+@pytest.mark.parametrize("chunk", [37, 250])
+def test_chunks_do_not_matter(name, chunk):
+    assert_same(learned(name), learn(new(name), name, chunk), name)
+    assert len(learned(name).changes_) > 3
+
+
+@every_case
+def test_single_rows_do_not_matter(name):
+    X, y = data(CASES[name][1])
+    model = new(name)
+    for i, x in enumerate(X[:150]):
+        model.learn_one(x, None if y is None else y[i])
+    assert_same(model, learn(new(name), name, 300, slice(0, 150)), name)
+
+
+@every_case
+def test_the_model_is_that_of_the_estimator_fitted_by_hand(name):
+    """While the coreset holds all rows, the model is the wrapped estimator's on all rows, up to its own seed."""
+    estimator, kind, settings = CASES[name]
+    X, y = data(kind)
+    model = BatchToOnline(estimator, **settings, coreset=coresets.Everything, refresh=Geometric(2.0), random_state=4)
+    model.fit(X[:400], None if y is None else y[:400])
+    if not hasattr(estimator, "fit"):
+        by_hand = estimator(X[:400], np.ones(400), *(() if y is None else (y[:400],)))
+        np.testing.assert_array_equal(model.model_, by_hand)
+        return
+    by_hand = clone(estimator)
+    seeds = {k: v for k, v in model.model_.get_params().items() if k.endswith("random_state")}
+    weights = {"sample_weight": np.ones(400)} if has_fit_parameter(by_hand, "sample_weight") else {}
+    by_hand.set_params(**seeds).fit(X[:400], None if y is None else y[:400], **weights)
+    np.testing.assert_allclose(output(model, X), output(by_hand, X), atol=1e-6)
+
+
+@every_case
+def test_copies_continue_as_the_original(name):
+    half = learn(new(name), name, N, slice(0, N // 2))
+    twin = copy.deepcopy(half)
+    learn(twin, name, 200, slice(N // 2, N))
+    assert half.n_seen_ == N // 2
+    assert_same(twin, learned(name), name)
+
+
+@every_case
+def test_shards_merge_to_the_model_of_all_rows(name):
+    left = learn(new(name), name, N, slice(0, 400))
+    right = learn(new(name, first_id=400), name, N, slice(400, N))
+    whole = clone(learned(name)).fit(*data(CASES[name][1]))
+    merged = left.merge(right)
+    X, _ = data(CASES[name][1])
+    assert merged.coreset_ == whole.coreset_
+    np.testing.assert_array_equal(output(merged, X), output(whole, X))
+
+
+@every_case
+def test_forgetting_gives_the_model_of_the_other_rows(name):
+    X, y = data(CASES[name][1])
+    model = learn(new(name, keep_history=True), name, N).forget(np.arange(200))
+    other = new(name, keep_history=True, first_id=200).fit(X[200:], None if y is None else y[200:])
+    assert model.coreset_ == other.coreset_
+    np.testing.assert_array_equal(output(model, X), output(other, X))
+
+
+@pytest.mark.parametrize("policy", [EveryStep(), OnChange(), Lazy(1.5, 0.1), Geometric(2.0, start=30)])
+def test_every_policy_works(policy):
+    whole = learn(new("Ridge", refresh=policy), "Ridge", N, slice(0, 60))
+    assert_same(whole, learn(new("Ridge", refresh=policy), "Ridge", 7, slice(0, 60)), "Ridge")
+
+
+def test_the_seed_decides():
+    assert learn(new("KMeans", random_state=5), "KMeans", N).coreset_ != learned("KMeans").coreset_
+
+
+def test_an_unchanged_coreset_gives_an_unchanged_model_even_of_a_random_estimator():
+    settings = {"estimator": RandomForestClassifier(n_estimators=2), "coreset_size": 5, "epsilon": 0.9}
+    X, y = data("labels")
+    always = BatchToOnline(**settings, refresh=EveryStep(), random_state=0).partial_fit(X[:100], y[:100])
+    on_change = BatchToOnline(**settings, refresh=OnChange(), random_state=0).partial_fit(X[:100], y[:100])
+    np.testing.assert_array_equal(output(always, X), output(on_change, X))
+    assert 5 < always.n_changes_ == on_change.n_changes_ < 60
+
+
+# -- checkpoints -----------------------------------------------------------------------------------------
+
+
+@every_case
+def test_checkpoints_continue_as_the_original(name, tmp_path):
+    estimator, _, settings = CASES[name]
+    half = learn(new(name), name, N, slice(0, N // 2))
+    half.save(tmp_path / "model")
+    if hasattr(estimator, "fit"):
+        twin = load(tmp_path / "model")
+        assert repr(twin) == repr(half)
+    else:
+        with pytest.raises(storage.CheckpointError, match=r"estimator was function .*restore\(path, estimator="):
+            load(tmp_path / "model")
+        twin = BatchToOnline.restore(tmp_path / "model", estimator=estimator, **settings)
+    X, _ = data(CASES[name][1])
+    np.testing.assert_array_equal(output(half, X), output(twin, X))
+    assert_same(learn(twin, name, 200, slice(N // 2, N)), learned(name), name)
+
+
+def test_a_checkpoint_before_the_first_model(tmp_path):
+    X, y = data("regression")
+    BatchToOnline(Ridge(), random_state=0).partial_fit(X[:5], y[:5]).save(tmp_path / "model")
+    twin = load(tmp_path / "model").partial_fit(X[5:], y[5:])
+    assert twin.n_seen_ == N
+    assert twin.coef_.shape == (5,)
+
+
+class OwnRegressor(Ridge):
+    pass
+
+
+def test_estimators_from_elsewhere_are_never_looked_up(tmp_path):
+    X, y = data("regression")
+    model = BatchToOnline(OwnRegressor(), random_state=0).fit(X, y)
+    model.save(tmp_path / "model")
+    with pytest.raises(storage.CheckpointError, match="estimator was OwnRegressor"):
+        load(tmp_path / "model")
+    twin = BatchToOnline.restore(tmp_path / "model", estimator=OwnRegressor())
+    np.testing.assert_array_equal(twin.coef_, model.coef_)
+
+
+def forged(path, module, name):
+    BatchToOnline(Ridge(), random_state=0).fit(*data("regression")).save(path)
+    state = storage.deserialise(path.read_bytes())
+    state["params"]["estimator"] |= {"module": module, "class": name}
+    path.write_bytes(storage.serialise(state))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "message"),
+    [
+        ("os", "system", "cannot name os.system"),
+        ("sklearn.utils", "shuffle", "is no estimator"),
+        ("sklearn.linear_model", "Gone", "has no sklearn.linear_model.Gone"),
+    ],
+)
+def test_forged_checkpoints_are_refused(tmp_path, module, name, message):
+    forged(tmp_path / "model", module, name)
+    with pytest.raises(storage.CheckpointError, match=message):
+        load(tmp_path / "model")
+
+
+def test_restore_refuses_what_is_not_its_own(tmp_path):
+    OnlineRegression(random_state=0).fit(*data("regression")).save(tmp_path / "other")
+    with pytest.raises(storage.CheckpointError, match="holds no BatchToOnline"):
+        BatchToOnline.restore(tmp_path / "other")
+    learned("Ridge").save(tmp_path / "model")
+    with pytest.raises(TypeError, match="does not have: \\['alpha'\\]"):
+        BatchToOnline.restore(tmp_path / "model", alpha=1)

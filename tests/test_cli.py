@@ -1,0 +1,433 @@
+"""The command line: results equal to the library's, errors of one sentence, runs that survive being killed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice, pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import batch2online
+from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets
+from batch2online.cli.app import run_safely
+from batch2online.cli.checkpoint import StateFolder, checksum
+from batch2online.cli.learner import Learner
+from batch2online.cli.recorder import Recorder
+from batch2online.cli.run import rechunked
+from batch2online.cli.settings import Settings
+from batch2online.cli.stream import open_stream, source_of
+
+SOURCES = Path(batch2online.__file__).parents[1]
+FILES = {"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"}
+
+
+def command(*words, **options):
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "batch2online", *map(str, words)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    """A regression of 3,000 rows on a number and a category, as CSV."""
+    rng = np.random.default_rng(0)
+    x, colour = rng.standard_normal(3000), rng.choice(["red", "green", "blue"], 3000)
+    y = 2 * x + (colour == "red") + 0.1 * rng.standard_normal(3000)
+    path = tmp_path_factory.mktemp("data") / "stream.csv"
+    lines = [f"{a!r},{c},{b!r}" for a, c, b in zip(x.tolist(), colour, y.tolist(), strict=True)]
+    path.write_text("x,colour,y\n" + "\n".join(lines) + "\n")
+    inputs = np.column_stack([x, colour == "green", colour == "red"]).astype(float)
+    return SimpleNamespace(path=path, X=inputs, y=y)
+
+
+def result_of(*words, capsys):
+    assert run_safely([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_run_is_the_estimator_on_the_prepared_rows(stream, tmp_path, capsys):
+    out = tmp_path / "out"
+    result = result_of("run", stream.path, "--task", "regression", "--target", "y", "--out", out, capsys=capsys)
+    model = OnlineRegression(random_state=0).partial_fit(stream.X, stream.y)
+    assert result["inputs"] == ["x", "colour=green", "colour=red"]
+    assert result["loss"] == model.regret_.loss
+    assert result["last_model"]["coef"] == model.coef_.tolist()
+    assert result["changes"] == model.n_changes_
+    assert {file.name for file in out.iterdir()} == FILES
+    assert json.loads((out / "result.json").read_text()) == result
+    loaded = batch2online.load(out / "model.b2o")
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+    coreset = pyarrow.parquet.read_table(out / "coreset.parquet")
+    np.testing.assert_array_equal(coreset["id"].to_numpy(), model.coreset_.ids)
+    assert coreset.column_names == ["id", "weight", "x", "colour=green", "colour=red", "y"]
+    assert len((out / "changes.jsonl").read_text().splitlines()) == model.n_changes_
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_the_result_does_not_depend_on_chunks(stream, chunk, capsys):
+    words = ["run", stream.path, "--task", "regression", "--target", "y", "--seed", 3]
+    assert result_of(*words, "--chunk", chunk, capsys=capsys) == result_of(*words, capsys=capsys)
+
+
+def test_standard_input_gives_the_result_of_the_file(stream, monkeypatch, capsys):
+    words = ["--task", "lowrank", "--k", "1", "--columns", "x,colour"]
+    from_file = result_of("run", stream.path, *words, capsys=capsys)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(stream.path.read_bytes()))))
+    from_pipe = result_of("run", "-", *words, capsys=capsys)
+    told = {"source", "command"}
+    assert {k: v for k, v in from_pipe.items() if k not in told} == {
+        k: v for k, v in from_file.items() if k not in told
+    }
+
+
+def test_bundled_data_and_options_reach_the_estimator(capsys):
+    options = ["--k", 4, "--epsilon", 0.1, "--refresh", "geometric:1.3", "--seed", 5]
+    result = result_of("run", "--dataset", "digits", "--task", "lowrank", *options, capsys=capsys)
+    policy = batch2online.refresh.Geometric(1.3)
+    model = OnlineLowRank(4, epsilon=0.1, refresh=policy, random_state=5).partial_fit(datasets.load_rows("digits"))
+    assert result["ratio"] == model.regret_.ratio
+    assert result["last_model"]["components"] == model.components_.tolist()
+    assert result["command"] == (
+        "batch2online run --dataset digits --task lowrank --k 4 --epsilon 0.1 --refresh geometric:1.3 --seed 5"
+    )
+
+
+def test_the_command_in_the_result_repeats_it(stream, capsys):
+    words = ["run", stream.path, "--task", "regression", "--target", "y", "--columns", "x", "--order", "random"]
+    result = result_of(*words, "--standardize", capsys=capsys)
+    assert result_of(*result["command"].split()[1:], capsys=capsys) == result
+
+
+def test_the_curve_is_the_regret_at_its_row_counts(stream, capsys):
+    result = result_of("run", stream.path, "--task", "regression", "--target", "y", capsys=capsys)
+    at = [point["rows"] for point in result["curve"]]
+    assert at[:4] == [50, 63, 79, 99]
+    assert at[-1] == 3000
+    for point in result["curve"][::5]:
+        model = OnlineRegression(random_state=0).partial_fit(stream.X[: point["rows"]], stream.y[: point["rows"]])
+        assert (point["loss"], point["optimum"]) == (model.regret_.loss, model.regret_.optimum)
+
+
+def test_closing_table_names_what_matters(stream, tmp_path, capsys):
+    assert (
+        run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(tmp_path / "o")])
+        == 0
+    )
+    text = capsys.readouterr().out
+    for words in ("linear regression of y on 3 inputs", "3,000", "times the best model in hindsight", "report.html"):
+        assert words in text
+
+
+# -- errors -----------------------------------------------------------------------------------------
+
+USAGE = {
+    "no input": (["run", "--task", "lowrank", "--k", "2"], "Name one input"),
+    "two inputs": (["run", "x.csv", "--dataset", "digits", "--task", "lowrank", "--k", "2"], "Name one input"),
+    "no task": (["run", "x.csv"], "Missing option '--task'"),
+    "no k": (["run", "--dataset", "digits", "--task", "clustering"], "needs --k, the number of clusters"),
+    "no target": (["run", "x.csv", "--task", "regression"], "needs --target"),
+    "target of none": (
+        ["run", "x.csv", "--task", "lowrank", "--k", "1", "--target", "y"],
+        "belongs to --task regression",
+    ),
+    "no file": (["run", "nothing.csv", "--task", "lowrank", "--k", "1"], "nothing.csv cannot be read: No such file"),
+    "unknown set": (["run", "--dataset", "q", "--task", "lowrank", "--k", "1"], "no data set 'q'.*digits"),
+    "bad epsilon": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--epsilon", "0"], "epsilon"),
+    "bad policy": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "daily"], "'daily'"),
+    "bad growth": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "lazy:0.5"], "growth"),
+    "unknown command": (["fly"], "No such command"),
+    "no model": (["show", "nothing"], "nothing is no model"),
+    "too many": (
+        ["run", "--dataset", "digits", "--task", "lowrank", "--k", "99"],
+        "--k 99 is more than the 64 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", USAGE)
+def test_bad_usage_is_one_sentence_and_exit_code_2(case, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    words, message = USAGE[case]
+    assert run_safely(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert "Traceback" not in captured.err
+    assert re.search(message, captured.err)
+
+
+def test_bad_data_leaves_nothing_behind(tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    path.write_bytes(b"a,b\n" + b"1,2\n3,5\n" * 20_000 + b"oops,1\n")
+    out = tmp_path / "out"
+    assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", "--out", str(out)]) == 2
+    assert capsys.readouterr().err == "Error: bad.csv, line 40,002, column 'a': 'oops' is not a number.\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_earlier_outputs_stay_when_a_run_fails(stream, tmp_path, capsys):
+    out = tmp_path / "out"
+    words = ["--task", "lowrank", "--k", "1", "--columns", "x", "--out", str(out)]
+    assert run_safely(["run", str(stream.path), *words]) == 0
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    bad = tmp_path / "bad.csv"
+    bad.write_bytes(b"x\n1\n2\n3\noops\n")
+    assert run_safely(["run", str(bad), *words]) == 2
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    assert run_safely(["run", str(stream.path), *words]) == 0
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_help_comes_fast_and_imports_nothing_heavy():
+    code = (
+        "import sys; from batch2online.cli.app import run_safely as r; r(['run', '--help']); print(list(sys.modules))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)},
+    )
+    for heavy in ("numpy", "sklearn", "scipy", "pyarrow", "matplotlib", "rich"):
+        assert f"'{heavy}'" not in process.stdout
+
+
+@pytest.mark.parametrize("package", ["click", "pyarrow", "rich"])
+def test_a_missing_package_is_named(package):
+    hide = f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['datasets']"
+    code = f"{hide}; from batch2online.cli import main; main()"
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)},
+    )
+    assert process.returncode == 2
+    assert "pip install 'batch2online[cli]'" in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+# -- predict, show, datasets ------------------------------------------------------------------------
+
+
+def test_predict_prepares_columns_as_the_run_did(stream, tmp_path, capsys):
+    out, predictions = tmp_path / "out", tmp_path / "predictions.csv"
+    words = ["--task", "regression", "--target", "y", "--standardize", "--missing", "drop"]
+    assert run_safely(["run", str(stream.path), *words, "--out", str(out)]) == 0
+    rows = tmp_path / "new.csv"
+    rows.write_text("colour,x\nred,1\ngreen,\nblue,-1\n")
+    assert run_safely(["predict", str(out), str(rows), "--out", str(predictions)]) == 0
+    header, first, second, third = predictions.read_text().splitlines()
+    assert header == "prediction"
+    assert second == ""
+    assert abs(float(first) - 3) < 0.1
+    assert abs(float(third) + 2) < 0.1
+
+
+def test_predict_writes_coordinates(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert run_safely(["run", "--dataset", "breast_cancer", "--task", "lowrank", "--k", "2", "--out", str(out)]) == 0
+    assert run_safely(["datasets", "--write", "breast_cancer", "--out", str(tmp_path / "rows.csv")]) == 0
+    capsys.readouterr()
+    assert (
+        run_safely(["predict", str(out / "model.b2o"), str(tmp_path / "rows.csv"), "--out", str(tmp_path / "p.csv")])
+        == 0
+    )
+    found = np.loadtxt(tmp_path / "p.csv", delimiter=",", skiprows=1)
+    model = batch2online.load(out / "model.b2o")
+    rows = datasets.load_rows("breast_cancer")
+    np.testing.assert_allclose(found, rows @ model.components_.T, atol=1e-9)
+
+
+def test_clusters_of_new_rows(tmp_path, capsys):
+    out, words = tmp_path / "out", ["--task", "clustering", "--k", "3"]
+    result = result_of("run", "--dataset", "breast_cancer", *words, "--out", out, capsys=capsys)
+    rows = datasets.load_rows("breast_cancer")
+    model = OnlineClustering(3, history="coreset", random_state=0).partial_fit(rows)
+    assert result["last_model"]["cluster_centers"] == model.cluster_centers_.tolist()
+    events = [json.loads(line) for line in (out / "changes.jsonl").read_text().splitlines()]
+    assert [event["churn"] for event in events] == [event.churn for event in model.changes_]
+    assert all(len(event["matching"]) == 3 for event in events)
+    assert run_safely(["datasets", "--write", "breast_cancer", "--out", str(tmp_path / "rows.csv")]) == 0
+    assert run_safely(["predict", str(out), str(tmp_path / "rows.csv"), "--out", str(tmp_path / "p.csv")]) == 0
+    header, *labels = (tmp_path / "p.csv").read_text().split()
+    assert header == "cluster"
+    assert list(map(int, labels)) == model.predict(rows).tolist()
+
+
+def test_predict_names_the_column_that_is_missing(stream, tmp_path, capsys):
+    out = tmp_path / "out"
+    run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(out)])
+    rows = tmp_path / "new.csv"
+    rows.write_text("x\n1\n")
+    assert run_safely(["predict", str(out), str(rows)]) == 2
+    assert "has no column 'colour', which the model needs" in capsys.readouterr().err
+    (out / "result.json").unlink()
+    assert run_safely(["predict", str(out), str(rows)]) == 2
+    assert "needs the result.json beside it" in capsys.readouterr().err
+
+
+def test_show_tells_what_the_model_saw(stream, tmp_path, capsys):
+    out = tmp_path / "out"
+    result = result_of("run", stream.path, "--task", "regression", "--target", "y", "--out", out, capsys=capsys)
+    shown = result_of("show", out, capsys=capsys)
+    assert shown["model"] == "OnlineRegression"
+    assert (shown["rows"], shown["ratio"], len(shown["changes"])) == (3000, result["ratio"], result["changes"])
+    assert run_safely(["show", str(out / "model.b2o")]) == 0
+    assert "times the best model in hindsight" in capsys.readouterr().out
+
+
+def test_a_damaged_model_is_refused(tmp_path, capsys):
+    path = tmp_path / "model.b2o"
+    path.write_bytes(b"PK nothing")
+    assert run_safely(["show", str(path)]) == 2
+    assert "not a batch2online checkpoint" in capsys.readouterr().err
+
+
+def test_datasets_are_listed(capsys):
+    assert run_safely(["datasets"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in [*datasets.ROWS, *datasets.REGRESSION, "heavy_tails", "drift"])
+
+
+@pytest.mark.parametrize("name", ["imbalanced_clusters", "low_rank", "heavy_tails", "drift"])
+def test_generators_follow_their_seed(name):
+    (X, y), (again, _), (other, _) = (datasets.generate(name, 500, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(X, again)
+    assert not np.array_equal(X, other)
+    assert len(X) == 500
+    assert (y is not None) == (name in ("heavy_tails", "drift"))
+
+
+# -- state ------------------------------------------------------------------------------------------
+
+
+def run_with_state(stream, folder, *words):
+    return ["run", str(stream), "--task", "regression", "--target", "y", "--state", str(folder / "state"), *words]
+
+
+@pytest.fixture
+def long_stream(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60_000, 4)).round(4)
+    y = (X @ [1.0, 2.0, 3.0, 4.0] + rng.standard_normal(60_000)).round(4)
+    path = tmp_path / "long.csv"
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", fmt="%.4f", header="a,b,c,d,y", comments="")
+    return path
+
+
+def outputs(folder):
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
+    """Killed right after two checkpoints; at random moments: benchmarks/killed_runs.py."""
+    options = ("--chunk", "5000", "--quiet")
+    task = ["--task", "regression", "--target", "y"]
+    assert run_safely(["run", str(long_stream), *task, *options, "--out", str(tmp_path / "one")]) == 0
+    words = run_with_state(long_stream, tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
+    for _ in range(2):
+        process = command(*words)
+        wait_for_checkpoint(tmp_path / "state" / "position.json", process)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "two").exists()
+    assert run_safely([str(word) for word in words]) == 0
+    assert outputs(tmp_path / "one") == outputs(tmp_path / "two")
+
+
+def wait_for_checkpoint(path, process):
+    before = path.read_bytes() if path.exists() else None
+    while process.poll() is None and (not path.exists() or path.read_bytes() == before):
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("words", [["--order", "random"], ["--missing", "drop", "--standardize"]])
+def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, capsys, words):
+    lines = long_stream.read_text().splitlines(keepends=True)
+    long_stream.write_text("".join([*lines[:900], ",,,,\n" if "drop" in words else lines[900], *lines[901:9000]]))
+    undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
+    settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
+    stream = open_stream(source_of(str(long_stream), settings), "long.csv", settings)
+    state = StateFolder(tmp_path / "two" / "state", {"source": "long.csv", **settings.as_dict()})
+    Learner(settings.estimator(), state).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
+    assert result_of(*run_with_state(long_stream, tmp_path / "two", *words), capsys=capsys) == undisturbed
+    assert undisturbed["rows_dropped"] == ("drop" in words)
+
+
+def pairs_of(words):
+    flags = [(word, True) for word in words if word == "--standardize"]
+    return flags + [pair for pair in pairwise(words) if pair[0] in ("--order", "--missing")]
+
+
+def test_resuming_continues_where_it_was_and_sees_new_rows(long_stream, tmp_path, capsys):
+    lines = long_stream.read_text().splitlines(keepends=True)
+    growing = tmp_path / "growing.csv"
+    growing.write_text("".join(lines[:20_001]))
+    assert run_safely(run_with_state(growing, tmp_path)) == 0
+    position = json.loads((tmp_path / "state" / "position.json").read_text())
+    assert position["rows"] == 20_000
+    growing.write_text("".join(lines))
+    capsys.readouterr()
+    resumed = result_of(*run_with_state(growing, tmp_path), capsys=capsys)
+    assert resumed == result_of("run", growing, "--task", "regression", "--target", "y", capsys=capsys)
+    assert sorted(file.name for file in (tmp_path / "state").iterdir()) == ["model-60000.b2o", "position.json"]
+
+
+def test_a_state_is_not_continued_with_other_rows_or_settings(long_stream, tmp_path, capsys):
+    assert run_safely(run_with_state(long_stream, tmp_path)) == 0
+    assert run_safely(run_with_state(long_stream, tmp_path, "--seed", "1")) == 2
+    assert "belongs to a run with seed 0, not 1" in capsys.readouterr().err
+    lines = long_stream.read_text().splitlines(keepends=True)
+    lines[50], lines[51] = lines[51], lines[50]
+    long_stream.write_text("".join(lines))
+    assert run_safely(run_with_state(long_stream, tmp_path)) == 2
+    assert "The first 60,000 rows are not those" in capsys.readouterr().err
+    long_stream.write_text("".join(lines[:100]))
+    assert run_safely(run_with_state(long_stream, tmp_path)) == 2
+    assert "ends after 99 rows, but 60,000" in capsys.readouterr().err
+
+
+def test_checksum_does_not_depend_on_chunks():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((100, 3)), rng.standard_normal(100)
+    whole, part = checksum((X, y)), 0
+    for start in range(0, 100, 7):
+        part = checksum((X[start : start + 7], y[start : start + 7]), part)
+    assert part == whole
+    assert checksum((X[::-1], y[::-1])) != whole
+
+
+def test_pieces_of_a_chunk_end_where_a_point_is_due():
+    recorder = Recorder()
+    rows = np.zeros((120, 2))
+    assert [len(piece) for piece, _ in recorder.pieces((rows[:40], None), 0)] == [40]
+    assert next(len(piece) for piece, _ in recorder.pieces((rows[:20], None), 30)) == 20
+
+
+def test_an_interrupt_is_no_traceback(long_stream, tmp_path):
+    process = command("run", "-", "--task", "lowrank", "--k", 1, stdin=subprocess.PIPE)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate()
+    assert process.returncode == 130
+    assert b"Traceback" not in error

@@ -1,0 +1,84 @@
+"""The commands compare and paper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineRegression, datasets
+from batch2online.cli import paper as paper_command
+from batch2online.cli.app import run_safely
+from batch2online.evaluate import prequential
+
+TASKS = {
+    "regression": ["--dataset", "diabetes", "--task", "regression"],
+    "lowrank": ["--dataset", "breast_cancer", "--task", "lowrank", "--k", "3"],
+    "clustering": ["--dataset", "breast_cancer", "--task", "clustering", "--k", "3"],
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_compare_runs_all_learners_on_the_same_streams(task, capsys):
+    assert run_safely(["compare", *TASKS[task], "--seeds", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    models = list(dict.fromkeys(run["model"] for run in result["rows"]))
+    assert models[0] == "batch2online"
+    assert len(models) >= 5
+    assert {run["seed"] for run in result["rows"]} == {0, 1}
+    for seed in (0, 1):
+        optima = {round(run["optimum"], 6) for run in result["rows"] if run["seed"] == seed}
+        assert len(optima) == 1
+    assert all(np.isfinite(run["loss"]) for run in result["rows"] if run["model"] == "batch2online")
+
+
+def test_compare_is_the_library(capsys):
+    assert run_safely(["compare", *TASKS["regression"], "--seeds", "1", "--chunk", "40", "--json"]) == 0
+    ours = json.loads(capsys.readouterr().out)["rows"][0]
+    X, y = datasets.load_regression("diabetes")
+    models = {"ours": OnlineRegression(random_state=0)}
+    expected = prequential(models, X, y, loss="squared", seeds=1, chunk=40, warmup=40).rows[0]
+    assert ours["loss"] == pytest.approx(expected.loss, rel=1e-9)
+    assert ours["changes"] == expected.changes
+
+
+def test_compare_prints_a_table_and_prepares_files(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{a},{c},{1e6 * a + (c == 'x')}"
+        for a, c in zip(rng.normal(size=300), rng.choice(["x", "y"], 300), strict=True)
+    ]
+    path.write_text("a,c,target\n" + "\n".join(lines) + "\n")
+    assert run_safely(["compare", str(path), "--task", "regression", "--target", "target", "--seeds", "1"]) == 0
+    text = capsys.readouterr().out
+    for words in ("batch2online", "SGDRegressor", "loss / hindsight", "300 rows, random order, 1 seeds"):
+        assert words in " ".join(text.split())
+
+
+def test_compare_needs_some_rows(tmp_path, capsys):
+    path = tmp_path / "few.csv"
+    path.write_text("a,target\n1,2\n3,4\n5,6\n")
+    words = ["compare", str(path), "--task", "regression", "--target", "target", "--chunk", "2"]
+    assert run_safely(words) == 2
+    assert "few.csv has 3 rows, too few for chunks of 2" in capsys.readouterr().err
+
+
+def test_paper_passes_its_options_and_prints_its_table(monkeypatch, tmp_path, capsys):
+    asked = {}
+
+    def figure(out, **options):
+        asked.update(options, out=out)
+        line = {"problem": "Regression", "data": "diabetes", "epsilon": 0.1, "ratio": 1.25, "changes": 7.0}
+        table = [{**line, "algorithm": "ours"}, {**line, "algorithm": "the paper's", "ratio": 1.5}]
+        return SimpleNamespace(png=Path(out) / "figure.png", table=table)
+
+    monkeypatch.setattr(paper_command, "paper_figure", figure)
+    assert run_safely(["paper", "--out", str(tmp_path), "--seeds", "2", "--rows", "70", "--jobs", "1"]) == 0
+    assert asked == {"out": tmp_path, "quick": True, "rows": 70, "seeds": 2, "jobs": 1, "progress": False}
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Regression diabetes 0.1 1.2500 (7) 1.5000 (7)" in text
+    assert "figure.png" in text

@@ -1,0 +1,205 @@
+"""Fuzzed files into every loader: only typed errors, and no more memory than the file's size explains."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tracemalloc
+import zipfile
+import zlib
+from collections import Counter
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+from sklearn.linear_model import Ridge
+
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, load
+from batch2online.storage import CheckpointError, serialise
+from batch2online.store import Store, StoreError
+from batch2online.store.records import HEADER_BYTES
+from torture.stores import COLUMNS, ROWS, STEPS, is_same, scratch, states_of, written
+from torture.stores import content as content_of
+
+WATCHED = 20
+"""Of so many files one is read with an eye on the memory, which takes longer."""
+STATES = states_of(STEPS)
+ODD = (None, True, -1, 0, 2**70, 10**30, "", "x", "nan", [], {}, [[]], 1e308, {"float": "inf"}, {"array": 0},
+       {"array": -1}, {"array": 10**9}, {"object": "Rows", "fields": {}}, {"object": "Online", "fields": {}},
+       {"list": 5}, {"dict": []}, {"tuple": None}, {"float": 1})  # fmt: skip
+ODD_HEADERS = (
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
+    b"{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
+    b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,), }",
+    b"{'descr': '<U1000000', 'fortran_order': False, 'shape': (3,), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 99999999999999999999), }",
+    b"{'descr': '|V0', 'fortran_order': False, 'shape': (10,), }",
+    b"__import__('os').abort()",
+)
+
+
+@cache
+def checkpoints() -> tuple[bytes, ...]:
+    X, y = ROWS[:30], ROWS[:30, 0]
+    shared = {"random_state": 0, "coreset_size": 15, "keep_history": True}
+    models = (
+        OnlineRegression(**shared),
+        OnlineLowRank(2, **shared),
+        OnlineClustering(2, **shared),
+        BatchToOnline(Ridge(), **shared),
+    )
+    return tuple(serialise(model.partial_fit(X, y)._state()) for model in models)
+
+
+def loaders(count: int, seed: int = 0) -> dict[str, int]:
+    rng, outcomes = np.random.default_rng(seed), Counter()
+    checkpoints()
+    with scratch() as folder:
+        written(folder / "store")
+        segment = folder / "store" / "00000000.rows"
+        whole = segment.read_bytes()
+        for index in range(count):
+            is_watched = index % WATCHED == 0
+            if rng.random() < 0.5:
+                outcomes[_into_store(rng, segment, whole, is_watched)] += 1
+            else:
+                outcomes[_into_checkpoint(rng, folder / "file", is_watched)] += 1
+    return dict(outcomes)
+
+
+def _guarded(act, size: int, is_watched: bool) -> str:
+    """Whether it was refused; anything but a typed error, or too much memory, is a failure."""
+    if is_watched:
+        tracemalloc.start()
+    try:
+        act()
+        return "read"
+    except (CheckpointError, StoreError) as error:
+        assert not isinstance(error.__cause__, MemoryError), error  # noqa: PT017  # it must not even be tried
+        return "refused"
+    finally:
+        if is_watched:
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 3_000_000 + 30 * size, f"{peak} bytes for a file of {size}"
+
+
+# -- segments -----------------------------------------------------------------------------------------------
+
+
+def _into_store(rng, segment, whole, is_watched) -> str:
+    content = _scrambled(rng, whole)
+    if rng.random() < 0.5:
+        content = _with_right_header(rng, content)
+    segment.write_bytes(content)
+    is_repair = bool(rng.random() < 0.5)
+
+    def read():
+        with Store.open(segment.parent, read_only=True, repair=is_repair) as opened:
+            rows = content_of(opened)
+            assert opened.columns != COLUMNS or any(is_same(rows, state) for state in STATES)
+
+    return f"segment {_guarded(read, len(content), is_watched)}"
+
+
+def _with_right_header(rng, content: bytes) -> bytes:
+    """A header with a right checksum but maybe odd numbers."""
+    fixed = bytearray(content[: HEADER_BYTES - 4].ljust(HEADER_BYTES - 4, b"\0"))
+    fixed[:8] = b"b2orows\n"
+    if rng.random() < 0.7:
+        fixed[8:12] = (1).to_bytes(4, "little")
+    return bytes(fixed) + zlib.crc32(fixed).to_bytes(4, "little") + content[HEADER_BYTES:]
+
+
+def _scrambled(rng, whole: bytes) -> bytes:
+    """Bits flipped, bytes cut out, repeated, overwritten or cut off, a few times."""
+    content = bytearray(whole)
+    for _ in range(rng.integers(1, 6)):
+        at, n = int(rng.integers(len(content) + 1)), int(rng.integers(1, 50))
+        kind = rng.integers(5)
+        if kind == 0 and at < len(content):
+            content[at] ^= 1 << rng.integers(8)
+        elif kind == 1:
+            del content[at : at + n]
+        elif kind == 2:
+            content[at:at] = content[at : at + n]
+        elif kind == 3:
+            content[at : at + n] = rng.bytes(n)
+        elif rng.random() < 0.2:
+            del content[at:]
+    return bytes(content)
+
+
+# -- checkpoints --------------------------------------------------------------------------------------------
+
+
+def _into_checkpoint(rng, path, is_watched) -> str:
+    whole = checkpoints()[rng.integers(4)]
+    style = rng.integers(4)
+    if style == 0:
+        content = _scrambled(rng, whole)
+    elif style == 1:
+        content = _signed(_scrambled(rng, whole[:-71]))
+    else:
+        content = _rebuilt(rng, whole, odd_tree=style == 2)
+    path.write_bytes(content)
+    return f"checkpoint {_guarded(lambda: load(path), len(content), is_watched)}"
+
+
+def _signed(body: bytes) -> bytes:
+    return body + b"sha256:" + hashlib.sha256(body).hexdigest().encode()
+
+
+def _rebuilt(rng, whole: bytes, odd_tree: bool) -> bytes:
+    """An archive that is intact, with something odd in it: a node of the tree, a member, or its compression."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as old, zipfile.ZipFile(buffer, "w") as new:
+        names = old.namelist()
+        odd = names[0] if odd_tree else names[rng.integers(1, len(names))]
+        for name in names:
+            data = old.read(name)
+            if name == odd:
+                data = _odd_tree(rng, data) if odd_tree else _odd_array(rng, data)
+            packing = zipfile.ZIP_DEFLATED if name == odd and rng.random() < 0.2 else zipfile.ZIP_STORED
+            with suppress(UserWarning):
+                new.writestr(zipfile.ZipInfo(name), data, packing)
+        new.comment = b" " * 71
+    return _signed(buffer.getvalue()[:-71])
+
+
+def _odd_tree(rng, data: bytes) -> bytes:
+    manifest = json.loads(data)
+    places: list[tuple] = []
+
+    def visit(node):
+        for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
+            places.append((node, key))
+            if isinstance(value, dict | list):
+                visit(value)
+
+    visit(manifest)
+    for _ in range(rng.integers(1, 4)):
+        node, key = places[rng.integers(len(places))]
+        with suppress(KeyError, IndexError):
+            if rng.random() < 0.3:
+                del node[key]
+            else:
+                node[key] = ODD[rng.integers(len(ODD))]
+    if rng.random() < 0.02:
+        return b'{"format": "batch2online", "schema": 1, "state": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    return json.dumps(manifest).encode()
+
+
+def _odd_array(rng, data: bytes) -> bytes:
+    if rng.random() < 0.4:
+        return _scrambled(rng, data)
+    header = ODD_HEADERS[rng.integers(len(ODD_HEADERS))].ljust(117) + b"\n"
+    return (
+        b"\x93NUMPY\x01\x00"
+        + len(header).to_bytes(2, "little")
+        + header
+        + (bytes(10**6) if rng.random() < 0.1 else b"")
+    )

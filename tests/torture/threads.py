@@ -1,0 +1,95 @@
+"""Predictions from several threads while another one learns: each belongs to exactly one version of the model."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+
+import numpy as np
+from sklearn.linear_model import Ridge
+
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
+from batch2online.refresh import Geometric
+
+X = np.random.default_rng(0).normal(size=(1_500, 4)) * [1, 2, 3, 4]
+Y = np.column_stack([X @ [1.0, 2.0, 3.0, 4.0], X @ [4.0, 3.0, 2.0, 1.0]])
+PROBE = np.ascontiguousarray(X[::300])
+FEW = 12
+
+READERS = {
+    "regression predict": (lambda: OnlineRegression(**SETTINGS), lambda model: model.predict(PROBE)),
+    "regression predict_one": (lambda: OnlineRegression(**SETTINGS), lambda model: model.predict_one(PROBE[0])),
+    "regression coef_": (lambda: OnlineRegression(**SETTINGS), lambda model: model.coef_),
+    "low rank transform": (lambda: OnlineLowRank(2, center=True, **SETTINGS), lambda model: model.transform(PROBE)),
+    "low rank inverse_transform": (
+        lambda: OnlineLowRank(2, center=True, **SETTINGS),
+        lambda model: model.inverse_transform(PROBE[:, :2]),
+    ),
+    "low rank score": (lambda: OnlineLowRank(2, center=True, **SETTINGS), lambda model: model.score(PROBE)),
+    "clustering transform": (lambda: OnlineClustering(3, **SETTINGS), lambda model: model.transform(PROBE)),
+    "wrapped predict": (lambda: BatchToOnline(Ridge(), **SETTINGS), lambda model: model.predict(PROBE)),
+    "clustering predict": (lambda: OnlineClustering(3, **SETTINGS), lambda model: model.predict(PROBE)),
+}
+SETTINGS = {"coreset_size": 60, "random_state": 0, "refresh": Geometric(1.05)}
+
+
+def predictions(calls: int, n_threads: int = 4) -> dict[str, int]:
+    """About this many calls in all, over all ways to read a model."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        return {name: check(*READERS[name], calls // len(READERS), n_threads) for name in READERS}
+    finally:
+        sys.setswitchinterval(before)
+
+
+def check(make, read, calls, n_threads) -> int:
+    """Read from several threads until so many calls are made, the stream being learned again and again meanwhile."""
+    answers: Counter[bytes] = Counter()
+    failures: list[BaseException] = []
+    model = make().partial_fit(X[:FEW], Y[:FEW])
+    current = [model]
+
+    def reader():
+        mine: Counter[bytes] = Counter()
+        try:
+            for _ in range(calls // n_threads):
+                mine[np.asarray(read(current[0])).tobytes()] += 1
+        except BaseException as error:
+            failures.append(error)
+        answers.update(mine)
+
+    threads = [threading.Thread(target=reader) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        learn_stream(current, make, is_needed=lambda: any(thread.is_alive() for thread in threads))
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+    unknown = answers.keys() - versions(make, read)
+    assert not unknown, f"{len(unknown)} answers belong to no version of the model"
+    return sum(answers.values())
+
+
+def learn_stream(current, make, is_needed) -> None:
+    model = current[0]
+    for start in range(model.n_seen_, len(X), 100):
+        model.partial_fit(X[start : start + 100], Y[start : start + 100])
+        if not is_needed():
+            return
+    current[0] = make().partial_fit(X[:FEW], Y[:FEW])
+
+
+def versions(make, read) -> set[bytes]:
+    """What each version of the model answers."""
+    whole = make().partial_fit(X, Y)
+    start = whole._engine.policy.start
+    model, found, n = make(), set(), 0
+    for at in [FEW, start, *(event.at for event in whole.changes_)]:
+        if at > n:
+            model.partial_fit(X[n:at], Y[n:at])
+            n = at
+        found.add(np.asarray(read(model)).tobytes())
+    return found
