@@ -1,4 +1,4 @@
-"""The law and the quality of clustering coresets: unbiased weights, expected sizes, the paper's second stage, memory."""
+"""The law and the quality of clustering coresets: unbiased weights, expected sizes, two stages, bounded memory."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_memory_without_a_history_does_not_grow_with_the_rows():
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_weights_without_a_history_are_unbiased(shards):
-    """Over 60 seeds the mean total weight is within five standard errors of the number of rows, and these within 2 %."""
+    """Over 60 seeds the mean total weight is within five standard errors of the number of rows (false alarms 1e-6)."""
     n, totals = 4_000, []
     for seed in range(60):
         parts = [

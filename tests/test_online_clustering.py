@@ -64,8 +64,7 @@ EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": REPEATED_ROWS for
 @parametrize_with_checks(
     [
         OnlineClustering(n_clusters=3),
-        OnlineClustering(n_clusters=3, z=1.0, history="coreset"),
-        OnlineClustering(n_clusters=3, z=3.0, stages=2, refresh=Geometric(1.5)),
+        OnlineClustering(n_clusters=3, z=1.5, stages=2, history="coreset", refresh=Geometric(3.0)),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
