@@ -130,6 +130,18 @@ def test_transformers_transform_back():
     np.testing.assert_allclose(np.exp(logistic.predict_log_proba(X)), logistic.predict_proba(X))
 
 
+def test_transformers_give_data_frames_when_asked():
+    X, _ = data("rows")
+    frame = pd.DataFrame(X, columns=list("abcde"), index=np.arange(N) + 7)
+    model = clone(learned("PCA")).set_output(transform="pandas").partial_fit(frame)
+    transformed = model.transform(frame)
+    assert transformed.columns.tolist() == model.get_feature_names_out().tolist() == ["pca0", "pca1"]
+    assert transformed.index.tolist() == frame.index.tolist()
+    np.testing.assert_array_equal(transformed.to_numpy(), learned("PCA").transform(X))
+    assert isinstance(model.set_output(transform="default").transform(frame), np.ndarray)
+    assert not hasattr(BatchToOnline(Ridge()), "set_output")
+
+
 def test_data_frames_and_names():
     X, y = data("regression")
     frame = pd.DataFrame(X, columns=list("abcde"))

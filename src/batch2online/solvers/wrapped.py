@@ -71,13 +71,12 @@ class Wrapped:
 
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
-        if not self.resample:
-            return rows
-        times = copies(coreset, self.epsilon, self.seed)
-        if not times.any():
-            raise ValueError("The sample is empty: coreset_size is too small.")
-        chosen = rows[np.repeat(np.arange(len(times)), times)]
-        return Rows(chosen.points, chosen.targets, np.ones(len(chosen)), chosen.ids)
+        if self.resample:
+            rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
+            rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
+        if not len(rows):
+            raise ValueError("There are no rows to solve on: coreset_size is too small.")
+        return rows
 
     def solved_on(self, rows: Rows) -> Solved:
         """The model of these weighted rows, a pure function of them, the settings and the seed."""
@@ -148,4 +147,4 @@ def rows_of(model: Solved | Rows) -> Rows:
 
 def _as_rows(coreset: Coreset) -> Rows:
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
-    return Rows(coreset.points, targets.reshape(len(coreset), -1), coreset.weights, coreset.ids)
+    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)
