@@ -126,7 +126,7 @@ class Wrapped:
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 
     def same(self, old: Solved | Rows | None, new: Solved | Rows | None) -> bool:
-        """Whether two models are identical in all that they hold."""
+        """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
         if old is None or new is None:
             return old is new
         mine, theirs = rows_of(old), rows_of(new)
