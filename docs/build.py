@@ -33,7 +33,7 @@ def main() -> None:
         content = html_of(path)
         page = template.substitute(title=titles[name], navigation=navigation(name, titles), content=content)
         (SITE / file_name(name)).write_text(page, encoding="utf-8")
-    for picture in (ROOT / "docs").glob("*.svg"):
+    for picture in [*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")]:
         shutil.copy(picture, SITE / picture.name)
     broken = broken_links()
     if broken:
