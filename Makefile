@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check lint types doctest docs bench clean
+.PHONY: run test check lint types doctest docs bench torture clean
 
 run: .venv/ready ## all three problems on real data, with a report each in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
@@ -33,6 +33,9 @@ bench: .venv/ready ## regret and speed, a few minutes
 	$(BIN)/python benchmarks/regression_speed.py
 	$(BIN)/python benchmarks/lowrank_speed.py --repeats 1
 	$(BIN)/python benchmarks/lowrank_regret.py --seeds 2 --sets letter china_patches
+
+torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, about two hours
+	cd tests && ../$(BIN)/python -m torture
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -147,6 +147,30 @@ def test_a_checkpoint_that_fails_can_wait(tmp_path):
     again.close()
 
 
+def test_first_rows_that_cannot_be_kept_have_not_come(tmp_path):
+    files = Breakable()
+    durable = Durable(tmp_path, regression(), files=files)
+    files.broken, files.place = "rename", ".npz"
+    with pytest.raises(StoreError, match="full"):
+        durable.partial_fit(X[:20], Y[:20])
+    assert vars(durable.model) == vars(regression())
+    files.broken = ""
+    durable.partial_fit(X[:30], Y[:30])
+    same_after_crash(tmp_path, durable, regression).close()
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_said(tmp_path):
+    with Durable(tmp_path, regression(), **FAST) as durable:
+        durable.partial_fit(X[:20], Y[:20]).partial_fit(X[20:50], Y[20:50])
+    newest = max(tmp_path.glob("*.npz"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    with Durable(tmp_path, regression(), **FAST) as again:
+        assert "truncated" in again.reopened.damaged[0]
+        assert again.reopened.replayed == 30
+        assert state(again.model) == state(durable.model)
+    assert newest.with_suffix(".damaged").exists()
+
+
 def test_a_checkpoint_that_may_not_be_durable_ends_it(tmp_path):
     files = Breakable()
     durable = Durable(tmp_path, regression(), files=files)

@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from batch2online import files, storage
 from batch2online.store import recovery
 from batch2online.store.store import Store
-from torture import bad_input, durables, fuzz, stores, threads
+from torture import bad_input, durables, fuzz, stores, system_calls, threads
 from torture.machine import Machine
 
 
@@ -48,8 +48,14 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before():
     assert durables.bit_flips(20) == durables.truncations(20) == {"noticed, said, previous used, same model": 20}
 
 
+@pytest.mark.skipif(not system_calls.IS_AVAILABLE, reason="strace is not installed")
+def test_stores_survive_faults_of_the_system_itself():
+    outcomes = system_calls.every_fault(("fsync",), ("error=EIO", "signal=SIGKILL"), every=9)
+    assert {outcome.split(": ")[1] for outcome in outcomes} == {"typed error", "killed"}
+
+
 def test_predictions_during_learning_belong_to_one_version():
-    assert set(threads.predictions(800).values()) == {100}
+    assert set(threads.predictions(900).values()) == {100}
 
 
 def test_any_sequence_of_steps_ends_in_the_same_model():
@@ -122,9 +128,9 @@ def test_rows_that_are_not_logged_are_caught(monkeypatch):
 
 def test_a_model_changed_in_two_steps_is_caught(monkeypatch):
     def torn(self, X):
-        first = self._model.coefficients
+        first = self._engine.model.coefficients
         np.linalg.svd(np.ones((60, 60)))
-        return X @ first.T + self._model.intercepts
+        return X @ first.T + self._engine.model.intercepts
 
     monkeypatch.setattr("batch2online.OnlineRegression.predict", torn)
     with pytest.raises(AssertionError, match="no version"):

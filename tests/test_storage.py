@@ -1,9 +1,13 @@
 """Checkpoints: complete, exact, atomic, and refused when they are anything but intact."""
 
+import contextlib
+import dataclasses
+import hashlib
 import io
 import json
 import os
 import pickle
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -11,8 +15,10 @@ import pandas as pd
 import pytest
 
 from batch2online import OnlineRegression, load, storage
+from batch2online.files import Files
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
 from batch2online.storage import CheckpointError, deserialise, serialise
+from torture.faults import FaultyFiles, Killed
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(500, 3))
@@ -332,3 +338,132 @@ def test_saving_leaves_the_model_as_it_is(tmp_path):
     before = state(model)
     model.save(tmp_path / "model.npz")
     assert state(model) == before
+
+
+# -- files that claim more than they hold -----------------------------------------------------------------
+
+
+def signed(members, compression=zipfile.ZIP_STORED):
+    """An archive of these members under a right checksum."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        archive.comment = b" " * 71
+    body = buffer.getvalue()[:-71]
+    return body + b"sha256:" + hashlib.sha256(body).hexdigest().encode()
+
+
+def manifest_of(tree):
+    return json.dumps({"format": storage.FORMAT, "schema": storage.SCHEMA, "state": tree})
+
+
+def npy(header, data=b"", version=b"\x01\x00"):
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}"),
+        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}", bytes(24)),
+        npy("{'descr': '<f8', 'fortran_order': True, 'shape': (1, 2)}", bytes(16)),
+        npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", bytes(8)),
+        npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,)}", bytes(8)),
+        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", bytes(8), version=b"\x02\x00"),
+    ],
+    ids=["huge", "too short", "Fortran", "objects", "strings", "another format"],
+)
+def test_arrays_that_do_not_fit_their_bytes_are_refused_before_they_are_made(array):
+    content = signed({"manifest.json": manifest_of({"array": 0}), "a0.npy": array})
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match="an array"):
+            deserialise(content)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_compressed_members_are_refused_before_they_are_unpacked():
+    content = signed({"manifest.json": manifest_of({"list": [0] * 10**7})}, zipfile.ZIP_DEFLATED)
+    assert len(content) < 10**5
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match=r"manifest\.json claims"):
+            deserialise(content)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_tree_deeper_than_any_is_refused():
+    with pytest.raises(CheckpointError, match="malformed"):
+        deserialise(signed({"manifest.json": manifest_of(None).replace("null", "[" * 10**5 + "]" * 10**5)}))
+
+
+def test_fields_that_an_earlier_version_did_not_have_take_their_defaults(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Thing:
+        one: int
+
+    @dataclasses.dataclass(frozen=True)
+    class ThingNow:
+        one: int
+        two: float = 2.5
+
+    monkeypatch.setitem(storage._storable, "Thing", Thing)
+    content = serialise([Thing(1)])
+    monkeypatch.setitem(storage._storable, "Thing", ThingNow)
+    assert deserialise(content) == [ThingNow(1, 2.5)]
+
+
+@pytest.mark.parametrize("fields", [{}, {"one": 1, "two": 2}])
+def test_objects_with_other_fields_than_their_class_are_refused(monkeypatch, fields):
+    @dataclasses.dataclass(frozen=True)
+    class Thing:
+        one: int
+
+    monkeypatch.setitem(storage._storable, "Thing", Thing)
+    with pytest.raises(CheckpointError, match="Thing has"):
+        deserialise(signed({"manifest.json": manifest_of({"object": "Thing", "fields": fields})}))
+
+
+class Lying(Files):
+    """A disk that stores other bytes than it is given."""
+
+    def write(self, descriptor, parts):
+        return super().write(descriptor, [b"\0" * len(b"".join(map(bytes, parts)))])
+
+
+def test_the_old_checkpoint_stays_until_the_new_one_is_read_back_intact(tmp_path):
+    path = tmp_path / "model.npz"
+    storage.write(path, b"old")
+    with pytest.raises(CheckpointError, match="other bytes"):
+        storage.write(path, b"new", Lying())
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "model.npz"
+    storage.write(path, b"old")
+    n_calls = FaultyFiles()
+    storage.write(tmp_path / "other", b"new", n_calls)
+    for index in range(len(n_calls.calls)):
+        for fault in (28, "short", "kill half"):
+            with contextlib.suppress(OSError, Killed):
+                storage.write(path, b"new", FaultyFiles(index, fault))
+            assert path.read_bytes() in (b"old", b"new")
+            storage.write(path, b"old")
+
+
+def test_a_temporary_file_left_by_a_crash_is_no_obstacle(tmp_path):
+    files = FaultyFiles(2, "kill half")
+    with pytest.raises(Killed):
+        storage.write(tmp_path / "model.npz", b"new", files)
+    files.bury()
+    assert len(os.listdir(tmp_path)) == 1
+    storage.write(tmp_path / "model.npz", b"new")
+    assert os.listdir(tmp_path) == ["model.npz"]

@@ -355,6 +355,13 @@ def test_a_forked_process_cannot_write(tmp_path):
         assert len(opened) == 1
 
 
+def test_another_process_than_the_one_that_opened_it_cannot_write(tmp_path, monkeypatch):
+    with Store.create(tmp_path, 3) as opened, monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(StoreError, match="belongs to the process"):
+            opened.append(ROWS[:1])
+
+
 def test_a_closed_store_does_nothing(tmp_path):
     opened = Store.create(tmp_path, 3)
     opened.close()
@@ -488,6 +495,16 @@ def test_segments_that_do_not_belong_together_are_refused(tmp_path, what):
         Store.open(tmp_path / "store")
     with Store.open(tmp_path / "store", read_only=True, repair=True) as opened:
         assert any(is_same(content(opened), state) for state in states_of(STEPS))
+
+
+def test_a_record_cut_out_of_the_middle_is_noticed(tmp_path):
+    with Store.create(tmp_path, 3) as opened:
+        for start in range(0, 9, 3):
+            opened.append(ROWS[start : start + 3])
+    whole, size = segment(tmp_path).read_bytes(), 40 + 3 * 3 * 8
+    segment(tmp_path).write_bytes(whole[: 40 + size] + whole[40 + 2 * size :])
+    with pytest.raises(StoreCorrupted, match="does not follow"):
+        Store.open(tmp_path)
 
 
 def test_rows_that_look_like_records_are_rows(tmp_path):

@@ -13,8 +13,9 @@ from contextlib import suppress
 from functools import cache
 
 import numpy as np
+from sklearn.linear_model import Ridge
 
-from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, load
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.storage import CheckpointError, serialise
 from batch2online.store import Store, StoreError
 from batch2online.store.records import HEADER_BYTES
@@ -44,7 +45,12 @@ ODD_HEADERS = (
 def checkpoints() -> tuple[bytes, ...]:
     X, y = ROWS[:30], ROWS[:30, 0]
     shared = {"random_state": 0, "coreset_size": 15, "keep_history": True}
-    models = (OnlineRegression(**shared), OnlineLowRank(2, **shared), OnlineClustering(2, **shared))
+    models = (
+        OnlineRegression(**shared),
+        OnlineLowRank(2, **shared),
+        OnlineClustering(2, **shared),
+        BatchToOnline(Ridge(), **shared),
+    )
     return tuple(serialise(model.partial_fit(X, y)._state()) for model in models)
 
 
@@ -131,7 +137,7 @@ def _scrambled(rng, whole: bytes) -> bytes:
 
 
 def _into_checkpoint(rng, path, is_watched) -> str:
-    whole = checkpoints()[rng.integers(3)]
+    whole = checkpoints()[rng.integers(4)]
     style = rng.integers(4)
     if style == 0:
         content = _scrambled(rng, whole)

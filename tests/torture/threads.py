@@ -7,8 +7,9 @@ import threading
 from collections import Counter
 
 import numpy as np
+from sklearn.linear_model import Ridge
 
-from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.refresh import Geometric
 
 X = np.random.default_rng(0).normal(size=(1_500, 4)) * [1, 2, 3, 4]
@@ -27,6 +28,7 @@ READERS = {
     ),
     "low rank score": (lambda: OnlineLowRank(2, center=True, **SETTINGS), lambda model: model.score(PROBE)),
     "clustering transform": (lambda: OnlineClustering(3, **SETTINGS), lambda model: model.transform(PROBE)),
+    "wrapped predict": (lambda: BatchToOnline(Ridge(), **SETTINGS), lambda model: model.predict(PROBE)),
     "clustering predict": (lambda: OnlineClustering(3, **SETTINGS), lambda model: model.predict(PROBE)),
 }
 SETTINGS = {"coreset_size": 60, "random_state": 0, "refresh": Geometric(1.05)}

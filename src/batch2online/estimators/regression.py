@@ -99,38 +99,35 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         problem = LeastSquares(exact=self.solve == "exact")
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
-    @property
-    def _model(self) -> LinearModel:
-        model: LinearModel = self._check_fitted().model
-        return model
-
-    @property
-    def _is_flat(self) -> bool:
-        return bool(self._check_fitted().construction.flat_targets)
+    # Each reads the engine and its model once: another thread may replace them at any moment.
 
     @property
     def coef_(self) -> FloatArray:
         """Coefficients, (n_features,) or (n_targets, n_features)."""
-        coefficients = self._model.coefficients
-        return coefficients[0].copy() if self._is_flat else coefficients.copy()
+        engine = self._check_fitted()
+        coefficients = engine.model.coefficients.copy()
+        return np.asarray(coefficients[0] if engine.construction.flat_targets else coefficients)
 
     @property
     def intercept_(self) -> Any:
         """Intercept, a number or (n_targets,)."""
-        intercepts = self._model.intercepts
-        return float(intercepts[0]) if self._is_flat else intercepts.copy()
+        engine = self._check_fitted()
+        intercepts = engine.model.intercepts.copy()
+        return float(intercepts[0]) if engine.construction.flat_targets else intercepts
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
-        model = self._model
+        engine = self._check_fitted()
+        model: LinearModel = engine.model
         predictions = model.predict(self._validated(X, reset=False))
-        return predictions[:, 0] if self._is_flat else predictions
+        return predictions[:, 0] if engine.construction.flat_targets else predictions
 
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
-        model = self._model
+        engine = self._check_fitted()
+        model: LinearModel = engine.model
         predictions = model.coefficients @ np.asarray(self._values_of(x), dtype=np.float64) + model.intercepts
-        return float(predictions[0]) if self._is_flat else predictions
+        return float(predictions[0]) if engine.construction.flat_targets else predictions
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -120,8 +120,10 @@ class Wrapped:
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 
-    def same(self, old: Solved, new: Solved) -> bool:
-        """Whether two models are identical in all that they hold."""
+    def same(self, old: Solved | None, new: Solved | None) -> bool:
+        """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
+        if old is None or new is None:
+            return old is new
         if np.array_equal(old.rows.ids, new.rows.ids) and np.array_equal(old.rows.weights, new.rows.weights):
             return True
         try:
