@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import OnlineClustering, OnlineRegression, load
+from batch2online import BatchToOnline, OnlineClustering, OnlineRegression, load
 from batch2online.durable import Durable
 from batch2online.files import Files
 from batch2online.storage import CheckpointError
@@ -30,7 +31,15 @@ def same_after_crash(folder, durable, make):
     return again
 
 
-@pytest.mark.parametrize("make", [regression, low_rank, lambda: OnlineClustering(3, coreset_size=30, random_state=0)])
+def clustering():
+    return OnlineClustering(3, coreset_size=30, random_state=0)
+
+
+def wrapped():
+    return BatchToOnline(Ridge(), coreset_size=30, keep_history=True, random_state=0)
+
+
+@pytest.mark.parametrize("make", [regression, low_rank, clustering, wrapped])
 def test_a_model_continues_as_if_nothing_had_happened(tmp_path, make):
     durable, plain, n = Durable(tmp_path, make(), checkpoint_rows=300, **FAST), make(), 0
     for size in (1, 40, 500, 7, 1, 900, 3, 20):
@@ -221,6 +230,11 @@ def test_another_estimator_is_refused(tmp_path, other, message):
     with pytest.raises(ValueError, match=message):
         Durable(tmp_path, other(), **FAST)
     Durable(tmp_path, regression(), **FAST).close()
+
+
+def test_classifiers_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="Labels"):
+        Durable(tmp_path, BatchToOnline(LogisticRegression()))
 
 
 def test_no_intact_checkpoint_is_refused(tmp_path):

@@ -22,7 +22,7 @@ from batch2online import storage
 from batch2online._types import FloatArray
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.files import REAL, TEMPORARY, Files, make_folders
-from batch2online.generations import Reopened, as_rows, check_same, newest_intact, numbers
+from batch2online.generations import Reopened, as_rows, check_has_no_labels, check_same, newest_intact, numbers
 from batch2online.store import Recovery, Store, StoreCorrupted, StoreError
 from batch2online.store.errors import typed
 from batch2online.store.store import take_lock
@@ -41,7 +41,7 @@ class Durable:
     folder : path
         Created if need be. One process at a time may have it open.
     estimator : OnlineEstimator
-        A new one. Where the folder holds one already, that continues, and this one must be of the same kind.
+        A new one. Where the folder holds one already, that continues, and this one must have the same settings.
     sync : {"always", "interval", "never"}
     checkpoint_rows : int
         Write a checkpoint after this many rows: more make reopening slower and learning faster.
@@ -78,6 +78,7 @@ class Durable:
         checkpoint_rows: int = CHECKPOINT_ROWS,
         files: Files = REAL,
     ) -> None:
+        check_has_no_labels(estimator)
         self.folder, self.model, self.sync = Path(folder), estimator, sync
         self.checkpoint_rows = checkpoint_rows
         self.reopened: Reopened | None = None

@@ -287,8 +287,9 @@ class BatchToOnline(Delegating, OnlineEstimator):
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         engine = state["engine"]
-        engine.model = None if engine.model is None else engine.model.rows
-        engine.problem = None
+        engine.model, engine.problem = _rows_of(engine.model), None
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, _rows_of(model)) for first, model in engine.timeline)
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
         state["labels"] = list(self._labels.known.items())
         return state
@@ -297,11 +298,20 @@ class BatchToOnline(Delegating, OnlineEstimator):
     def _from_state(cls, state: dict[str, Any], **given: Any) -> Self:
         params = {name: recipes.made(value, name) for name, value in state["params"].items() if name not in given}
         estimator: Self = super()._from_state(state | {"params": params | given})
-        estimator._labels.known.update(state["labels"])
-        engine = estimator._engine
-        engine.problem = estimator._new_problem(engine.construction)
-        engine.model = None if engine.model is None else engine.problem.solved_on(engine.model)
+        try:
+            estimator._labels.known.update(state["labels"])
+            estimator._solve_again()
+        except Exception as error:  # whatever the estimator has against these rows
+            raise storage.CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}.") from error
         return estimator
+
+    def _solve_again(self) -> None:
+        """Turn the rows that a checkpoint holds into the models that were solved on them."""
+        engine = self._engine
+        problem = engine.problem = self._new_problem(engine.construction)
+        engine.model = problem.solved_again(engine.model)
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, problem.solved_again(rows)) for first, rows in engine.timeline)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
@@ -342,3 +352,8 @@ class BatchToOnline(Delegating, OnlineEstimator):
             tags.transformer_tags.preserves_dtype = ["float64"]
         tags.input_tags.sparse = True
         return tags
+
+
+def _rows_of(model: Any) -> Any:
+    """What a checkpoint holds of a model: the rows it was solved on."""
+    return None if model is None else model.rows
