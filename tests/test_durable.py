@@ -177,7 +177,9 @@ def test_a_damaged_checkpoint_is_set_aside_and_said(tmp_path):
         assert "truncated" in again.reopened.damaged[0]
         assert again.reopened.replayed == 30
         assert state(again.model) == state(durable.model)
-    assert newest.with_suffix(".damaged").exists()
+        assert newest.with_suffix(".damaged").exists()
+        again.merge(regression(first_id=1000).partial_fit(X[:20], Y[:20]))
+    assert not list(tmp_path.glob("*.damaged"))
 
 
 def test_a_checkpoint_that_may_not_be_durable_ends_it(tmp_path):
@@ -210,6 +212,15 @@ def test_refused_rows_leave_no_trace(tmp_path, rows):
             durable.learn_one(X[0, :2], 1.0)
         assert state(durable.model) == before
         same_after_crash(tmp_path, durable, regression).close()
+
+
+def test_one_that_was_dropped_gives_its_locks_back(tmp_path):
+    durable = Durable(tmp_path, regression(), **FAST)
+    durable.partial_fit(X[:20], Y[:20]).partial_fit(X[20:30], Y[20:30])
+    expected = state(durable.model)
+    del durable
+    with Durable(tmp_path, regression(), **FAST) as again:
+        assert state(again.model) == expected
 
 
 def test_a_second_one_is_refused(tmp_path):

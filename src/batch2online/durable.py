@@ -34,7 +34,8 @@ class Durable:
     """An estimator whose acknowledged rows survive.
 
     A call that has returned has its effect on disk, as far as ``sync`` promises (see :mod:`batch2online.store.store`).
-    A call that raises leaves the estimator and the folder as they were.
+    A call that raises leaves the estimator and the folder as they were; where a failing disk leaves that in doubt,
+    everything is refused until the folder is opened anew.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ class Durable:
         return Store.create(path, engine.width + engine.n_targets + 1, sync=self.sync, files=self._files)
 
     def _remove_before(self, generation: int) -> None:
-        for suffix in (".npz", ".log"):
+        for suffix in (".npz", ".log", ".damaged"):
             for number in numbers(self.folder, suffix):
                 if number < generation:
                     with suppress(OSError):  # what cannot be removed now is removed at the next checkpoint
@@ -265,6 +266,11 @@ class Durable:
         log, self._log = self._log, None
         if log is not None:
             log.close()
+
+    def __del__(self) -> None:
+        lock = self.__dict__.get("_lock")  # absent if it was never opened
+        if lock is not None:
+            self._files.close(lock)  # the log gives its own lock back
 
     def __enter__(self) -> Self:
         return self
