@@ -261,11 +261,20 @@ class BatchToOnline(Delegating, TakingTargets):
     def _from_state(cls, state: dict[str, Any], **given: Any) -> Self:
         params = {name: recipes.made(value, name) for name, value in state["params"].items() if name not in given}
         estimator: Self = super()._from_state(state | {"params": params | given})
-        estimator._labels.known.update(state["labels"])
-        engine = estimator._engine
-        engine.problem = estimator._new_problem(engine.construction)
-        engine.model = None if engine.model is None else engine.problem.solved_on(engine.model)
+        try:
+            estimator._labels.known.update(state["labels"])
+            estimator._solve_again()
+        except Exception as error:  # whatever the estimator has against these rows
+            raise storage.CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}.") from error
         return estimator
+
+    def _solve_again(self) -> None:
+        """Turn the rows that a checkpoint holds into the models that were solved on them."""
+        engine = self._engine
+        problem = engine.problem = self._new_problem(engine.construction)
+        engine.model = problem.solved_again(engine.model)
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, problem.solved_again(rows)) for first, rows in engine.timeline)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:

@@ -69,6 +69,10 @@ class Wrapped:
         coreset = construction.coreset()
         return self.solved_on(self._training_rows(coreset))
 
+    def solved_again(self, rows: Rows | None) -> Solved | None:
+        """The model that was solved on these rows; None stands for that before the first refresh."""
+        return None if rows is None else self.solved_on(rows)
+
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
         if self.resample:
