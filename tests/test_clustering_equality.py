@@ -423,8 +423,8 @@ def failing_on_call(number, exception):
 @pytest.mark.parametrize(("failing_solve", "exception"), [(1, KeyboardInterrupt), (2, ArithmeticError)])
 def test_a_chunk_interrupted_in_the_solver_can_be_sent_again(monkeypatch, history, exception, failing_solve, tmp_path):
     X, _ = data("gaussian")
-    model = new(history=place(history, tmp_path), refresh=Geometric(1.3)).partial_fit(X[:9_000])
-    undisturbed = new(history="coreset" if history == "coreset" else "memory", refresh=Geometric(1.3)).partial_fit(X)
+    model = new(history=place(history, tmp_path), refresh=Geometric(1.15)).partial_fit(X[:9_000])
+    undisturbed = new(history="coreset" if history == "coreset" else "memory", refresh=Geometric(1.15)).partial_fit(X)
     before = state(model)
     with monkeypatch.context() as context:
         context.setattr(KZClustering, "solve", failing_on_call(failing_solve, exception))
