@@ -52,10 +52,13 @@ def main() -> None:
         small, large = Path(folder) / "small.csv", Path(folder) / "large.csv"
         write_rows(small, 20_000, arguments.columns)
         write_rows(large, arguments.rows, arguments.columns)
+        tasks = {"read": ["-c", READ], "run": RUN}
+        rounds = [
+            [[measured(command, path) for path in (small, large)] for command in tasks.values()]
+            for _ in range(arguments.repeats)
+        ]
         times = {}
-        for task, command in (("read", ["-c", READ]), ("run", RUN)):
-            start, little = np.min([measured(command, small) for _ in range(arguments.repeats)], axis=0)
-            whole, much = np.min([measured(command, large) for _ in range(arguments.repeats)], axis=0)
+        for task, ((start, little), (whole, much)) in zip(tasks, np.min(rounds, axis=0), strict=True):
             times[task] = whole - start  # what the rows take, without the imports
             print(
                 f"{task:5} {times[task]:6.2f} s processor time for {arguments.rows - 20_000:,} rows; peak memory",

@@ -58,7 +58,7 @@ def check_same(given: OnlineEstimator, found: OnlineEstimator) -> None:
         raise ValueError(f"The folder holds a {type(found).__name__}, not a {type(given).__name__}.")
     for name in given.get_params(deep=False).keys() - {"random_state"}:
         new, old = getattr(given, name), getattr(found, name)
-        if new != old:
+        if not given._is_same_setting(new, old):
             raise ValueError(f"The folder holds an estimator with {name}={old!r}, not {new!r}.")
 
 

@@ -22,7 +22,7 @@ from batch2online.refresh import Geometric, Policy
 from batch2online.regret import Regret
 from batch2online.solvers.losses import loss_of
 from batch2online.solvers.weighted_fit import step_without_weights
-from batch2online.solvers.wrapped import LossBoundWarning, Wrapped
+from batch2online.solvers.wrapped import LossBoundWarning, Wrapped, rows_of
 
 DEFAULT_SIZE = 5_000
 """Expected rows of the coreset when nothing is said."""
@@ -250,8 +250,9 @@ class BatchToOnline(Delegating, TakingTargets):
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         engine = state["engine"]
-        engine.model = None if engine.model is None else engine.model.rows
-        engine.problem = None
+        engine.model, engine.problem = _stored(engine.model), None
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, _stored(past)) for first, past in engine.timeline)
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
         state["labels"] = list(self._labels.known.items())
         return state
@@ -305,3 +306,8 @@ class BatchToOnline(Delegating, TakingTargets):
             tags.transformer_tags.preserves_dtype = ["float64"]
         tags.input_tags.sparse = True
         return tags
+
+
+def _stored(model: Any) -> Any:
+    """What a checkpoint holds of a model: the rows it was solved on."""
+    return None if model is None else rows_of(model)

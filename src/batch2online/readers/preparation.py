@@ -93,7 +93,7 @@ class Preparation:
         is_complete = _all_fit(numbers) and _all_fit(targets) and not self.levels
         looked_at = [] if is_complete else [column for column in self.columns if not self._fills(column)]
         gaps = {column: _gaps(batch.table, column) for column in looked_at}
-        missing = np.any([np.zeros(len(batch), dtype=np.bool_), *gaps.values()], axis=0)
+        missing: BoolArray = np.any([np.zeros(len(batch), dtype=np.bool_), *gaps.values()], axis=0)
         if self.missing != "drop" and missing.any():
             row = int(missing.argmax())
             column = next(column for column, gap in gaps.items() if gap[row])
