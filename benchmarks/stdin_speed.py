@@ -18,7 +18,13 @@ from batch2online.readers import open_source
 source = open_source("-")
 print(sum(len(batch) for batch in source.batches(source.names)))
 """
-RUN = ["-m", "batch2online", "run", "-", "--task", "regression", "--target", "y", "--json"]
+RUN = ["-m", "batch2online", "run", "-", "--json", "--task"]
+TASKS = {
+    "read": ["-c", READ],
+    "regression": [*RUN, "regression", "--target", "y"],
+    "lowrank": [*RUN, "lowrank", "--k", "5"],
+    "clustering": [*RUN, "clustering", "--k", "5"],
+}
 
 
 def measured(arguments: list[str], path: Path) -> tuple[float, float]:
@@ -52,20 +58,19 @@ def main() -> None:
         small, large = Path(folder) / "small.csv", Path(folder) / "large.csv"
         write_rows(small, 20_000, arguments.columns)
         write_rows(large, arguments.rows, arguments.columns)
-        tasks = {"read": ["-c", READ], "run": RUN}
         rounds = [
-            [[measured(command, path) for path in (small, large)] for command in tasks.values()]
+            [[measured(command, path) for path in (small, large)] for command in TASKS.values()]
             for _ in range(arguments.repeats)
         ]
         times = {}
-        for task, ((start, little), (whole, much)) in zip(tasks, np.min(rounds, axis=0), strict=True):
+        for task, ((start, little), (whole, much)) in zip(TASKS, np.min(rounds, axis=0), strict=True):
             times[task] = whole - start  # what the rows take, without the imports
             print(
-                f"{task:5} {times[task]:6.2f} s processor time for {arguments.rows - 20_000:,} rows; peak memory",
+                f"{task:10} {times[task]:6.2f} s processor time for {arguments.rows - 20_000:,} rows; peak memory",
                 end=" ",
             )
             print(f"{little:.0f} MB for 20,000 rows, {much:.0f} MB for {arguments.rows:,}")
-    print(f"run / read {times['run'] / times['read']:.2f}")
+            print(f"{'':10} {times[task] / times['read']:6.2f} times reading alone")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ def _number(value: float) -> str:
 
 
 def _tiles(result: dict[str, Any]) -> Iterable[str]:
-    yield _tile(f"{result['ratio']:.3f} {_TIMES}", "loss online, relative to the best single model in hindsight")
+    best = "clustering known" if result["task"] == "clustering" else "single model in hindsight"
+    yield _tile(f"{result['ratio']:.3f} {_TIMES}", f"loss online, relative to the best {best}")
     yield _tile(f"{result['changes']:,}", f"changes of the model in {result['rows']:,} rows")
     yield _tile(
         f"{result['last_model']['ratio']:.3f} {_TIMES}", "cost of the last model on all rows, relative to the best"
