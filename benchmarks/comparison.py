@@ -4,8 +4,8 @@
     python benchmarks/comparison.py --orders [--rows 5000] [--seeds 3]
 
 Chunks of 1,000 rows, loss from row 1,000 on (100 and 100 on sets of fewer than 2,000 rows); hindsight is the best model
-of all rows. ``--orders`` compares streams in random, sorted, drifting and other orders instead. Tables are in Markdown;
-the least loss of each is in bold.
+of all rows. ``--orders`` compares random, sorted, drifting and other orders instead, in chunks of 100. Tables are in
+Markdown, the least loss of each column in bold.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def rows_of(problem: str, name: str) -> tuple[np.ndarray, np.ndarray | None]:
     return datasets.load_regression(name) if problem == "regression" else (datasets.load_rows(name), None)
 
 
-def evaluated(problem: str, models: dict[str, Any], X: np.ndarray, y: Any, order: Any, seeds: int) -> evaluate.Result:
+def evaluated(
+    problem: str, models: dict[str, Any], X: np.ndarray, y: Any, *, order: Any, seeds: int, chunk: int
+) -> evaluate.Result:
     loss = {"regression": "squared", "lowrank": "lowrank", "clustering": "clustering"}[problem]
-    chunk = 100 if len(X) < 2_000 else 1_000
     return evaluate.prequential(
         models, X, y, loss=loss, order=order, seeds=seeds, chunk=chunk, warmup=chunk, progress=True
     )
@@ -60,7 +61,8 @@ def compare(problem: str, sets: list[str], seeds: int, only: str) -> None:
         models = {m: model for m, model in learners(problem, X).items() if only in m}
         if X.shape[1] > 500:
             models = {m: model for m, model in models.items() if not m.startswith(SLOW_IN_MANY_COLUMNS)}
-        lines = evaluated(problem, models, X, y, "random", seeds).summary()
+        chunk = 100 if len(X) < 2_000 else 1_000
+        lines = evaluated(problem, models, X, y, order="random", seeds=seeds, chunk=chunk).summary()
         columns[f"{name}, {len(X):,} x {X.shape[1]}"] = {line["model"]: line for line in lines}
     print(f"\n{problem}: loss / hindsight, standard deviation (changes); rows/s of the last set\n")
     print(f"| learner | {' | '.join(columns)} | rows/s |\n|{'---|' * (len(columns) + 2)}")
@@ -81,7 +83,9 @@ def stress(problem: str, rows: int, seeds: int) -> None:
     chosen = np.random.default_rng(0).permutation(len(X))[:rows]
     X, y = X[chosen], None if y is None else y[chosen]
     models = learners(problem, X)
-    results = {name: evaluated(problem, models, X, y, order, seeds) for name, order in ORDERS.items()}
+    results = {
+        name: evaluated(problem, models, X, y, order=order, seeds=seeds, chunk=100) for name, order in ORDERS.items()
+    }
     print(f"\n{problem}, {STRESS[problem]}, {len(X):,} rows: loss / hindsight (changes)\n")
     print(f"| learner | {' | '.join(ORDERS)} |\n|{'---|' * (len(ORDERS) + 1)}")
     for model in models:

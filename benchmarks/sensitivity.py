@@ -17,15 +17,15 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
-from batch2online import coresets, datasets, evaluate
+from batch2online import bounds, coresets, datasets, evaluate
 
 EPSILON, SIZE, CLUSTERS = 0.5, 20, 5
-K = 2 + 1 / EPSILON
 SIZES = (250, 1_000, 4_000, 16_000)
 
 
 def show(name: str, decay: evaluate.Decay, bound: Callable[[int], float]) -> None:
-    cells = [f"{e.mean:.3f} ({e.low:.3f}-{e.high:.3f}) / {min(1.0, bound(e.n)):.3f}" for e in decay.estimates]
+    cells = [f"{e.mean:.3f} ({e.low:.3f}-{e.high:.3f}) / {bound(e.n):.3f}" for e in decay.estimates]
+    cells += [""] * (len(SIZES) - len(cells))
     print(f"| {name} | {' | '.join(cells)} | {decay.slope:.2f} ({decay.low:.2f} to {decay.high:.2f}) |", flush=True)
 
 
@@ -39,9 +39,9 @@ def main() -> None:
     leverage, clusters = coresets.Leverage(**settings), coresets.Clustering(CLUSTERS, **settings)
     print(f"| algorithm | {' | '.join(f'n = {n:,}' for n in SIZES)} | slope |\n|{'---|' * (len(SIZES) + 2)}")
     decay = evaluate.sensitivity_decay(leverage, X, y, sizes=SIZES, trials=trials)
-    show("leverage coreset", decay, lambda n: SIZE / n * (1 + K))
+    show("leverage coreset", decay, lambda n: bounds.leverage_sensitivity(n, SIZE, 1.0, EPSILON))
     decay = evaluate.sensitivity_decay(clusters, rows, sizes=SIZES, trials=trials)
-    show("clustering coreset", decay, lambda n: CLUSTERS / n + SIZE / n * (1 + K))
+    show("clustering coreset", decay, lambda n: bounds.clustering_sensitivity(n, SIZE, CLUSTERS, EPSILON))
     few = {"sizes": SIZES[:3], "trials": max(10, trials // 10)}
     show("least squares", evaluate.sensitivity_decay(LinearRegression(), X, y, **few), lambda n: 1.0)
     show("KMeans, same seed", evaluate.sensitivity_decay(KMeans(CLUSTERS, n_init=1), rows, **few), lambda n: 1.0)

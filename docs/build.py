@@ -33,7 +33,7 @@ def main() -> None:
         content = html_of(path)
         page = template.substitute(title=titles[name], navigation=navigation(name, titles), content=content)
         (SITE / file_name(name)).write_text(page, encoding="utf-8")
-    for picture in (ROOT / "docs").glob("*.svg"):
+    for picture in [*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")]:
         shutil.copy(picture, SITE / picture.name)
     broken = broken_links()
     if broken:
@@ -63,12 +63,12 @@ def html_of(path: Path) -> str:
     text = _SOURCE.sub(lambda match: live_source(*match.groups()), path.read_text(encoding="utf-8"))
     html = markdown.markdown(text, extensions=["fenced_code", "tables", "toc", "sane_lists"])
     html = re.sub(r"<table>.*?</table>", lambda match: f'<div class="scroll">{match[0]}</div>', html, flags=re.DOTALL)
-    return re.sub(r'(href|src)="(?:docs/)?([\w-]+)\.(md|svg)', _local, html)
+    return re.sub(r'(href|src)="(?:docs/)?([\w-]+)\.(md|svg|png)', _local, html)
 
 
 def _local(match: re.Match[str]) -> str:
     attribute, name, suffix = match.groups()
-    return f'{attribute}="{file_name(name) if suffix == "md" else f"{name}.svg"}'
+    return f'{attribute}="{file_name(name) if suffix == "md" else f"{name}.{suffix}"}'
 
 
 def live_source(file: str, name: str | None) -> str:

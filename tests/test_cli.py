@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,8 +21,12 @@ import pytest
 import batch2online
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets
 from batch2online.cli.app import run_safely
-from batch2online.cli.checkpoint import checksum
+from batch2online.cli.checkpoint import StateFolder, checksum
+from batch2online.cli.learner import Learner
 from batch2online.cli.recorder import Recorder
+from batch2online.cli.run import rechunked
+from batch2online.cli.settings import Settings
+from batch2online.cli.stream import open_stream, source_of
 
 SOURCES = Path(batch2online.__file__).parents[1]
 FILES = {"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"}
@@ -354,6 +359,24 @@ def wait_for_checkpoint(path, process):
     before = path.read_bytes() if path.exists() else None
     while process.poll() is None and (not path.exists() or path.read_bytes() == before):
         time.sleep(0.002)
+
+
+@pytest.mark.parametrize("words", [["--order", "random"], ["--missing", "drop", "--standardize"]])
+def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, capsys, words):
+    lines = long_stream.read_text().splitlines(keepends=True)
+    long_stream.write_text("".join([*lines[:900], ",,,,\n" if "drop" in words else lines[900], *lines[901:9000]]))
+    undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
+    settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
+    stream = open_stream(source_of(str(long_stream), settings), "long.csv", settings)
+    state = StateFolder(tmp_path / "two" / "state", {"source": "long.csv", **settings.as_dict()})
+    Learner(settings.estimator(), state).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
+    assert result_of(*run_with_state(long_stream, tmp_path / "two", *words), capsys=capsys) == undisturbed
+    assert undisturbed["rows_dropped"] == ("drop" in words)
+
+
+def pairs_of(words):
+    flags = [(word, True) for word in words if word == "--standardize"]
+    return flags + [pair for pair in pairwise(words) if pair[0] in ("--order", "--missing")]
 
 
 def test_resuming_continues_where_it_was_and_sees_new_rows(long_stream, tmp_path, capsys):

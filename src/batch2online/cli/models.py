@@ -21,12 +21,12 @@ def load_model(path: Path) -> tuple[Any, dict[str, Any] | None]:
     return batch2online.load(file), result
 
 
-def preparation_for(model: Any, result: dict[str, Any] | None, source: Source, name: str) -> Preparation:
+def preparation_for(names: list[str], result: dict[str, Any] | None, source: Source, name: str) -> Preparation:
     """How the columns of a source become inputs of the model: as in its run, else by their names alone."""
     if result is not None:
         preparation = Preparation(**result["preparation"]).without_target()
     else:
-        names = [str(column) for column in getattr(model, "feature_names_in_", source.names)]
+        names = names or source.names
         count = len(names)
         preparation = Preparation(names, {}, False, None, "refuse", [0.0] * count, [1.0] * count, False, 0)
     absent = [column for column in preparation.columns if column not in source.names]

@@ -22,9 +22,11 @@ from batch2online.readers import DataError, open_source
 def predict(model_path: Path, path: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
     """Write a line of predictions for each row of the input, empty where a value is missing and rows may be dropped."""
     model, result = load_model(model_path)
+    names = [str(column) for column in getattr(model, "feature_names_in_", [])]
+    model.__dict__.pop("feature_names_in_", None)  # rows come as plain arrays, in the order of the columns
     source = open_source(path, format, header=header)
     name = "standard input" if path == "-" else Path(path).name
-    preparation = preparation_for(model, result, source, name)
+    preparation = preparation_for(names, result, source, name)
     with _output(out) as file:
         for index, batch in enumerate(source.batches(preparation.columns)):
             rows, _, kept = preparation.apply(batch, name)
@@ -34,16 +36,12 @@ def predict(model_path: Path, path: str, out: Path | None, format: str | None, h
 
 def _predictions(model: Any, rows: FloatArray) -> dict[str, Any]:
     """Named columns of what the model says of rows."""
-    names = model.__dict__.pop("feature_names_in_", None)
     try:
         if hasattr(model, "transform") and not hasattr(model, "predict"):
             return _numbered("component", model.transform(rows))
         labels = model.predict(rows)
     except ValueError as error:
         raise DataError(str(error)) from error
-    finally:
-        if names is not None:
-            model.feature_names_in_ = names
     return {"cluster" if hasattr(model, "cluster_centers_") else "prediction": labels}
 
 

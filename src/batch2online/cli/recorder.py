@@ -1,4 +1,4 @@
-"""The curve of a run: loss, hindsight, changes and coreset size over the rows seen."""
+"""The curve of a run: loss, hindsight and changes over the rows seen."""
 
 from __future__ import annotations
 
@@ -71,5 +71,4 @@ def point(model: Any) -> dict[str, Any]:
         "loss": float(regret.loss),
         "optimum": float(regret.optimum),
         "changes": int(model.n_changes_),
-        "coreset": len(model.coreset_),
     }

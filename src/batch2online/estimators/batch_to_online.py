@@ -10,21 +10,19 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 
 from batch2online import randomness, storage
 from batch2online.coresets.construction import Construction
 from batch2online.estimators import kinds, recipes
-from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.delegation import Delegating
-from batch2online.estimators.labels import Labels
+from batch2online.estimators.targets import TakingTargets
 from batch2online.online import Online
 from batch2online.refresh import Geometric, Policy
 from batch2online.regret import Regret
 from batch2online.solvers.losses import loss_of
 from batch2online.solvers.weighted_fit import step_without_weights
-from batch2online.solvers.wrapped import LossBoundWarning, Wrapped
+from batch2online.solvers.wrapped import LossBoundWarning, Wrapped, rows_of
 
 DEFAULT_SIZE = 5_000
 """Expected rows of the coreset when nothing is said."""
@@ -41,7 +39,7 @@ class BoundedRegret(Regret):
     excess: float
 
 
-class BatchToOnline(Delegating, OnlineEstimator):
+class BatchToOnline(Delegating, TakingTargets):
     """Any batch algorithm on a stream: solved on a small coreset, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
@@ -209,26 +207,7 @@ class BatchToOnline(Delegating, OnlineEstimator):
             return text
         return f"{text[:-1]},\n{' ' * 14}coreset=<{choice.name}, for {choice.reason}>)"
 
-    # -- targets --------------------------------------------------------------------------------------
-
-    @property
-    def _needs_targets(self) -> bool:  # type: ignore[override]
-        kind = kinds.kind_of(self.estimator)
-        if kind in ("function", "estimator"):
-            return bool(self._engine.n_targets) if self.__sklearn_is_fitted__() else self._given_targets
-        if kind in ("regressor", "classifier"):
-            return True
-        return bool(get_tags(self.estimator).target_tags.required)
-
-    @property
-    def _labels(self) -> Labels:
-        """Labels of a classifier and their codes; it knows none for all other kinds."""
-        if "_known_labels" not in vars(self):
-            self._known_labels = Labels(is_used=kinds.kind_of(self.estimator) == "classifier")
-        return self._known_labels
-
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return not self._labels.is_used and super()._is_ready_for(X, y, sample_weight)
+    # -- learning --------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from these rows alone, as one stream, and end with a model of all of them."""
@@ -257,22 +236,6 @@ class BatchToOnline(Delegating, OnlineEstimator):
                 stacklevel=3,
             )
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self._given_targets = y is not None
-        super()._learn(X, self._labels.encoded(self._flattened(y)) if self._needs_targets else None, sample_weight)
-
-    def _flattened(self, y: Any) -> Any:
-        """Targets as an array, a single column of them as a list, which is what estimators expect."""
-        y = None if y is None else np.asarray(y.toarray() if hasattr(y, "toarray") else y)
-        if y is None or y.ndim != 2 or y.shape[1] != 1:
-            return y
-        if not self.__sklearn_tags__().target_tags.multi_output:
-            warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 2)
-        return y[:, 0]
-
-    def _target_of(self, y: Any) -> Any:
-        return super()._target_of(float(self._labels.encoded([y])[0]) if self._labels.is_used else y)
-
     # -- merging, storing, reading ----------------------------------------------------------------------
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
@@ -287,9 +250,9 @@ class BatchToOnline(Delegating, OnlineEstimator):
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         engine = state["engine"]
-        engine.model, engine.problem = _rows_of(engine.model), None
+        engine.model, engine.problem = _stored(engine.model), None
         if engine.timeline is not None:
-            engine.timeline = tuple((first, _rows_of(model)) for first, model in engine.timeline)
+            engine.timeline = tuple((first, _stored(past)) for first, past in engine.timeline)
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
         state["labels"] = list(self._labels.known.items())
         return state
@@ -354,6 +317,6 @@ class BatchToOnline(Delegating, OnlineEstimator):
         return tags
 
 
-def _rows_of(model: Any) -> Any:
+def _stored(model: Any) -> Any:
     """What a checkpoint holds of a model: the rows it was solved on."""
-    return None if model is None else model.rows
+    return None if model is None else rows_of(model)

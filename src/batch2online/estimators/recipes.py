@@ -6,6 +6,7 @@ anything else run. What cannot be named is left out, and must be given again.
 
 from __future__ import annotations
 
+import pickle
 from importlib import import_module
 from typing import Any
 
@@ -79,7 +80,10 @@ def is_same(own: Any, other: Any) -> bool:
         return own._settings() == other._settings()
     if own is other or (isinstance(own, Policy) and own == other):
         return True
-    return type(own) is type(other) and not callable(own) and bool(joblib.hash(own) == joblib.hash(other))
+    try:
+        return type(own) is type(other) and bool(joblib.hash(own) == joblib.hash(other))
+    except (pickle.PicklingError, AttributeError, TypeError):  # functions without a name have nothing to compare
+        return False
 
 
 def _missing(value: object) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import IO, Any
@@ -16,7 +17,7 @@ ROWS = 1 << 16
 _DAMAGE = (pa.ArrowException, OSError, EOFError)
 
 
-class _Columnar:
+class _Columnar(ABC):
     """What Parquet and Arrow share: a schema of their own, and rows instead of lines."""
 
     def __init__(self, name: str, schema: Any) -> None:
@@ -24,8 +25,9 @@ class _Columnar:
         self.names = list(schema.names)
         self.kinds = {field.name: kind_of(field.type) for field in schema}
 
+    @abstractmethod
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        raise NotImplementedError
+        """Record batches that hold these columns at least."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The rows, with these columns alone."""

@@ -33,6 +33,7 @@ class Delimited:
 
     def __init__(self, blocks: Iterator[Block], name: str, delimiter: str | None, header: bool) -> None:
         self._blocks, self._name = blocks, name
+        self.kinds: dict[str, Kind] = {}
         self._first = _first_block(blocks, name)
         number, line = next(self._first.lines())
         text = self._decoded(number, line)
@@ -91,7 +92,7 @@ class Delimited:
                     f"{self._name}, line {number:,} has {_count(len(cells), 'value')}, expected {len(self.names)}."
                 )
             for column, cell in zip(self.names, cells, strict=True):
-                if hasattr(self, "kinds") and self.kinds[column] is Kind.NUMBER and not _is_number(cell):
+                if self.kinds.get(column) is Kind.NUMBER and not _is_number(cell):
                     raise DataError(f"{self._name}, line {number:,}, column {column!r}: {cell!r} is not a number.")
 
     def _decoded(self, number: int, line: bytes) -> str:

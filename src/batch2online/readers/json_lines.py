@@ -21,6 +21,7 @@ class JsonLines:
 
     def __init__(self, blocks: Iterator[Block], name: str) -> None:
         self._blocks, self._name = blocks, name
+        self.kinds: dict[str, Kind] = {}
         self._first = next((block for block in blocks if not block.is_blank), None)
         if self._first is None:
             raise DataError(f"{name} is empty.")
@@ -72,15 +73,14 @@ class JsonLines:
                 self._check(value, column, place, seen)
 
     def _check(self, value: Any, column: str, place: str, seen: dict[str, type]) -> None:
-        kinds = getattr(self, "kinds", {})
         if value is None:
             return
-        if kinds.get(column) is Kind.NUMBER and not isinstance(value, int | float):
+        if self.kinds.get(column) is Kind.NUMBER and not isinstance(value, int | float):
             raise DataError(f"{place}, column {column!r}: {value!r} is not a number.")
-        if kinds.get(column) is Kind.TEXT and not isinstance(value, str):
+        if self.kinds.get(column) is Kind.TEXT and not isinstance(value, str):
             raise DataError(f"{place}, column {column!r}: {value!r} is not a text as before.")
         kind = float if type(value) in (int, float) else type(value)
-        if not kinds and seen.setdefault(column, kind) is not kind:
+        if not self.kinds and seen.setdefault(column, kind) is not kind:
             raise DataError(f"{place}, column {column!r}: {value!r} is of another type than before.")
 
 

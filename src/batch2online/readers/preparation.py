@@ -90,17 +90,17 @@ class Preparation:
 
     def _complete(self, batch: Batch, numbers: FloatArray, targets: FloatArray, name: str) -> BoolArray:
         """Which rows stay. A gap that nothing fills is an error unless such rows are to be dropped."""
-        missing = np.zeros(len(batch), dtype=np.bool_)
-        if not (_all_fit(numbers) and _all_fit(targets) and not self.levels):
-            gaps = {column: _gaps(batch.table, column) for column in self.columns if not self._fills(column)}
-            missing = np.any([*gaps.values(), missing], axis=0)
+        is_complete = _all_fit(numbers) and _all_fit(targets) and not self.levels
+        looked_at = [] if is_complete else [column for column in self.columns if not self._fills(column)]
+        gaps = {column: _gaps(batch.table, column) for column in looked_at}
+        missing: BoolArray = np.any([np.zeros(len(batch), dtype=np.bool_), *gaps.values()], axis=0)
         if self.missing != "drop" and missing.any():
             row = int(missing.argmax())
             column = next(column for column, gap in gaps.items() if gap[row])
             raise DataError(
                 f"{name}, {batch.place(row)}, column {column!r}: the value is missing{self._advice(column)}"
             )
-        return ~missing
+        return np.asarray(~missing)
 
     def _fills(self, column: str) -> bool:
         return self.missing == "mean" and column in self.numbers

@@ -25,10 +25,10 @@ from batch2online.solvers.lloyd import WeightedPoints, refined
 
 STARTS = 8
 _FINALISTS = 3
-_SWAPS = 6
+_SWAPS = 4
 _CANDIDATES = 24
 _FAILURES = 2
-_SHORT, _LONG = 5, 50
+_SHORT, _LONG = 4, 50
 _GAIN = 5e-4
 _SKETCH = 32
 _FAR = 10.0

@@ -1,0 +1,257 @@
+"""What BatchToOnline chooses, weighs, and counts as loss."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from batch2online import BatchToOnline, coresets
+from batch2online.refresh import Geometric
+from batch2online.solvers.losses import LOSSES
+from batch2online.solvers.weighted_fit import copies
+from batch2online.solvers.wrapped import LossBoundWarning
+from wrapped_cases import (
+    N,
+    data,
+    squared_from,
+    squared_residual,
+    weighted_least_squares,
+    weighted_mean,
+)
+
+# -- choices ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "kind"),
+    [
+        (Ridge(), {}, coresets.Leverage),
+        (make_pipeline(StandardScaler(), Lasso()), {}, coresets.Leverage),
+        (make_pipeline(PCA(2), Ridge()), {"resample": True}, coresets.Uniform),
+        (DecisionTreeRegressor(), {}, coresets.Leverage),
+        (LogisticRegression(), {}, coresets.Uniform),
+        (KMeans(2, n_init=1), {}, coresets.Clustering),
+        (PCA(2), {}, coresets.RidgeLeverage),
+        (PCA(0.9), {}, coresets.Uniform),
+        (GaussianMixture(2), {"resample": True}, coresets.Uniform),
+        (weighted_least_squares, {"loss": squared_residual}, coresets.Uniform),
+        (Ridge(), {"coreset": coresets.Everything}, coresets.Everything),
+        (Ridge(), {"coreset": coresets.Uniform(coreset_size=40)}, coresets.Uniform),
+        (Ridge(), {"coreset": partial(coresets.Sensitivity, coresets.LewisScore(1.0))}, coresets.Sensitivity),
+    ],
+)
+def test_the_construction_suits_the_estimator_and_repr_says_so(estimator, settings, kind):
+    model = BatchToOnline(estimator, **settings, random_state=0)
+    X, y = data("labels" if isinstance(estimator, LogisticRegression) else "regression")
+    model.partial_fit(X[:200], y[:200])
+    assert type(model._engine.construction) is kind
+    assert kind.__name__ in repr(model)
+
+
+def test_settings_of_a_given_construction_count_and_the_seed_given_here_wins():
+    X, y = data("regression")
+    given = coresets.Leverage(coreset_size=40, epsilon=0.3, random_state=9)
+    model = BatchToOnline(Ridge(), coreset=given, random_state=1).fit(X, y)
+    alone = coresets.Leverage(coreset_size=40, epsilon=0.3, random_state=1).add(X, y)
+    assert model.coreset_ == alone.coreset()
+    assert given.shape is None
+    with pytest.raises(ValueError, match="has seen rows already"):
+        BatchToOnline(Ridge(), coreset=alone).fit(X, y)
+
+
+def test_5000_rows_are_kept_when_nothing_is_said():
+    X = np.random.default_rng(0).normal(size=(30_000, 2))
+    model = BatchToOnline(weighted_mean, loss=squared_from, random_state=0).partial_fit(X)
+    assert 4_700 < len(model.coreset_) < 5_300
+
+
+# -- weights and resampling ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [KNeighborsRegressor(), make_pipeline(MinMaxScaler(), Ridge()), GaussianMixture(2), AgglomerativeClustering(2)],
+)
+def test_without_sample_weight_the_error_names_the_remedy(estimator):
+    with pytest.raises(TypeError, match=r"takes no sample_weight.*pass resample=True"):
+        BatchToOnline(estimator).fit(*data("regression"))
+
+
+@pytest.mark.parametrize("estimator", [PCA(2), TruncatedSVD(2)])
+def test_weighted_decompositions_are_those_of_repeated_rows(estimator):
+    X, _ = data("rows")
+    X = X[:60]
+    times = np.random.default_rng(0).integers(1, 5, size=60)
+    weighted = BatchToOnline(estimator, coreset=coresets.Everything, random_state=0)
+    weighted.fit(X, sample_weight=times.astype(float))
+    repeated = clone(weighted.model_).fit(np.repeat(X, times, axis=0))
+    np.testing.assert_allclose(np.abs(weighted.components_), np.abs(repeated.components_), atol=1e-6)
+    np.testing.assert_allclose(weighted.singular_values_, repeated.singular_values_, rtol=1e-6)
+    if isinstance(estimator, PCA):
+        np.testing.assert_allclose(weighted.mean_, repeated.mean_, atol=1e-9)
+        np.testing.assert_allclose(weighted.explained_variance_, repeated.explained_variance_, rtol=1e-6)
+        np.testing.assert_allclose(weighted.noise_variance_, repeated.noise_variance_, rtol=1e-6)
+
+
+def test_copies_follow_the_weights_and_belong_to_the_point():
+    X = np.random.default_rng(0).standard_t(3, size=(20_000, 2))
+    coreset = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).coreset()
+    times = copies(coreset, 0.1, seed=0)
+    scale = coreset.weights.sum() / times.sum()
+    assert 0.9 < times.sum() / len(coreset) < 1.2
+    # a sum of roundings, each with a variance of at most 1/4: six standard deviations are a chance of 2e-9
+    assert abs(times.sum() - (coreset.weights / scale).sum()) <= 3 * np.sqrt(len(coreset))
+    later = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).add(X[:1]).coreset()
+    both, mine, theirs = np.intersect1d(coreset.ids, later.ids, return_indices=True)
+    assert (times[mine] != copies(later, 0.1, seed=0)[theirs]).sum() < 0.01 * len(both)
+    assert (copies(coresets.Everything().add(X[:50]).coreset(), 0.1, seed=0) == 1).all()
+
+
+def test_sample_weights_count_as_repetitions():
+    X, y = data("regression")
+    weights = np.random.default_rng(0).integers(0, 4, size=300).astype(float)
+    model = BatchToOnline(LinearRegression(), coreset=coresets.Everything, random_state=0)
+    model.fit(X[:300], y[:300], sample_weight=weights)
+    by_hand = LinearRegression().fit(X[:300], y[:300], sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, by_hand.coef_, rtol=1e-9)
+
+
+class OnlyFit:
+    """No scikit-learn at all."""
+
+    def fit(self, X, y, sample_weight):
+        self.mean_ = np.average(y, weights=sample_weight)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_any_object_with_fit_will_do():
+    X, y = data("regression")
+    model = BatchToOnline(OnlyFit(), loss="squared", random_state=0).fit(X, y)
+    assert model.predict(X[:3]).tolist() == [pytest.approx(y.mean())] * 3
+    with pytest.raises(ValueError, match="loss is needed for this estimator"):
+        BatchToOnline(OnlyFit()).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [3, "Ridge", Ridge])
+def test_what_is_no_estimator_is_refused(estimator):
+    with pytest.raises(TypeError, match=r"must have a method fit|takes no sample_weight|missing"):
+        BatchToOnline(estimator, loss="squared").fit(*data("regression"))
+
+
+# -- losses ----------------------------------------------------------------------------------------------
+
+
+def test_prequential_loss_by_hand():
+    X, y = data("regression")
+    model = BatchToOnline(Ridge(), coreset=coresets.Everything, refresh=Geometric(2.0, start=50), random_state=0)
+    model.partial_fit(X[:400], y[:400])
+    loss = np.square(y[:50]).sum()
+    for start, stop in [(50, 100), (100, 200), (200, 400)]:
+        by_hand = Ridge().fit(X[:start], y[:start])
+        loss += np.square(y[start:stop] - by_hand.predict(X[start:stop])).sum()
+    assert model.regret_.loss == pytest.approx(loss, rel=1e-9)
+    last = Ridge().fit(X[:400], y[:400])
+    assert model.regret_.optimum == pytest.approx(np.square(y[:400] - last.predict(X[:400])).sum(), rel=1e-9)
+    assert [event.at for event in model.changes_] == [100, 200, 400]
+
+
+def test_named_losses_are_what_they_say():
+    X, y = data("regression")
+    labels = data("labels")[1]
+    ridge, logistic = Ridge().fit(X, y), LogisticRegression().fit(X, labels)
+    kmeans, pca = KMeans(3, n_init=1, random_state=0).fit(X), PCA(2).fit(X)
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    none = np.empty((N, 0))
+    expected = {
+        "squared": (ridge, y[:, None], np.square(y - ridge.predict(X))),
+        "absolute": (ridge, y[:, None], np.abs(y - ridge.predict(X))),
+        "zero_one": (logistic, labels[:, None], logistic.predict(X) != labels),
+        "log": (logistic, labels[:, None], -logistic.predict_log_proba(X)[np.arange(N), labels]),
+        "distance": (kmeans, none, kmeans.transform(X).min(axis=1)),
+        "squared_distance": (kmeans, none, kmeans.transform(X).min(axis=1) ** 2),
+        "reconstruction": (pca, none, np.square(X - pca.inverse_transform(pca.transform(X))).sum(axis=1)),
+        "negative_log_likelihood": (mixture, none, -mixture.score_samples(X)),
+    }
+    assert expected.keys() == LOSSES.keys()
+    for name, (model, targets, losses) in expected.items():
+        np.testing.assert_allclose(LOSSES[name](model, X, targets), losses, rtol=1e-6, atol=1e-9, err_msg=name)
+        assert LOSSES[name].without_model(X, targets).shape == (N,)
+
+
+def test_a_loss_bound_clips_and_says_so():
+    X, y = data("regression")
+    with pytest.warns(LossBoundWarning, match=r"outside \[0, 1\]"):
+        clipped = BatchToOnline(Ridge(), loss_bound=1.0, random_state=0).partial_fit(X, y)
+    free = BatchToOnline(Ridge(), random_state=0).partial_fit(X, y)
+    assert clipped.regret_.loss < N
+    assert clipped.regret_.loss + clipped.regret_.excess == pytest.approx(free.regret_.loss)
+    np.testing.assert_array_equal(clipped.coef_, free.coef_)
+
+
+def test_a_loss_bound_that_holds_says_nothing():
+    X, y = data("regression")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BatchToOnline(Ridge(), loss_bound=1e6, random_state=0).partial_fit(X, y)
+    assert model.regret_.excess == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"loss": "square"}, ValueError, "loss must be a function or one of 'squared'"),
+        ({"loss": 3}, TypeError, "loss must be a function or one of 'squared'"),
+        ({"loss": lambda model, X, y: 1.0}, ValueError, "one number for each of"),
+        ({"loss": lambda model, X, y: np.full(len(X), np.nan)}, ValueError, "loss gave NaN for row 0"),
+        ({"loss_bound": 0}, ValueError, "loss_bound must be a finite number above 0"),
+        ({"coreset": 3}, TypeError, "coreset must be a construction"),
+        ({"coreset": dict}, TypeError, "coreset must be a construction"),
+        ({"refresh": 1.2}, TypeError, "refresh must be a policy"),
+    ],
+)
+def test_bad_settings_are_refused(settings, error, message):
+    with pytest.raises(error, match=message):
+        BatchToOnline(Ridge(), **settings).fit(*data("regression"))
+
+
+@pytest.mark.parametrize("resample", [False, True])
+def test_a_coreset_without_rows_says_that_it_is_too_small(resample):
+    X, y = data("regression")
+    model = BatchToOnline(Ridge(), coreset=coresets.Uniform, coreset_size=1, resample=resample, random_state=1)
+    with pytest.raises(ValueError, match="coreset_size is too small"):
+        model.partial_fit(X, y)
+
+
+def test_a_failed_refresh_leaves_the_model_as_it_was():
+    X, y = data("regression")
+    calls = []
+
+    def fails_at_the_third(points, weights, targets):
+        calls.append(len(points))
+        if len(calls) == 3:
+            raise ArithmeticError("no solution")
+        return weighted_least_squares(points, weights, targets)
+
+    model = BatchToOnline(fails_at_the_third, loss=squared_residual, refresh=Geometric(2.0, start=50), random_state=0)
+    model.partial_fit(X[:150], y[:150])
+    before = model.model_.copy()
+    with pytest.raises(ArithmeticError):
+        model.partial_fit(X[150:250], y[150:250])
+    assert model.n_seen_ == 150
+    np.testing.assert_array_equal(model.model_, before)
+    assert model.partial_fit(X[150:250], y[150:250]).n_seen_ == 250

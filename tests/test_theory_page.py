@@ -1,0 +1,43 @@
+"""docs/theory.md names functions and tests; all of them must exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import batch2online
+from batch2online import bounds, coreset, regret, scores
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+MODULES = {"bounds": bounds, "coreset": coreset, "regret": regret, "scores": scores}
+
+
+def named(pattern):
+    return sorted(set(re.findall(pattern, PAGE)))
+
+
+@pytest.mark.parametrize("name", named(r"`(test_\w+?)(?:_?\.\.\.)?`"))
+def test_every_test_named_exists(name):
+    assert f"def {name}" in TESTS
+
+
+@pytest.mark.parametrize("name", named(r"`(test_\w+\.py)`"))
+def test_every_file_named_exists(name):
+    assert (ROOT / "tests" / name).is_file()
+
+
+@pytest.mark.parametrize("name", named(r"`((?:theory|reference|coresets|refresh|scores|coreset|regret)\.\w+)"))
+def test_every_function_named_exists(name):
+    module, attribute = name.split(".")
+    home = MODULES.get(module) or getattr(batch2online, module)
+    assert hasattr(home, attribute)
+
+
+def test_every_algorithm_and_theorem_of_the_paper_is_on_the_page():
+    for item in [*(f"Algorithm {k}" for k in range(1, 7)), "Theorem 4.1", "Theorem 6.1", "Theorem 7.2", "Theorem 8.1"]:
+        assert item in PAGE
+    assert all(f"\n{slip}. **" in PAGE for slip in range(1, 11))
