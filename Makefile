@@ -34,7 +34,7 @@ bench: .venv/ready ## regret and speed, a few minutes
 	$(BIN)/python benchmarks/lowrank_speed.py --repeats 1
 	$(BIN)/python benchmarks/lowrank_regret.py --seeds 2 --sets letter china_patches
 
-torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, about two hours
+torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
 	cd tests && ../$(BIN)/python -m torture
 
 .venv/ready: pyproject.toml constraints.txt
