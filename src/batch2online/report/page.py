@@ -85,7 +85,9 @@ def _loss(result: dict[str, Any]) -> str:
         "same rows, computed once they are all known."
     )
     if result["task"] == "clustering":
-        lead += " For clusters it is the best solution known, and its cost is measured on the coreset: allow for a few percent."
+        lead += (
+            " For clusters it is the best solution known, its cost measured on the coreset: allow for a few percent."
+        )
     final = f"Mean loss of a row. In all {_number(result['loss'])} online, {_number(result['optimum'])} in hindsight."
     pair = _pair(
         _figure(figures.loss_figure(curve), final),
