@@ -218,6 +218,6 @@ def test_our_coreset_decays_like_one_over_n():
     """False alarms: 1e-6."""
     rows = np.random.default_rng(0).normal(size=(1_600, 3))
     decay = sensitivity_decay(
-        leverage(8), rows, rows.sum(axis=1) ** 2, sizes=[100, 400, 1600], trials=150, confidence=1 - 1e-6
+        leverage(8), rows, rows.sum(axis=1) ** 2, sizes=[80, 320, 1280], trials=250, confidence=1 - 1e-6
     )
     assert decay.low <= -1 <= decay.high < 0

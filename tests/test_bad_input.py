@@ -61,8 +61,12 @@ def ridge_leverage(**settings):
     return coresets.RidgeLeverage(1, **settings)
 
 
+def clustering(**settings):
+    return coresets.Clustering(2, **settings)
+
+
 constructions = pytest.mark.parametrize(
-    "kind", [coresets.Leverage, ridge_leverage, coresets.Uniform, coresets.Everything]
+    "kind", [coresets.Leverage, ridge_leverage, clustering, coresets.Uniform, coresets.Everything]
 )
 not_finite = pytest.mark.parametrize(
     ("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity"), (1e152, "large")]

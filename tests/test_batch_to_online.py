@@ -128,6 +128,13 @@ def test_checkpoints_continue_as_the_original(name, tmp_path):
     assert_same(learn(twin, name, 200, slice(N // 2, N)), learned(name), name)
 
 
+def test_a_checkpoint_with_history_forgets_as_the_original(tmp_path):
+    model = learn(new("Ridge", keep_history=True), "Ridge", N)
+    model.save(tmp_path / "model")
+    twin = load(tmp_path / "model").forget(np.arange(100, 300))
+    assert_same(twin, model.forget(np.arange(100, 300)), "Ridge")
+
+
 def test_a_checkpoint_before_the_first_model(tmp_path):
     X, y = data("regression")
     BatchToOnline(Ridge(), random_state=0).partial_fit(X[:5], y[:5]).save(tmp_path / "model")

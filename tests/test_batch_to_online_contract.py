@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_clusterer, is_r
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -17,9 +17,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import BatchToOnline
+from batch2online.durable import Durable
 from batch2online.refresh import Geometric
 from streams import stream
 from wrapped_cases import (
+    CASES,
     SIZE,
     N,
     data,
@@ -130,6 +132,18 @@ def test_transformers_transform_back():
     np.testing.assert_allclose(np.exp(logistic.predict_log_proba(X)), logistic.predict_proba(X))
 
 
+def test_transformers_give_data_frames_when_asked():
+    X, _ = data("rows")
+    frame = pd.DataFrame(X, columns=list("abcde"), index=np.arange(N) + 7)
+    model = clone(learned("PCA")).set_output(transform="pandas").partial_fit(frame)
+    transformed = model.transform(frame)
+    assert transformed.columns.tolist() == model.get_feature_names_out().tolist() == ["pca0", "pca1"]
+    assert transformed.index.tolist() == frame.index.tolist()
+    np.testing.assert_array_equal(transformed.to_numpy(), learned("PCA").transform(X))
+    assert isinstance(model.set_output(transform="default").transform(frame), np.ndarray)
+    assert not hasattr(BatchToOnline(Ridge()), "set_output")
+
+
 def test_data_frames_and_names():
     X, y = data("regression")
     frame = pd.DataFrame(X, columns=list("abcde"))
@@ -160,6 +174,20 @@ def test_a_pipeline_around_it_scales_first():
     scaled = StandardScaler().fit_transform(X)
     alone = BatchToOnline(Ridge(), random_state=0).fit(scaled, y)
     np.testing.assert_array_equal(pipeline.predict(X), alone.predict(scaled))
+
+
+@pytest.mark.parametrize("name", ["Ridge", "LogisticRegression", "KMeans"])
+def test_a_durable_one_reopens_where_it_was(name, tmp_path):
+    X, y = data(CASES[name][1])
+    with Durable(tmp_path / "folder", new(name)) as durable:
+        for start in range(0, N, 200):
+            durable.partial_fit(X[start : start + 200], None if y is None else y[start : start + 200])
+    with Durable(tmp_path / "folder", new(name)) as again:
+        predicted = again.model.predict(X)
+        np.testing.assert_array_equal(predicted, learned(name).predict(X))
+        assert predicted.dtype == learned(name).predict(X).dtype
+    with pytest.raises(ValueError, match="holds an estimator with estimator="):
+        Durable(tmp_path / "folder", new(name).set_params(estimator=Lasso()))
 
 
 def test_clone_keeps_parameters_and_no_rows():

@@ -229,6 +229,14 @@ def test_bad_settings_are_refused(settings, error, message):
         BatchToOnline(Ridge(), **settings).fit(*data("regression"))
 
 
+@pytest.mark.parametrize("resample", [False, True])
+def test_a_coreset_without_rows_says_that_it_is_too_small(resample):
+    X, y = data("regression")
+    model = BatchToOnline(Ridge(), coreset=coresets.Uniform, coreset_size=1, resample=resample, random_state=1)
+    with pytest.raises(ValueError, match="coreset_size is too small"):
+        model.partial_fit(X, y)
+
+
 def test_a_failed_refresh_leaves_the_model_as_it_was():
     X, y = data("regression")
     calls = []

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import OnlineClustering, OnlineRegression, load
+from batch2online import BatchToOnline, OnlineClustering, OnlineRegression, load
 from batch2online.durable import Durable
 from batch2online.files import Files
 from batch2online.storage import CheckpointError
@@ -30,7 +31,15 @@ def same_after_crash(folder, durable, make):
     return again
 
 
-@pytest.mark.parametrize("make", [regression, low_rank, lambda: OnlineClustering(3, coreset_size=30, random_state=0)])
+def clustering():
+    return OnlineClustering(3, coreset_size=30, random_state=0)
+
+
+def wrapped():
+    return BatchToOnline(Ridge(), coreset_size=30, keep_history=True, random_state=0)
+
+
+@pytest.mark.parametrize("make", [regression, low_rank, clustering, wrapped])
 def test_a_model_continues_as_if_nothing_had_happened(tmp_path, make):
     durable, plain, n = Durable(tmp_path, make(), checkpoint_rows=300, **FAST), make(), 0
     for size in (1, 40, 500, 7, 1, 900, 3, 20):
@@ -168,7 +177,9 @@ def test_a_damaged_checkpoint_is_set_aside_and_said(tmp_path):
         assert "truncated" in again.reopened.damaged[0]
         assert again.reopened.replayed == 30
         assert state(again.model) == state(durable.model)
-    assert newest.with_suffix(".damaged").exists()
+        assert newest.with_suffix(".damaged").exists()
+        again.merge(regression(first_id=1000).partial_fit(X[:20], Y[:20]))
+    assert not list(tmp_path.glob("*.damaged"))
 
 
 def test_a_checkpoint_that_may_not_be_durable_ends_it(tmp_path):
@@ -203,6 +214,15 @@ def test_refused_rows_leave_no_trace(tmp_path, rows):
         same_after_crash(tmp_path, durable, regression).close()
 
 
+def test_one_that_was_dropped_gives_its_locks_back(tmp_path):
+    durable = Durable(tmp_path, regression(), **FAST)
+    durable.partial_fit(X[:20], Y[:20]).partial_fit(X[20:30], Y[20:30])
+    expected = state(durable.model)
+    del durable
+    with Durable(tmp_path, regression(), **FAST) as again:
+        assert state(again.model) == expected
+
+
 def test_a_second_one_is_refused(tmp_path):
     with Durable(tmp_path, regression(), **FAST), pytest.raises(StoreLocked):
         Durable(tmp_path, regression())
@@ -221,6 +241,11 @@ def test_another_estimator_is_refused(tmp_path, other, message):
     with pytest.raises(ValueError, match=message):
         Durable(tmp_path, other(), **FAST)
     Durable(tmp_path, regression(), **FAST).close()
+
+
+def test_classifiers_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="Labels"):
+        Durable(tmp_path, BatchToOnline(LogisticRegression()))
 
 
 def test_no_intact_checkpoint_is_refused(tmp_path):

@@ -165,7 +165,12 @@ class Peeker(Memoriser):
 
 
 class Vandal(OnlineRegression):
-    """Overwrites the rows it is handed."""
+    """Overwrites the rows it is asked about, and those it is handed."""
+
+    def predict(self, X):
+        answer = super().predict(X)
+        X[:] = 0.0
+        return answer
 
     def partial_fit(self, X, y, sample_weight=None):
         super().partial_fit(X, y)
@@ -205,6 +210,7 @@ def test_a_learner_that_overwrites_its_rows_harms_nobody():
     kept, targets = X.copy(), Y.copy()
     result = evaluate.prequential({"a": Vandal(), "b": OnlineRegression()}, X, Y, loss="squared", seeds=1, chunk=9)
     assert result.rows[0].loss == result.rows[1].loss
+    assert result.rows[0].churn == result.rows[1].churn > 0
     assert np.array_equal(X, kept)
     assert np.array_equal(Y, targets)
 

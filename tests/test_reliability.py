@@ -134,7 +134,7 @@ def test_a_model_changed_in_two_steps_is_caught(monkeypatch):
 
     monkeypatch.setattr("batch2online.OnlineRegression.predict", torn)
     with pytest.raises(AssertionError, match="no version"):
-        threads.check(*threads.READERS["regression predict"], 4000, 4)
+        threads.check("regression predict", 4000, 4)
 
 
 def test_a_trace_of_refused_rows_is_caught(monkeypatch):

@@ -22,7 +22,7 @@ from batch2online import storage
 from batch2online._types import FloatArray
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.files import REAL, TEMPORARY, Files, make_folders
-from batch2online.generations import Reopened, as_rows, check_same, newest_intact, numbers
+from batch2online.generations import Reopened, as_rows, check_has_no_labels, check_same, newest_intact, numbers
 from batch2online.store import Recovery, Store, StoreCorrupted, StoreError
 from batch2online.store.errors import typed
 from batch2online.store.store import take_lock
@@ -34,14 +34,15 @@ class Durable:
     """An estimator whose acknowledged rows survive.
 
     A call that has returned has its effect on disk, as far as ``sync`` promises (see :mod:`batch2online.store.store`).
-    A call that raises leaves the estimator and the folder as they were.
+    A call that raises leaves the estimator and the folder as they were; where a failing disk leaves that in doubt,
+    everything is refused until the folder is opened anew.
 
     Parameters
     ----------
     folder : path
         Created if need be. One process at a time may have it open.
     estimator : OnlineEstimator
-        A new one. Where the folder holds one already, that continues, and this one must be of the same kind.
+        A new one. Where the folder holds one already, that continues, and this one must have the same settings.
     sync : {"always", "interval", "never"}
     checkpoint_rows : int
         Write a checkpoint after this many rows: more make reopening slower and learning faster.
@@ -78,6 +79,7 @@ class Durable:
         checkpoint_rows: int = CHECKPOINT_ROWS,
         files: Files = REAL,
     ) -> None:
+        check_has_no_labels(estimator)
         self.folder, self.model, self.sync = Path(folder), estimator, sync
         self.checkpoint_rows = checkpoint_rows
         self.reopened: Reopened | None = None
@@ -192,7 +194,7 @@ class Durable:
         return Store.create(path, engine.width + engine.n_targets + 1, sync=self.sync, files=self._files)
 
     def _remove_before(self, generation: int) -> None:
-        for suffix in (".npz", ".log"):
+        for suffix in (".npz", ".log", ".damaged"):
             for number in numbers(self.folder, suffix):
                 if number < generation:
                     with suppress(OSError):  # what cannot be removed now is removed at the next checkpoint
@@ -264,6 +266,11 @@ class Durable:
         log, self._log = self._log, None
         if log is not None:
             log.close()
+
+    def __del__(self) -> None:
+        lock = self.__dict__.get("_lock")  # absent if it was never opened
+        if lock is not None:
+            self._files.close(lock)  # the log gives its own lock back
 
     def __enter__(self) -> Self:
         return self

@@ -52,13 +52,20 @@ def newest_intact(checkpoints: list[Path]) -> tuple[Any, Path, tuple[str, ...]]:
     raise CheckpointError(f"{checkpoints[-1].parent} holds no intact checkpoint: {' '.join(damaged)}")
 
 
+def check_has_no_labels(estimator: Any) -> None:
+    """Refuse classifiers: a log of numbers does not hold the labels that they stand for."""
+    labels = getattr(estimator, "_labels", None)
+    if labels is not None and labels.is_used:
+        raise TypeError("Labels of classes cannot be kept in a log of rows: save the estimator instead.")
+
+
 def check_same(given: OnlineEstimator, found: OnlineEstimator) -> None:
     """Refuse to continue with one estimator what another has begun."""
     if type(given) is not type(found):
         raise ValueError(f"The folder holds a {type(found).__name__}, not a {type(given).__name__}.")
     for name in given.get_params(deep=False).keys() - {"random_state"}:
         new, old = getattr(given, name), getattr(found, name)
-        if new != old:
+        if not given._is_same_setting(new, old):
             raise ValueError(f"The folder holds an estimator with {name}={old!r}, not {new!r}.")
 
 

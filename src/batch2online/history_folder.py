@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Iterator
 from itertools import chain
@@ -15,6 +16,7 @@ from batch2online.coreset import Rows, all_ones, ones
 from batch2online.history import History
 from batch2online.storage import storable
 from batch2online.store import Store, StoreError
+from batch2online.store.errors import typed
 
 
 @storable
@@ -22,13 +24,13 @@ class FolderHistory(History):
     """Complete blocks are in a store, the last block is in memory until it is complete.
 
     Each time the history is rewritten (rows forgotten, another history merged) it moves to a new subfolder; the old one
-    goes when the call has succeeded. The folder belongs to one history. A checkpoint names the folder and does not
-    hold its rows: keep both.
+    goes when the call has succeeded. The folder belongs to one history, whose token is in the file ``owner``. A
+    checkpoint names the folder and does not hold its rows: keep both.
     """
 
-    def __init__(self, folder: str, block: int, width: int, n_targets: int, generation: int = 0) -> None:
+    def __init__(self, folder: str, block: int, width: int, n_targets: int, token: str, generation: int = 0) -> None:
         super().__init__(block, width, n_targets)
-        self.folder, self.generation = str(Path(folder).resolve()), generation
+        self.folder, self.token, self.generation = str(Path(folder).resolve()), token, generation
         self.stored: list[int] = [0]  # rows in the store up to the end of each block
         self._store: Store | None = None
         self._is_writable = False
@@ -43,17 +45,29 @@ class FolderHistory(History):
     @classmethod
     def new(cls, folder: str, block: int, width: int, n_targets: int) -> FolderHistory:
         """A history in a folder that holds none yet."""
-        history = cls(folder, block, width, n_targets)
-        if any(Path(history.folder).glob("rows-*")):
-            raise StoreError(
-                f"{folder} holds the history of another model: choose an empty folder, or load that model."
-            )
+        history = cls(folder, block, width, n_targets, token=secrets.token_hex(16))
+        with typed(f"cannot keep a history in {folder}"):
+            Path(history.folder).mkdir(parents=True, exist_ok=True)
+            try:
+                with history._owner.open("x") as file:
+                    file.write(history.token)
+            except FileExistsError:
+                raise StoreError(
+                    f"{folder} holds the history of another model: choose another, or load that model."
+                ) from None
         return history
+
+    @property
+    def _owner(self) -> Path:
+        return Path(self.folder) / "owner"
 
     def _open(self, writable: bool) -> Store:
         """The store with the rows of this history; the lock is taken when there is something to write."""
         store: Store | None = self.__dict__.get("_store")  # absent after a checkpoint was read
         if store is None or (writable and not self._is_writable):
+            with typed(f"cannot open the history in {self.folder}"):
+                if self._owner.read_text() != self.token:
+                    raise StoreError(f"{self.folder} holds the history of another model.")
             if writable and not self._subfolder.exists():
                 store = Store.create(self._subfolder, self.width + self.n_targets + 2)
             else:
@@ -110,7 +124,7 @@ class FolderHistory(History):
         return found[np.argsort(order, kind="stable")]
 
     def emptied(self) -> FolderHistory:
-        new = FolderHistory(self.folder, self.block, self.width, self.n_targets, self.generation + 1)
+        new = FolderHistory(self.folder, self.block, self.width, self.n_targets, self.token, self.generation + 1)
         if new._subfolder.exists():  # left by an attempt that failed
             shutil.rmtree(new._subfolder)
         return new
@@ -120,6 +134,7 @@ class FolderHistory(History):
         if store is not None:
             store.close()
         shutil.rmtree(self._subfolder, ignore_errors=True)
+        self._owner.unlink(missing_ok=True)
 
     def clean_up(self) -> None:
         """Remove the subfolders of the histories before this one."""

@@ -19,7 +19,7 @@ class Regret:
     rows : int
         How many rows were scored.
     unsquared_loss : float
-        The same loss without the square, as sections 6 and 7 of the paper write it.
+        The same loss without the square, as sections 7 and 8 of the paper write it.
     """
 
     loss: float

@@ -1,4 +1,4 @@
-"""Sensitivity sampling on D^z seeds: the coreset of (k,z)-clustering (the paper's section 5 and appendix C)."""
+"""Sensitivity sampling on D^z seeds: the coreset of (k,z)-clustering (the paper's section 6 and appendix C)."""
 
 from __future__ import annotations
 

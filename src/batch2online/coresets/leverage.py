@@ -1,4 +1,4 @@
-"""Leverage scores: the coreset of linear regression (the paper's section 7)."""
+"""Leverage scores: the coreset of linear regression (the paper's section 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ridge leverage scores: the coreset of low-rank approximation (the paper's section 6)."""
+"""Ridge leverage scores: the coreset of low-rank approximation (the paper's section 7)."""
 
 from __future__ import annotations
 

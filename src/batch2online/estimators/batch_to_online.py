@@ -22,7 +22,7 @@ from batch2online.refresh import Geometric, Policy
 from batch2online.regret import Regret
 from batch2online.solvers.losses import loss_of
 from batch2online.solvers.weighted_fit import step_without_weights
-from batch2online.solvers.wrapped import LossBoundWarning, Wrapped
+from batch2online.solvers.wrapped import LossBoundWarning, Wrapped, rows_of
 
 DEFAULT_SIZE = 5_000
 """Expected rows of the coreset when nothing is said."""
@@ -250,8 +250,9 @@ class BatchToOnline(Delegating, TakingTargets):
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         engine = state["engine"]
-        engine.model = None if engine.model is None else engine.model.rows
-        engine.problem = None
+        engine.model, engine.problem = _stored(engine.model), None
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, _stored(past)) for first, past in engine.timeline)
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
         state["labels"] = list(self._labels.known.items())
         return state
@@ -260,11 +261,20 @@ class BatchToOnline(Delegating, TakingTargets):
     def _from_state(cls, state: dict[str, Any], **given: Any) -> Self:
         params = {name: recipes.made(value, name) for name, value in state["params"].items() if name not in given}
         estimator: Self = super()._from_state(state | {"params": params | given})
-        estimator._labels.known.update(state["labels"])
-        engine = estimator._engine
-        engine.problem = estimator._new_problem(engine.construction)
-        engine.model = None if engine.model is None else engine.problem.solved_on(engine.model)
+        try:
+            estimator._labels.known.update(state["labels"])
+            estimator._solve_again()
+        except Exception as error:  # whatever the estimator has against these rows
+            raise storage.CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}.") from error
         return estimator
+
+    def _solve_again(self) -> None:
+        """Turn the rows that a checkpoint holds into the models that were solved on them."""
+        engine = self._engine
+        problem = engine.problem = self._new_problem(engine.construction)
+        engine.model = problem.solved_again(engine.model)
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, problem.solved_again(rows)) for first, rows in engine.timeline)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
@@ -305,3 +315,8 @@ class BatchToOnline(Delegating, TakingTargets):
             tags.transformer_tags.preserves_dtype = ["float64"]
         tags.input_tags.sparse = True
         return tags
+
+
+def _stored(model: Any) -> Any:
+    """What a checkpoint holds of a model: the rows it was solved on."""
+    return None if model is None else rows_of(model)

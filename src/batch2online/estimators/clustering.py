@@ -110,9 +110,15 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     @property
     def _largest(self) -> float:
-        return largest_value(self.z if isinstance(self.z, int | float | np.number) and self.z > 2 else 2.0)
+        return largest_value(self.z if isinstance(self.z, int | float | np.number) and 2 < self.z < np.inf else 2.0)
 
     def _new_engine(self, n_targets: int) -> Online:
+        if (
+            not isinstance(self.n_clusters, int | np.integer)
+            or isinstance(self.n_clusters, bool)
+            or self.n_clusters < 1
+        ):
+            raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
         settings = self._sampling()
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')

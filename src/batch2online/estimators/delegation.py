@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -73,7 +73,22 @@ class Delegating:
     @_delegated("transform")
     def transform(self, X: Any) -> Any:
         """Rows transformed by the current model."""
-        return self.model_.transform(self._checked_rows(X))
+        transformed = self.model_.transform(self._checked_rows(X))
+        if hasattr(X, "index") and hasattr(transformed, "index"):
+            transformed.index = X.index
+        return transformed
+
+    @_delegated("get_feature_names_out")
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns that ``transform`` gives."""
+        return self.model_.get_feature_names_out(input_features)
+
+    @_delegated("set_output")
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What ``transform`` gives: arrays or data frames. Set for the estimator inside, as a pipeline does."""
+        for model in (self.estimator, self._model_or_estimator()):
+            model.set_output(transform=transform)
+        return self
 
     @_delegated("transform")
     def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:

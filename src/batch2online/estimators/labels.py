@@ -43,7 +43,8 @@ class Labels:
         labels = values.tolist()
         self._check_kind(labels)
         codes = [_code(label) for label in labels]
-        self.known.update(zip(codes, labels, strict=True))
+        for code, label in zip(codes, labels, strict=True):
+            self.known.setdefault(code, label)  # 1 and 1.0 are the same label, in its first form
         return np.array(codes, dtype=np.float64)
 
     def _check_kind(self, labels: list[Any]) -> None:

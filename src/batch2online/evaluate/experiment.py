@@ -1,4 +1,4 @@
-"""The experiment of the paper's section 8: k-means with 3 and 5 clusters and regression, and low rank beside them.
+"""The experiment of the paper's section 9: k-means with 3 and 5 clusters and regression, and low rank beside them.
 
 Three accuracies, several seeds, the paper's algorithms (``reference``, errata repaired) and this package's estimators,
 on the same streams against the same hindsight. A coreset holds ``p / epsilon`` rows, p the clusters, columns or rank:

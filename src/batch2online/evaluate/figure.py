@@ -1,4 +1,4 @@
-"""The paper's figure (section 8), with the panels it left out: PNG, SVG and the numbers as CSV."""
+"""The paper's figure (section 9), with the panels it left out: PNG, SVG and the numbers as CSV."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Watch:
         own = learner.own_changes
         if own and own == self._own:
             return
-        answer = ask(learner, self.loss, self.probe)
+        answer = ask(learner, self.loss, self.probe.copy())
         if answer is None:
             return
         if self._answer is not None and own != 0 and changed(self._answer, answer):

@@ -100,7 +100,7 @@ class Preparation:
             raise DataError(
                 f"{name}, {batch.place(row)}, column {column!r}: the value is missing{self._advice(column)}"
             )
-        return ~missing
+        return np.asarray(~missing)
 
     def _fills(self, column: str) -> bool:
         return self.missing == "mean" and column in self.numbers

@@ -55,21 +55,32 @@ class WeightedPoints:
     def stepped(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> FloatArray:
         r"""Each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
 
-        Lloyd's step for z = 2. For z < 2 it lowers an upper bound of the cost (Weiszfeld); distances are softened so
-        that a point at its center does not hold it for ever. For z > 2 the mean overshoots, and the step is divided by
-        z - 1: Newton's step in one dimension, and shorter than it in others.
+        Lloyd's step for z = 2. For z < 2 it lowers an upper bound of the cost (Weiszfeld); distances are softened, and
+        for z = 1 a point at its center holds it back by no more than its own weight (Vardi & Zhang, PNAS 2000). For
+        z > 2 the mean overshoots, and the step is divided by z - 1: Newton's step in one dimension, and shorter than it
+        in others.
         """
         r, k, d = centers.shape
-        influence = self.weights
+        influence, pull = self.weights, None
         if z != 2:
             floor = _SOFTENING * squared.mean(axis=1, keepdims=True) + np.finfo(squared.dtype).tiny
-            influence = (self.weights * np.maximum(squared, floor) ** (z / 2 - 1))[:, None]
+            influence = self.weights * np.maximum(squared, floor) ** (z / 2 - 1)
+            if z == 1:
+                is_center = squared <= floor
+                influence = np.where(is_center, 0.0, influence).astype(influence.dtype)
+                pull = ((members & is_center[:, None]) @ self.weights)[..., None]
+            influence = influence[:, None]
         shares = members * influence
         mass = shares.sum(axis=2)[..., None]
         sums = (shares.reshape(r * k, -1) @ self.points).reshape(r, k, d)
-        moved = centers + (sums / np.where(mass > 0, mass, 1.0) - centers) / max(1.0, z - 1)
-        for start in np.flatnonzero((mass <= 0).any(axis=(1, 2))):
-            self._fill(moved[start], mass[start, :, 0] <= 0, squared[start])
+        steps = (sums - mass * centers) / np.where(mass > 0, mass, 1.0) / max(1.0, z - 1)
+        if pull is not None:
+            force = np.linalg.norm(sums - mass * centers, axis=2, keepdims=True)
+            steps *= np.clip(1 - pull / np.where(force > 0, force, 1.0), 0.0, 1.0)
+        moved = centers + steps
+        empty: BoolArray = np.logical_not(members.any(axis=2))
+        for start in np.flatnonzero(empty.any(axis=1)):
+            self._fill(moved[start], empty[start], squared[start])
         return np.asarray(moved)
 
     def _fill(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> None:

@@ -49,10 +49,16 @@ class Wrapped:
     def initial(self, first: FloatArray, n_targets: int) -> None:
         return None
 
-    def losses(self, model: Solved | None, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
+    def losses(
+        self, model: Solved | Rows | None, points: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away.
+
+        A past model that comes from a checkpoint is given by its rows, and solved again when it is asked for.
+        """
         targets = self._decoded(targets)
-        own = self.loss.without_model(points, targets) if model is None else self.loss(model.model, points, targets)
+        solved = self.solved_on(model) if isinstance(model, Rows) else model
+        own = self.loss.without_model(points, targets) if solved is None else self.loss(solved.model, points, targets)
         if self.loss_bound is None:
             return own, np.zeros(len(own))
         clipped = np.clip(own, 0.0, self.loss_bound)
@@ -63,15 +69,18 @@ class Wrapped:
         coreset = construction.coreset()
         return self.solved_on(self._training_rows(coreset))
 
+    def solved_again(self, rows: Rows | None) -> Solved | None:
+        """The model that was solved on these rows; None stands for that before the first refresh."""
+        return None if rows is None else self.solved_on(rows)
+
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
-        if not self.resample:
-            return rows
-        times = copies(coreset, self.epsilon, self.seed)
-        if not times.any():
-            raise ValueError("The sample is empty: coreset_size is too small.")
-        chosen = rows[np.repeat(np.arange(len(times)), times)]
-        return Rows(chosen.points, chosen.targets, np.ones(len(chosen)), chosen.ids)
+        if self.resample:
+            rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
+            rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
+        if not len(rows):
+            raise ValueError("There are no rows to solve on: coreset_size is too small.")
+        return rows
 
     def solved_on(self, rows: Rows) -> Solved:
         """The model of these weighted rows, a pure function of them, the settings and the seed."""
@@ -120,18 +129,26 @@ class Wrapped:
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 
-    def same(self, old: Solved | None, new: Solved | None) -> bool:
+    def same(self, old: Solved | Rows | None, new: Solved | Rows | None) -> bool:
         """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
         if old is None or new is None:
             return old is new
-        if np.array_equal(old.rows.ids, new.rows.ids) and np.array_equal(old.rows.weights, new.rows.weights):
+        mine, theirs = rows_of(old), rows_of(new)
+        if np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights):
             return True
+        if isinstance(old, Rows) or isinstance(new, Rows):
+            return False
         try:
             return bool(joblib.hash(old.model) == joblib.hash(new.model))
         except (pickle.PicklingError, AttributeError, TypeError):  # it holds what cannot be compared
             return False
 
 
+def rows_of(model: Solved | Rows) -> Rows:
+    """The rows that a model was solved on."""
+    return model if isinstance(model, Rows) else model.rows
+
+
 def _as_rows(coreset: Coreset) -> Rows:
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
-    return Rows(coreset.points, targets.reshape(len(coreset), -1), coreset.weights, coreset.ids)
+    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)

@@ -1,0 +1,245 @@
+"""The solver for weighted (k,z)-clustering: against brute force where there is any, and by the laws it must obey."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.cluster import KMeans
+
+from batch2online.distances import nearest
+from batch2online.solvers import kz
+from batch2online.solvers.lloyd import WeightedPoints, refined
+
+POWERS = [1.0, 1.5, 2.0, 3.0]
+every_power = pytest.mark.parametrize("z", POWERS)
+
+
+@st.composite
+def problems(draw):
+    n, d = draw(st.integers(1, 80)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    points = rng.standard_t(draw(st.sampled_from([1.5, 30])), size=(n, d))
+    if draw(st.booleans()):
+        points = points[rng.integers(1 + n // 5, size=n)]
+    if draw(st.booleans()):
+        points = np.round(points)
+    weights = 10.0 ** rng.uniform(-2, 2, size=n) if draw(st.booleans()) else np.ones(n)
+    return points, weights, draw(st.integers(1, 6)), draw(st.sampled_from(POWERS)), rng
+
+
+def blobs(k, n=400, d=3, seed=0, spread=20.0):
+    """Clusters far apart, so that there is one best solution by far."""
+    rng = np.random.default_rng(seed)
+    centers = spread * rng.permutation(np.stack(np.meshgrid(*[np.arange(3.0)] * d), axis=-1).reshape(-1, d))[:k]
+    return centers[np.arange(n) % k] + rng.normal(size=(n, d)), centers
+
+
+def distinct(points):
+    return len(np.unique(points, axis=0))
+
+
+def plain_cost(points, weights, centers, z):
+    return weights @ np.linalg.norm(points[:, None] - centers, axis=2).min(axis=1) ** z
+
+
+# -- steps ---------------------------------------------------------------------------------------------
+
+
+@given(problems())
+@settings(max_examples=100, deadline=None)
+def test_no_step_of_lloyd_raises_the_cost(problem):
+    points, weights, k, _, rng = problem
+    k = min(k, len(points))
+    around_zero = WeightedPoints(points - points.mean(axis=0), weights)
+    centers = around_zero.points[rng.integers(len(points), size=(2, k))]
+    squared, members = around_zero.assigned(centers)
+    least = squared @ weights
+    for _ in range(8):
+        centers = around_zero.stepped(centers, 2.0, squared, members)
+        squared, members = around_zero.assigned(centers)
+        assert (squared @ weights <= least * (1 + 1e-9) + 1e-9 * weights @ around_zero.lengths).all()
+        least = squared @ weights
+
+
+@given(problems())
+@settings(max_examples=100, deadline=None)
+def test_refining_never_ends_above_its_start_and_more_steps_never_above_fewer(problem):
+    points, weights, k, z, rng = problem
+    k = min(k, len(points))
+    around_zero = WeightedPoints(points - points.mean(axis=0), weights)
+    start = around_zero.points[rng.integers(len(points), size=(3, k))]
+    costs = np.array([refined(around_zero, start, z, steps)[1] for steps in (0, 1, 2, 5, 20)])
+    assert (np.diff(costs, axis=0) <= 0).all()
+    centers, least = refined(around_zero, start, z, 20)
+    expected = [plain_cost(around_zero.points, weights, own, z) for own in centers]
+    scale = plain_cost(around_zero.points, weights, np.zeros((1, points.shape[1])), z)
+    np.testing.assert_allclose(least, expected, rtol=1e-6, atol=1e-6 * scale)
+
+
+# -- solutions -----------------------------------------------------------------------------------------
+
+
+@given(problems())
+@settings(max_examples=100, deadline=None)
+def test_no_cluster_is_empty_and_few_points_are_their_own_centers(problem):
+    points, weights, k, z, _ = problem
+    centers = kz.solve(points, weights, k, z, seed=1)
+    assert centers.shape == (k, points.shape[1])
+    if distinct(points) <= k:
+        assert distinct(centers) == distinct(points)
+        assert kz.cost(points, weights, centers, z) == 0
+    else:
+        assert len(np.unique(nearest(points, centers)[0])) == k
+    assert np.array_equal(centers, kz.solve(points.copy(), weights.copy(), k, z, seed=1))
+
+
+@given(problems())
+@settings(max_examples=60, deadline=None)
+def test_the_result_never_costs_more_than_the_current_centers(problem):
+    points, weights, k, z, rng = problem
+    current = kz.solve(points, weights, k, z, 2) + 0.01 * rng.normal(size=(k, points.shape[1]))
+    before, after = (
+        plain_cost(points, weights, centers, z) for centers in (current, kz.solve(points, weights, k, z, 1, current))
+    )
+    assert after <= before * (1 + 1e-6) + 1e-9 * plain_cost(points, weights, points.mean(axis=0)[None], z)
+
+
+@every_power
+@pytest.mark.parametrize("seed", range(4))
+def test_one_center_is_where_a_general_minimiser_puts_it(z, seed):
+    rng = np.random.default_rng(seed)
+    points, weights = rng.standard_t(3, size=(30, 2)), rng.uniform(0.1, 3, size=30)
+    found = kz.solve(points, weights, 1, z, 0)
+    best = min(
+        (
+            minimize(
+                lambda c: plain_cost(points, weights, c[None], z), start, method="Nelder-Mead", options={"fatol": 1e-10}
+            )
+            for start in (points.mean(axis=0), np.median(points, axis=0))
+        ),
+        key=lambda result: result.fun,
+    )
+    assert plain_cost(points, weights, found, z) == pytest.approx(best.fun, rel=1e-5)
+    np.testing.assert_allclose(found[0], best.x, atol=0.02)
+
+
+@pytest.mark.parametrize("z", [1.0, 1.2])
+def test_a_point_heavier_than_all_others_holds_the_center(z):
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(40, 3))
+    weights = np.where(np.arange(40) == 7, 1000.0, 1.0)
+    found = kz.solve(points, weights, 1, z, 0)
+    np.testing.assert_allclose(found[0], points[7], atol=1e-3)
+    light = np.where(np.arange(40) == 7, 1e-6, 1.0)  # a start at a point of no weight must not stick there
+    start = points[7:8]
+    assert plain_cost(points, light, kz.solve(points, light, 1, z, 0, start), z) < 0.99 * plain_cost(
+        points, light, start, z
+    )
+
+
+def test_a_center_leaves_a_point_that_is_not_the_median():
+    points = np.random.default_rng(0).normal(size=(8, 2))
+    weights = np.ones(8)
+    costs = [refined(WeightedPoints(points, weights), start[None, None], 1.0, 100)[1][0] for start in points]
+    median = minimize(lambda c: plain_cost(points, weights, c[None], 1.0), points.mean(axis=0), method="Nelder-Mead")
+    np.testing.assert_allclose(costs, min(median.fun, *costs), rtol=1e-3)
+
+
+def alone(points, weights, z):
+    """The cost of one cluster."""
+    return plain_cost(points, weights, kz.solve(points, weights, 1, z, 0), z)
+
+
+@pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_tiny_problems_are_solved_to_the_optimum(z, seed):
+    rng = np.random.default_rng(seed)
+    points, weights = rng.normal(size=(8, 2)), rng.uniform(0.5, 2, size=8)
+    sides = [np.array([*side, 0], dtype=bool) for side in product((0, 1), repeat=7) if any(side)]
+    best = min(alone(points[side], weights[side], z) + alone(points[~side], weights[~side], z) for side in sides)
+    assert plain_cost(points, weights, kz.solve(points, weights, 2, z, 0), z) <= 1.0001 * best
+
+
+@pytest.mark.parametrize("k", [3, 8, 15])
+def test_kmeans_with_restarts_is_not_better(k):
+    points, _ = blobs(12, n=1_500)
+    best = KMeans(k, n_init=10, random_state=0).fit(points).inertia_
+    assert kz.cost(points, np.ones(len(points)), kz.solve(points, np.ones(len(points)), k, 2.0, 0), 2.0) <= 1.005 * best
+
+
+# -- what must not matter ------------------------------------------------------------------------------
+
+
+@every_power
+@pytest.mark.parametrize("scale", [1e-100, 1e-30, 1.0, 1e30, 1e100])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_units_do_not_matter(z, scale, shift):
+    points, weights = blobs(5)[0], np.ones(400)
+    expected = kz.solve(points, weights, 5, z, 0)
+    found = kz.solve((points + shift) * scale, weights, 5, z, 0) / scale - shift
+    np.testing.assert_allclose(sorted(found.tolist()), sorted(expected.tolist()), atol=0.02)
+    assert plain_cost(points, weights, found, z) == pytest.approx(plain_cost(points, weights, expected, z), rel=1e-4)
+
+
+@every_power
+def test_a_unit_of_weight_does_not_matter(z):
+    points, weights = blobs(5)[0], np.random.default_rng(0).uniform(0.1, 2, size=400)
+    expected = kz.solve(points, weights, 5, z, 0)
+    for unit in (1e-60, 1e60):
+        np.testing.assert_allclose(kz.solve(points, unit * weights, 5, z, 0), expected, rtol=1e-6)
+
+
+@every_power
+def test_whole_weights_are_repetitions(z):
+    points, times = blobs(4, n=120)[0], np.random.default_rng(0).integers(1, 4, size=120)
+    weighted = kz.solve(points, times.astype(float), 4, z, 0)
+    repeated = kz.solve(np.repeat(points, times, axis=0), np.ones(times.sum()), 4, z, 0)
+    np.testing.assert_allclose(sorted(weighted.tolist()), sorted(repeated.tolist()), atol=1e-2)
+    costs = [plain_cost(points, times, centers, z) for centers in (weighted, repeated)]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-5)
+
+
+@every_power
+def test_many_columns_are_solved_through_a_projection(z):
+    rng = np.random.default_rng(0)
+    centers = 5 * rng.normal(size=(6, 300))
+    points = centers[np.arange(600) % 6] + rng.normal(size=(600, 300))
+    found = kz.solve(points, np.ones(600), 6, z, 0)
+    assert kz.cost(points, np.ones(600), found, z) <= kz.cost(points, np.ones(600), centers, z)
+    assert len(np.unique(nearest(centers, found)[0])) == 6
+
+
+# -- local optima --------------------------------------------------------------------------------------
+
+
+CENTERS = np.array([[0.0, 0.0], [100.0, 0.0], [110.0, 0.0], [0.0, 100.0], [100.0, 100.0], [50.0, 300.0]])
+
+
+def planted_local_optimum():
+    """Two centers share a cluster, one center holds two clusters: no step of Lloyd's leads out of it."""
+    points = CENTERS[np.arange(600) % 6] + np.random.default_rng(0).normal(size=(600, 2))
+    bad = CENTERS.copy()
+    bad[:3] = [[0.8, 0.0], [-0.8, 0.0], [105.0, 0.0]]
+    return points, bad, kz.cost(points, np.ones(600), CENTERS, 2.0)
+
+
+def test_swaps_leave_a_local_optimum_that_steps_do_not():
+    points, bad, good = planted_local_optimum()
+    origin = points.mean(axis=0)
+    full = WeightedPoints(points - origin, np.ones(len(points)))
+    stuck, costs = refined(full, (bad - origin)[None], 2.0, 100)
+    assert costs[0] > 3 * good
+    search = kz._Search(full, 2.0, seed=0)
+    low = search._lowered(stuck[0])
+    swapped = search._raised(search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)) + origin
+    assert kz.cost(points, np.ones(600), swapped, 2.0) < 1.01 * good
+
+
+def test_the_solver_leaves_a_local_optimum_that_it_is_started_from():
+    points, bad, good = planted_local_optimum()
+    assert kz.cost(points, np.ones(600), kz.solve(points, np.ones(600), 6, 2.0, 0, bad, starts=1), 2.0) < 1.01 * good

@@ -1,0 +1,228 @@
+"""The exponential race has the law of D^z sampling, changes its winners as rarely as theory says, and certifies them.
+
+Tables of counts are judged by the chi-square test and samples by Kolmogorov's, at a false-alarm rate of 1e-6. What
+judges the race must also convict races with a known defect.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from batch2online import race, randomness, scores
+from batch2online.coreset import Rows
+from batch2online.history import History
+from batch2online.race import Race, exponentials
+
+FALSE_ALARM = 1e-6
+IDS = np.arange(200_000)
+
+
+def variables(stage, seed=0):
+    return exponentials(seed, IDS, np.full(len(IDS), stage))
+
+
+# -- the exponential variables -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", [0, 7, 8, 21])
+def test_variables_are_exponential(stage):
+    assert stats.kstest(variables(stage), "expon").pvalue > FALSE_ALARM
+    assert stats.kstest(1.02 * variables(stage), "expon").pvalue < FALSE_ALARM
+
+
+def looks_independent(u, v, bins=16):
+    """Chi-square test of uniform pairs on a grid of cells."""
+    cells = (u * bins).astype(np.int64) * bins + (v * bins).astype(np.int64)
+    return stats.chisquare(np.bincount(cells, minlength=bins * bins)).pvalue > FALSE_ALARM
+
+
+def uniforms(stage, seed=0):
+    return -np.expm1(-variables(stage, seed))
+
+
+PAIRS = {
+    "coarse and detail": lambda: divmod(256 * uniforms(3), 1.0),
+    "neighbouring stages": lambda: (uniforms(0), uniforms(1)),
+    "stages on two pages": lambda: (uniforms(0), uniforms(8)),
+    "details of two stages": lambda: (256 * uniforms(0) % 1, 256 * uniforms(1) % 1),
+    "two seeds": lambda: (uniforms(0), uniforms(0, seed=1)),
+    "neighbouring ids": lambda: (uniforms(0)[::2], uniforms(0)[1::2]),
+    "race and inclusion": lambda: (
+        uniforms(0),
+        randomness.inclusion_uniforms(randomness.words_of(0, randomness.SAMPLING, IDS)),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_variables_that_should_be_independent_look_so(pair):
+    u, v = pair()
+    u = u / 256 if u.max() > 1 else u
+    assert looks_independent(u, v)
+    mixed = np.where(np.arange(len(v)) % 20 == 0, u, v)
+    assert not looks_independent(u, mixed)
+
+
+# -- the law of the seeds ------------------------------------------------------------------------------
+
+POINTS = np.array([[0.0], [1.0], [1.5], [4.0], [9.0]])
+WEIGHTS = np.array([1.0, 3.0, 1.0, 2.0, 0.5])
+TRIALS = 4_000
+
+
+def exact_law(z):
+    """Probabilities of all ordered choices of three seeds."""
+    law = {}
+    for chosen in permutations(range(len(POINTS)), 3):
+        probability, losses = 1.0, np.ones(len(POINTS))
+        for place, index in enumerate(chosen):
+            mass = WEIGHTS * losses
+            probability *= mass[index] / mass.sum()
+            losses = np.abs(POINTS - POINTS[list(chosen[: place + 1]), 0]).min(axis=1) ** z
+        law[chosen] = probability
+    return law
+
+
+def has_the_right_law(z, variables=exponentials):
+    """Whether seeds of the same points under many ids are as frequent as they should be."""
+    every = np.arange(5 * TRIALS)
+    table = np.stack([variables(0, every, np.full(len(every), stage)) for stage in range(3)])
+    counts: Counter[tuple[int, ...]] = Counter()
+    with patch.object(scores, "exponentials", lambda seed, ids, stages: table[stages, ids]):
+        for ids in every.reshape(TRIALS, 5):
+            counts[tuple(scores.clustering_seeds(POINTS, 3, z, 0, WEIGHTS, ids).tolist())] += 1
+    law = exact_law(z)
+    assert sum(law.values()) == pytest.approx(1.0)
+    assert counts.keys() <= law.keys()
+    common = [chosen for chosen, p in law.items() if p * TRIALS >= 8]
+    observed = [counts[chosen] for chosen in common]
+    expected = [TRIALS * law[chosen] for chosen in common]
+    rest = TRIALS - sum(observed), TRIALS - sum(expected)
+    return stats.chisquare([*observed, rest[0]], [*expected, rest[1]]).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0])
+def test_seeds_have_the_law_of_sampling_by_distance(z):
+    assert has_the_right_law(z)
+
+
+def the_same_in_every_stage(seed, ids, stages):
+    return exponentials(seed, ids, np.zeros_like(stages))
+
+
+def of_another_law(seed, ids, stages):
+    return np.sqrt(exponentials(seed, ids, stages))
+
+
+@pytest.mark.parametrize("defect", [the_same_in_every_stage, of_another_law])
+def test_defective_races_are_found(defect):
+    assert not has_the_right_law(2.0, defect)
+
+
+# -- how often seeds change ----------------------------------------------------------------------------
+
+
+def seed_changes(k, n, seed):
+    """At how many rows the seeds of a random stream change, the first rows included."""
+    X = np.random.default_rng(seed).normal(size=(n, 2))
+    history, runs, old, changes = History(10_000, 2, 0), Race(k, 2.0, seed), None, 0
+    for t in range(n):
+        history.append(rows_of(X[t : t + 1], np.ones(1), t))
+        runs, seeds = runs.updated(history).run(history)
+        changes += old is None or not np.array_equal(seeds, old)
+        old = seeds
+    return changes
+
+
+def test_seeds_change_as_rarely_as_theory_says():
+    """Row t is among the seeds of the first t with probability k / t, so k + k (H_n - H_k) changes are expected.
+
+    The band is five standard deviations of as many independent events (false alarms below 1e-6).
+    """
+    k, n, seeds = 3, 120, 12
+    p = np.minimum(1.0, k / np.arange(1, n + 1))
+    changes = np.mean([seed_changes(k, n, seed) for seed in range(seeds)])
+    assert p.sum() == pytest.approx(k + k * (1 / np.arange(k + 1, n + 1)).sum())
+    assert abs(changes - p.sum()) < 5 * np.sqrt((p * (1 - p)).sum() / seeds)
+
+
+# -- winners among the leaders are winners of all ------------------------------------------------------
+
+
+def rows_of(points, weights, first_id=0):
+    return Rows(points, np.empty((len(points), 0)), weights, first_id + np.arange(len(points)))
+
+
+def raced(X, weights, k, z, cuts):
+    """Seeds of an incremental race that looked at every cut."""
+    history, runs, seeds = History(1_000, X.shape[1], 0), Race(k, z, 5), np.empty(0)
+    for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
+        history.append(rows_of(X[start:stop], weights[start:stop], start))
+        runs, seeds = runs.updated(history).run(history)
+    return seeds
+
+
+@st.composite
+def streams(draw):
+    n, d = draw(st.integers(1, 900)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    X = rng.standard_t(draw(st.sampled_from([2, 30])), size=(n, d))
+    if draw(st.booleans()):
+        X = draw(st.sampled_from([1e-9, 1e-2])) * X + rng.integers(4, size=(n, 1))
+    if draw(st.booleans()):
+        X = np.round(X)
+    X = (X + draw(st.sampled_from([0.0, 1e8]))) * draw(st.sampled_from([1.0, 1e-60, 1e60]))
+    weights = 10.0 ** rng.uniform(-3, 3, size=n) if draw(st.booleans()) else np.ones(n)
+    cuts = sorted(set(draw(st.lists(st.integers(1, n), max_size=5))) - {n})
+    return X, weights, cuts
+
+
+@given(streams(), st.sampled_from([1, 3, 10]), st.sampled_from([1.0, 1.001, 1.5, 2.0, 3.0]), st.sampled_from([4, 256]))
+@settings(max_examples=100, deadline=None)
+def test_the_race_of_few_is_the_race_of_all(stream, k, z, kept):
+    X, weights, cuts = stream
+    with patch.object(race, "_KEPT", kept):
+        assert np.array_equal(raced(X, weights, k, z, cuts), scores.clustering_seeds(X, k, z, 5, weights))
+
+
+def test_a_race_that_certifies_too_early_is_found():
+    X = 1e-3 * np.random.default_rng(0).normal(size=(900, 2)) + np.repeat([[0], [9]], 450, axis=0)
+    expected = scores.clustering_seeds(X, 6, 2.0, 5)
+    with patch.object(race, "_KEPT", 4):
+        assert np.array_equal(raced(X, np.ones(900), 6, 2.0, [600]), expected)
+        with patch.object(Race, "_factor", lambda self, seeds: 0.0):
+            assert not np.array_equal(raced(X, np.ones(900), 6, 2.0, [600]), expected)
+
+
+@pytest.mark.parametrize("z", [1.0, 1.001, 1.1, 2.0, 3.0, 20.0])
+def test_rows_far_from_the_first_ones_may_win(z):
+    X = np.random.default_rng(0).normal(size=(900, 3))
+    X[600:] += 1e3
+    assert np.array_equal(raced(X, np.ones(900), 4, z, [600]), scores.clustering_seeds(X, 4, z, 5))
+
+
+def test_rows_are_searched_once_for_the_same_seeds():
+    X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
+    history, searched = History(10_000, 2, 0), []
+    history.append(rows_of(X, np.ones(len(X))))
+    better = Race._better
+
+    def counted(self, stage, rows, *rest):
+        searched.append(len(rows))
+        return better(self, stage, rows, *rest)
+
+    with patch.object(Race, "_better", counted):
+        runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
+        assert len(seeds) == 3
+        assert searched == [len(X)]
+        history.append(rows_of(X[:10], np.ones(10), len(X)))
+        runs.updated(history).run(history)
+    assert searched == [len(X), 10]
