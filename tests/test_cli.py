@@ -117,7 +117,7 @@ def test_the_command_in_the_result_repeats_it(stream, capsys):
 def test_the_curve_is_the_regret_at_its_row_counts(stream, capsys):
     result = result_of("run", stream.path, "--task", "regression", "--target", "y", capsys=capsys)
     at = [point["rows"] for point in result["curve"]]
-    assert at[:4] == [50, 63, 79, 99]
+    assert at[:4] == [50, 75, 113, 170]
     assert at[-1] == 3000
     for point in result["curve"][::5]:
         model = OnlineRegression(random_state=0).partial_fit(stream.X[: point["rows"]], stream.y[: point["rows"]])

@@ -14,6 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
+from batch2online.cli.app import run_safely
 from batch2online.cli.settings import Settings
 from batch2online.cli.stream import open_stream
 from batch2online.readers import DataError, Kind, open_source
@@ -143,6 +144,20 @@ def test_defects_are_named_with_their_place(tmp_path, name):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", [*DEFECTS, "header_only.csv", "gap.csv"])
+def test_no_defect_leaves_anything_behind(tmp_path, capsys, name):
+    content, _ = {**DEFECTS, "header_only.csv": (b"a,b\n", ""), "gap.csv": (b"a,b\n1,2\n3,\n", "")}[name]
+    (tmp_path / name).write_bytes(content)
+    assert (
+        run_safely(["run", str(tmp_path / name), "--task", "lowrank", "--k", "1", "--out", str(tmp_path / "out")]) == 2
+    )
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_truncated_arrow_stream_is_not_a_short_table(tmp_path):

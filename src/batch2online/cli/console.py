@@ -83,7 +83,7 @@ def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Te
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"
-    best = "clustering known, as the coreset measures it" if result["task"] == "clustering" else "model in hindsight"
+    best = "clustering known, by the coreset" if result["task"] == "clustering" else "model in hindsight"
     yield "loss online", Text.assemble((_ratio(result["loss"], result["optimum"]), "bold"), f" times the best {best}")
     yield "last model", Text.assemble((f"{result['last_model']['ratio']:.4f}", "bold"), " times the best, on all rows")
     yield "changes", Text.assemble((f"{result['changes']:,}", "bold"), _last_change(result))

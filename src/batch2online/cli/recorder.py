@@ -9,7 +9,7 @@ from typing import Any
 
 from batch2online.cli.stream import Chunk
 
-GROWTH = 1.25
+GROWTH = 1.5
 START = 50
 
 
@@ -58,7 +58,7 @@ def following(rows: int) -> int:
     """The row count of the point after this one.
 
     >>> following(50), following(63)
-    (63, 79)
+    (75, 95)
     """
     return math.ceil(GROWTH * rows)
 

@@ -86,7 +86,7 @@ def _loss(result: dict[str, Any]) -> str:
     )
     if result["task"] == "clustering":
         lead += (
-            " For clusters it is the best solution known, and its cost is measured on the coreset: allow for a percent."
+            " For clusters it is the best solution known, its cost measured on the coreset: allow for a few percent."
         )
     final = f"Mean loss of a row. In all {_number(result['loss'])} online, {_number(result['optimum'])} in hindsight."
     pair = _pair(
