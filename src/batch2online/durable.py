@@ -175,8 +175,8 @@ class Durable:
             self._log.sync()
         log = self._open_log(generation)
         try:
-            with typed(f"cannot write {path}"):
-                storage.write(path, storage.serialise(self.model._state()), self._files)
+            with typed(f"cannot write {path}"), self.model.saved() as content:
+                storage.write(path, content, self._files)
         except BaseException:
             log.close()
             if path.exists():

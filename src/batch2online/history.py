@@ -52,7 +52,13 @@ class History:
         """Remove all that is on disk."""
 
     def clean_up(self) -> None:
-        """Remove what a history before this one has left behind."""
+        """Remove what a history before this one has left behind, unless a checkpoint may still name it."""
+
+    def before_checkpoint(self) -> None:
+        """Make durable what a checkpoint will not hold itself."""
+
+    def after_checkpoint(self) -> None:
+        """Remove what no checkpoint needs any more."""
 
     def from_row(self, start: int) -> Iterator[Rows]:
         """Blocks from the ``start``-th row on, the last one as far as it has come."""

@@ -23,17 +23,19 @@ from batch2online.store.errors import typed
 class FolderHistory(History):
     """Complete blocks are in a store, the last block is in memory until it is complete.
 
-    Each time the history is rewritten (rows forgotten, another history merged) it moves to a new subfolder; the old one
-    goes when the call has succeeded. The folder belongs to one history, whose token is in the file ``owner``. A
-    checkpoint names the folder and does not hold its rows: keep both.
+    Each time the history is rewritten (rows forgotten, another history merged) it moves to a new subfolder. The old one
+    goes when the call has succeeded or, if a checkpoint may need it, at the next checkpoint. The folder belongs to one
+    history, whose token is in the file ``owner``. A checkpoint names the folder and does not hold its rows: keep both.
     """
+
+    _store: Store | None = None  # opened when needed
+    _is_writable: bool = False
 
     def __init__(self, folder: str, block: int, width: int, n_targets: int, token: str, generation: int = 0) -> None:
         super().__init__(block, width, n_targets)
         self.folder, self.token, self.generation = str(Path(folder).resolve()), token, generation
+        self.is_in_checkpoint = False
         self.stored: list[int] = [0]  # rows in the store up to the end of each block
-        self._store: Store | None = None
-        self._is_writable = False
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_store": None, "_is_writable": False}
@@ -63,7 +65,7 @@ class FolderHistory(History):
 
     def _open(self, writable: bool) -> Store:
         """The store with the rows of this history; the lock is taken when there is something to write."""
-        store: Store | None = self.__dict__.get("_store")  # absent after a checkpoint was read
+        store = self._store
         if store is None or (writable and not self._is_writable):
             with typed(f"cannot open the history in {self.folder}"):
                 if self._owner.read_text() != self.token:
@@ -125,18 +127,28 @@ class FolderHistory(History):
 
     def emptied(self) -> FolderHistory:
         new = FolderHistory(self.folder, self.block, self.width, self.n_targets, self.token, self.generation + 1)
+        new.is_in_checkpoint = self.is_in_checkpoint
         if new._subfolder.exists():  # left by an attempt that failed
             shutil.rmtree(new._subfolder)
         return new
 
     def discard(self) -> None:
-        store = self.__dict__.pop("_store", None)
-        if store is not None:
-            store.close()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
         shutil.rmtree(self._subfolder, ignore_errors=True)
         self._owner.unlink(missing_ok=True)
 
     def clean_up(self) -> None:
+        if not self.is_in_checkpoint:
+            self.after_checkpoint()
+
+    def before_checkpoint(self) -> None:
+        self.is_in_checkpoint = True
+        if self._is_writable and self._store is not None:
+            self._store.sync()
+
+    def after_checkpoint(self) -> None:
         """Remove the subfolders of the histories before this one."""
         for subfolder in Path(self.folder).glob("rows-*"):
             if subfolder.name < self._subfolder.name:

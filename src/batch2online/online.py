@@ -198,8 +198,12 @@ class Online:
             return
         reason = f"scheduled refresh at {at:,} rows"
         if allowance:
-            excess, limit = before / after - 1 if after else np.inf, allowance - 1
-            reason += f": the old model costs {excess:.2%} more than the new one, {limit:.2%} was allowed"
+            more = (
+                f"{before / after - 1:.2%} more than the new one"
+                if after
+                else "more than the new one, which costs nothing"
+            )
+            reason += f": the old model costs {more}, {allowance - 1:.2%} was allowed"
         self._replace(new, reason, before, after)
 
     def _replace_first(self) -> None:

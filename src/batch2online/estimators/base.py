@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import hypot
 from operator import itemgetter
@@ -282,8 +283,18 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
-        self._check_fitted()
-        storage.write(path, storage.serialise(self._state()))
+        with self.saved() as content:
+            storage.write(path, content)
+
+    @contextmanager
+    def saved(self) -> Iterator[bytes]:
+        """The content of a checkpoint, to be written inside; rows on disk are made durable before and tidied after."""
+        history = self._check_fitted().construction.history
+        if history is not None:
+            history.before_checkpoint()
+        yield storage.serialise(self._state())
+        if history is not None:
+            history.after_checkpoint()
 
     def _state(self) -> dict[str, Any]:
         params = self.get_params(deep=False)
@@ -359,7 +370,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         state = storage.deserialise(file.read(), source=str(path))
     try:
         return estimators[state["estimator"]]._from_state(state)
-    except (KeyError, TypeError, AttributeError) as error:
+    except storage.CheckpointError:
+        raise
+    except Exception as error:
         raise storage.CheckpointError(f"{path} holds no estimator that this version knows.") from error
 
 
