@@ -71,9 +71,11 @@ def check_finite(
     array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0, largest: float = LARGEST
 ) -> None:
     """Refuse NaN, infinity and magnitudes beyond ``largest``, naming the row and column of the first."""
+    if array.dtype == np.float32:
+        largest = min(largest, float(np.finfo(np.float32).max))
     flat = array.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = np.dot(flat, flat)
+        total = float(np.dot(flat, flat))
     if total <= largest**2:  # false for NaN as well
         return
     bad = ~(np.abs(array) <= largest)

@@ -25,7 +25,8 @@ from batch2online.online import Online
 from batch2online.regret import Regret
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights
 
-_SPARSE_ROWS = 8192
+_PIECE_ROWS = 10_000
+_DTYPES = (np.float64, np.float32)
 estimators: dict[str, type[OnlineEstimator]] = {}
 """Estimators that a checkpoint may name."""
 
@@ -158,10 +159,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                     self._engine.learn(points, targets[piece], weights)
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        """X as an (n, d) array of finite doubles or a CSR matrix of them, names checked."""
+        """X as an (n, d) array of finite numbers, single or double, or a CSR matrix of them, names checked."""
         try:
             X = validate_data(
-                self, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr", ensure_all_finite=False
+                self, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
             )
         except (ValueError, TypeError) as error:
             raise _naming_the_cell(X, error) from error
@@ -175,7 +176,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _checked_rows(self, X: Any) -> FloatArray:
         """Rows to be predicted or transformed, as a dense array; the state is not touched."""
         X = self._validated(X, reset=False)
-        return np.asarray(X.toarray() if sp.issparse(X) else X)
+        return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
@@ -207,6 +208,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         values = self._in_order(x) if type(x) is dict or isinstance(x, Mapping) else x
         if len(values) != self._engine.width:
             raise ValueError(f"x must have {self._engine.width} values, got {len(values)}.")
+        if type(values) is np.ndarray and values.dtype == np.float64 and values @ values <= self._largest**2:
+            return values
         try:
             is_real = type(values) is not np.ndarray or values.dtype.kind != "c"
             if is_real and hypot(*values) <= self._largest:  # false for NaN as well
@@ -387,13 +390,14 @@ def _dense(y: Any) -> Any:
 
 
 def _dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
-    """The rows as dense arrays: all at once, or a piece at a time for a sparse matrix."""
-    if not sp.issparse(X):
+    """The rows as arrays of doubles: all at once, or a piece at a time where they must be converted."""
+    if not sp.issparse(X) and X.dtype == np.float64:
         yield slice(0, len(X)), X
         return
-    for start in range(0, X.shape[0], _SPARSE_ROWS):
-        piece = slice(start, min(start + _SPARSE_ROWS, X.shape[0]))
-        yield piece, X[piece].toarray()
+    for start in range(0, X.shape[0], _PIECE_ROWS):
+        piece = slice(start, min(start + _PIECE_ROWS, X.shape[0]))
+        rows = X[piece].toarray() if sp.issparse(X) else X[piece]
+        yield piece, rows.astype(np.float64, copy=False)
 
 
 def _piece_of(sample_weight: Any, piece: slice, n: int) -> Any:

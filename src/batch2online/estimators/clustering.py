@@ -18,6 +18,7 @@ from batch2online.estimators.base import OnlineEstimator
 from batch2online.online import Online
 from batch2online.refresh import Lazy, Policy
 from batch2online.solvers.clustering import KZClustering
+from batch2online.validation import LARGEST
 
 
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
@@ -110,6 +111,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     @property
     def _largest(self) -> float:
+        if self.z == 2:
+            return LARGEST
         return largest_value(self.z if isinstance(self.z, int | float | np.number) and 2 < self.z < np.inf else 2.0)
 
     def _new_engine(self, n_targets: int) -> Online:
@@ -174,8 +177,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def predict_one(self, x: Any) -> int:
         """The id of the center nearest to one row: a mapping of column names to values, or a sequence of values."""
         centers = self._centers
-        row = np.asarray(self._values_of(x), dtype=np.float64)
-        return int(np.square(centers - row).sum(axis=1).argmin())
+        differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
+        return int(np.einsum("ij,ij->i", differences, differences).argmin())
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of rows, the (weighted) sum of distances to the power z: higher is better, as for KMeans."""
