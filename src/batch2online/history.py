@@ -14,6 +14,8 @@ from batch2online._types import IntArray
 from batch2online.coreset import Rows, all_ones, ones
 from batch2online.storage import storable
 
+_FEW = 64
+
 
 @storable
 class History:
@@ -48,6 +50,11 @@ class History:
             self.pieces = [replace(rows, weights=ones(len(rows))) if all_ones(rows.weights) else rows]
         return self.pieces[0]
 
+    @property
+    def n_closed(self) -> int:
+        """Rows in blocks that are complete."""
+        return self.rows - sum(len(rows) for rows in self.pieces)
+
     def discard(self) -> None:
         """Remove all that is on disk."""
 
@@ -77,7 +84,19 @@ class History:
         blocks = list(self)
         starts = np.cumsum([0] + [len(rows) for rows in blocks])
         which = np.searchsorted(starts, positions, side="right") - 1
-        places = [(blocks[b], int(p - starts[b])) for b, p in zip(which, positions, strict=True)]
+        if len(positions) <= _FEW:
+            return self._gathered([(blocks[b], int(p - starts[b])) for b, p in zip(which, positions, strict=True)])
+        order = np.argsort(positions, kind="stable")
+        cuts = np.searchsorted(positions[order], starts)
+        found = [
+            blocks[b][positions[order[cuts[b] : cuts[b + 1]]] - starts[b]]
+            for b in range(len(blocks))
+            if cuts[b] < cuts[b + 1]
+        ]
+        rows = Rows.concatenate(found)
+        return rows if (np.diff(order) > 0).all() else rows[np.argsort(order, kind="stable")]
+
+    def _gathered(self, places: list[tuple[Rows, int]]) -> Rows:
         return Rows(
             np.array([rows.points[i] for rows, i in places]).reshape(len(places), self.width),
             np.array([rows.targets[i] for rows, i in places]).reshape(len(places), self.n_targets),

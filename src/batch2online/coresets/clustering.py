@@ -12,7 +12,7 @@ from batch2online import randomness, theory
 from batch2online._types import FloatArray
 from batch2online.coreset import Coreset, Rows, exponents, kept, weights_of
 from batch2online.coresets.construction import Construction
-from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
+from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded, assigned
 from batch2online.distances import nearest, power
 from batch2online.history import History
 from batch2online.history_folder import FolderHistory
@@ -85,9 +85,9 @@ class Clustering(Construction):
         super().__init__(keep_history=history != "coreset", **settings)
         self.k, self.z, self.stages = int(k), float(z), int(stages)
         self.history_place = os.fspath(history)
-        self.race: Race = Race(self.k, self.z, self.seed)
-        self.sampler: Any = None
-        self.sampled_rows = 0
+        self.race: Race
+        self.sampler: Any
+        self._start_over()
 
     @property
     def largest(self) -> float:
@@ -95,15 +95,19 @@ class Clustering(Construction):
         return largest_value(self.z)
 
     def _begin(self, width: int, n_targets: int) -> None:
-        self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
-        self._cached: Any = None  # as many rows may come again, but others
+        self._start_over()
         if not self.keep_history:
-            self.sampler = self._new_sampler(MovingSeeds, Rows.empty(width, n_targets))
+            self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), width)
 
-    def _new_sampler(self, kind: type[Seeded], seeds: Rows) -> Seeded:
+    def _start_over(self) -> None:
+        self.race, self.sampler = Race(self.k, self.z, self.seed), None
+        self.raced_rows = self.sampled_rows = 0
+        self._cached: Any = None  # as many rows may come again, but others
+
+    def _new_sampler(self, kind: type[Seeded], seeds: Rows, width: int) -> Seeded:
         sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
-        assert self.shape is not None
-        sampler._start(*self.shape)
+        sampler._start(width, 0)
+        sampler.block = self.block
         return sampler
 
     def _size(self) -> float:
@@ -121,16 +125,24 @@ class Clustering(Construction):
             self.sampler._take(rows)
 
     def seal(self) -> None:
-        """Find the seeds of the rows seen, and the rows that they keep; blocks that are not complete wait."""
-        if self.history is None or self.sampled_rows == self.n_rows:
+        """Find the seeds of the rows seen, and the rows that they keep; the last block waits until it is complete."""
+        if self.history is None or self.raced_rows == self.n_rows:
             return
         self.race, chosen = self.race.updated(self.history).run(self.history)
+        self.raced_rows = self.n_rows
         seeds = self.history.at(chosen)
         if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
-            self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds), 0
+            self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
+        self._sample_up_to(self.history.n_closed)
+
+    def _sample_up_to(self, stop: int) -> None:
+        """Show the sampler all rows up to here: whole blocks, or the last one as far as it has come."""
+        assert self.history is not None
         for rows in self.history.from_row(self.sampled_rows):
-            self.sampler._take(rows)
-        self.sampled_rows = self.n_rows
+            if self.sampled_rows == stop:
+                break
+            self.sampler._take(assigned(rows, self.sampler.seeds.points, self.z, self.sampled_rows))
+            self.sampled_rows += len(rows)
 
     settle = seal
 
@@ -157,7 +169,11 @@ class Clustering(Construction):
         if twin.sampler is None:
             empty = self._no_rows()
             return Coreset(empty.points, None, empty.weights, empty.ids)
+        if twin.history is not None:
+            twin._sample_up_to(len(twin.history))
         rows, weights = twin.sampler.sample()
+        if twin.history is not None:
+            rows = twin.history.at(rows.points[:, 2].astype(np.int64))
         if self.stages == 2:
             rows, weights = self._second_stage(rows, weights, twin.sampler.seeds)
         return Coreset(rows.points, None, weights, rows.ids)
@@ -183,11 +199,11 @@ class Clustering(Construction):
         return joined[order], np.concatenate([second, np.maximum(missing, 0.0)])[order]
 
     def _merge(self, other: Clustering) -> None:
-        self._cached = None
-        if not self.keep_history:
-            self.sampler.merge(other.sampler)
+        if self.keep_history:
+            self._start_over()
         else:
-            self.race, self.sampler, self.sampled_rows = Race(self.k, self.z, self.seed), None, 0
+            self._cached = None
+            self.sampler.merge(other.sampler)
 
     def _forget(self, ids: Any) -> None:
         if not self.keep_history:

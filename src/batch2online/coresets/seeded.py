@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from batch2online import scores
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.coreset import Rows, all_ones
 from batch2online.coresets.antitone import Antitone, Candidates, Statistics
 from batch2online.distances import nearest, power
@@ -33,14 +33,13 @@ class SeedStatistics:
     masses: FloatArray
 
     @classmethod
-    def empty(cls, seeds: FloatArray, k: int, z: float) -> SeedStatistics:
+    def empty(cls, seeds: FloatArray, k: int, z: float) -> Self:
         return cls(seeds, k, z, 0.0, np.zeros(len(seeds)))
 
-    def add(self, rows: Rows) -> tuple[SeedStatistics, FloatArray]:
+    def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         if len(self.seeds) == 0:
             return self, np.full(len(rows), np.inf)
-        labels, squared = nearest(rows.points, self.seeds)
-        losses = power(squared, self.z)
+        labels, losses = self._assigned(rows)
         weighted = not all_ones(rows.weights)
         masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
         cost = float(rows.weights @ losses if weighted else losses.sum())
@@ -50,10 +49,15 @@ class SeedStatistics:
     def scores(self, rows: Rows) -> FloatArray:
         if len(self.seeds) == 0:
             return np.full(len(rows), np.inf)
-        labels, squared = nearest(rows.points, self.seeds)
-        return self._scores(power(squared, self.z), labels, None if all_ones(rows.weights) else rows.weights)
+        labels, losses = self._assigned(rows)
+        return self._scores(losses, labels, None if all_ones(rows.weights) else rows.weights)
 
     bounds = scores
+
+    def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        """The nearest seed of each row, and the distance to it to the power z."""
+        labels, squared = nearest(rows.points, self.seeds)
+        return labels, power(squared, self.z)
 
     def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
@@ -62,10 +66,10 @@ class SeedStatistics:
         result += losses * (share / self.cost if self.cost else 0.0)
         return np.asarray(result if weights is None else result * weights)
 
-    def merged(self, other: SeedStatistics) -> SeedStatistics:
+    def merged(self, other: Self) -> Self:
         return replace(self, cost=self.cost + other.cost, masses=self.masses + other.masses)
 
-    def settled(self) -> SeedStatistics:
+    def settled(self) -> Self:
         return self
 
 
@@ -84,8 +88,27 @@ class Seeded(Antitone):
 
 
 @storable
+@dataclass(frozen=True)
+class AssignedStatistics(SeedStatistics):
+    """The same, of rows that :func:`assigned` has reduced to what their scores need."""
+
+    def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        return rows.points[:, 1].astype(np.int64), rows.points[:, 0]
+
+
+def assigned(rows: Rows, seeds: FloatArray, z: float, position: int) -> Rows:
+    """Rows reduced to three columns: the loss under the seeds, the nearest seed, the position in the history."""
+    labels, squared = nearest(rows.points, seeds)
+    columns = [power(squared, z), labels, np.arange(position, position + len(rows))]
+    return Rows(np.column_stack(columns), np.empty((len(rows), 0)), rows.weights, rows.ids)
+
+
+@storable
 class FixedSeeds(Seeded):
-    """The coreset of a history for the seeds of its race."""
+    """The coreset of a history for the seeds of its race, of rows reduced by :func:`assigned`."""
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
 
 @storable
