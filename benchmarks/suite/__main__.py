@@ -59,13 +59,11 @@ def run(form: Form) -> dict[str, Any]:
 
 
 def only(form: Form, words: list[str]) -> None:
-    """Measure the problems, lines and axes whose path holds one of the words."""
+    """Measure the problems and lines whose path holds one of the words."""
 
     def chosen(folder: str) -> list[Any]:
-        paths = {
-            module: module.__name__.removeprefix("benchmarks.suite.").replace(".", "/") for module in modules(folder)
-        }
-        return [module for module, path in paths.items() if any(word in path for word in words)]
+        names = {module: f"{folder}/{module.__name__.rpartition('.')[2]}" for module in modules(folder)}
+        return [module for module, name in names.items() if any(word in name for word in words)]
 
     for problem in chosen("problems"):
         _said(problem.NAME, table(problem, form))

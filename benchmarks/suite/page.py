@@ -13,15 +13,15 @@ BEGIN, END = "<!-- benchmarks.suite: begin, written by make bench -->", "<!-- be
 COMMANDS = {"tiny": "python -m benchmarks.suite --tiny", "quick": "make bench", "full": "make bench-full"}
 
 HOW = """\
-How: all runs of a comparison, the limits included, take turns, {repeats} times (2 where a run is long); one BLAS and one
-OpenMP thread unless a line says otherwise. Times are medians of **processor time**, which other programs on the machine
-disturb least. *Spread* is half the range of the repetitions over their median. Rows/s count learning alone, in our case
-with the prequential loss; *elapsed* is the same by the clock on the wall. *Peak memory* is what is allocated while
-learning, by `tracemalloc`, in a run of its own."""
+How: all runs of a comparison, the limits included, take turns, {repeats} times (2 where a run is long), with one BLAS
+and one OpenMP thread unless a line says otherwise. Times are medians of **processor time**, which other programs on the
+machine disturb least. *Spread* is half the range of the repetitions over their median. Rows/s count learning alone, in
+our case with the prequential loss; *elapsed* is the same by the clock on the wall. *Peak memory* is what is allocated
+while learning, by `tracemalloc`, in a run of its own."""
 
 LIMITS = """\
-The limits are arithmetic that the problem cannot do without: `X.T @ X` on the same chunks; squared distances to k centers
-and their argmin; and reading the rows once (`x.dot(x)`)."""
+The limits are arithmetic that the problem cannot do without: `X.T @ X` on the same chunks; squared distances to k
+centers and their argmin; and reading the rows once (`x.dot(x)`)."""
 
 
 def rendered(results: dict[str, Any]) -> str:
@@ -44,18 +44,22 @@ def _parts(results: dict[str, Any]) -> Iterator[str]:
 
 
 def _introduction(results: dict[str, Any]) -> Iterator[str]:
-    machine, load = results["machine"], results["load"]
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
+    load = results["load"]
+    busy = " It was **busy** with other work: figures are less certain." if _was_busy(results) else ""
     yield f"## Speed, in one run of `{COMMANDS[results['form']]}`\n"
     yield (
-        f"Everything up to the next mark was written by that command in {results['seconds'] / 60:.0f} minutes, from "
-        f"`benchmarks/results.json`. The machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
-        f"{machine['system']}, Python {machine['python']}, {packages}, {', '.join(machine['blas'])}. Processes that wanted a core "
-        f"(load average): {load['before'][0]:g} at the start, {load['after'][0]:g} at the end"
-        f"{', so it was **busy** with other work and figures are less certain' if _was_busy(results) else ''}.\n"
+        f"That command wrote everything from here to the next mark, from `benchmarks/results.json`, in "
+        f"{results['seconds'] / 60:.0f} minutes. The machine: {_machine(results['machine'])}. Processes that wanted a "
+        f"core (load average): {load['before'][0]:g} at the start, {load['after'][0]:g} at the end.{busy}\n"
     )
     yield HOW.format(repeats=results["repeats"]) + "\n"
     yield LIMITS + "\n"
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    versions = [f"{name} {version}" for name, version in machine["packages"].items() if version]
+    hardware = [machine["processor"], f"{machine['cores']} cores", f"{machine['memory_gb']} GB"]
+    return ", ".join([*hardware, machine["system"], f"Python {machine['python']}", *versions, *machine["blas"]])
 
 
 def _was_busy(results: dict[str, Any]) -> bool:

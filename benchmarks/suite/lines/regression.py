@@ -75,7 +75,7 @@ def _learn_all(model: Any, dicts: list[dict[str, float]], targets: list[float]) 
 
 
 def state(form: Form, columns: int = 20) -> Line:
-    last = form.choose(tiny=4_000, quick=1_000_000, full=10_000_000)
+    last = form.choose(tiny=4_000, quick=10_000_000, full=10_000_000)
     rng, model, sizes = np.random.default_rng(1), learner(), []
     for end in (last // 10, last):
         for _ in range(model.n_seen_ if sizes else 0, end, min(CHUNK, last // 10)):
