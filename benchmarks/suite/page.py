@@ -20,7 +20,7 @@ our case with the prequential loss; *elapsed* is the same by the clock on the wa
 while learning, by `tracemalloc`, in a run of its own."""
 
 LIMITS = """\
-The limits are arithmetic that the problem cannot do without: `X.T @ X` on the same chunks; squared distances to k
+The limits are bare arithmetic that an exact method needs at least: `X.T @ X` on the same chunks; squared distances to k
 centers and their argmin; and reading the rows once (`x.dot(x)`)."""
 
 

@@ -39,8 +39,9 @@ def drawn(form: Form, rows: int, k: int = 5) -> Iterator[Line]:
 def real(form: Form, name: str) -> Iterator[Line]:
     try:
         X = datasets.load_rows(name)
-    except datasets.MissingPackageError:
-        return  # reported as missing by its absence: MNIST is not on PyPI
+    except datasets.MissingPackageError as missing:
+        print(f"left out: {missing}", flush=True)
+        return
     X = X[np.random.default_rng(0).permutation(len(X))]
     for k in (5, 10):
         times = timed(form, X, k)
