@@ -26,13 +26,14 @@ def draw(curves: list[dict[str, Any]], folder: Path) -> None:
 
     with matplotlib.rc_context({"svg.hashsalt": "batch2online", "font.size": 9, "svg.fonttype": "none"}):
         for axis in dict.fromkeys(curve["axis"] for curve in curves):
-            figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+            figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
+            figure.subplots_adjust(left=0.08, right=0.98, top=0.96, bottom=0.16, wspace=0.25)
             for panel, (quantity, (label, factor)) in zip(panels, PANELS.items(), strict=True):
                 for curve in (curve for curve in curves if curve["axis"] == axis):
                     _plot(panel, curve, quantity, factor)
                 panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=label)
                 panel.grid(alpha=0.3)
-                panel.legend(frameon=False, fontsize=8)
+                panel.legend(frameon=False, fontsize=8, loc="upper left")
             figure.savefig(folder / file_of(axis), metadata={"Date": None})
             pyplot.close(figure)
 

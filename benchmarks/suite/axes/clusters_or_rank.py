@@ -13,9 +13,7 @@ LABEL = "k"
 def cases(problem: Any, form: Form) -> dict[int, Case]:
     if not problem.K:
         return {}
-    rows, columns = (
-        form.choose(tiny=1_000, quick=30_000, full=100_000),
-        {"lowrank": 200}.get(problem.NAME, problem.COLUMNS),
-    )
+    rows = form.choose(tiny=300, quick=10_000, full=100_000)
+    columns = {"lowrank": 200}.get(problem.NAME, problem.COLUMNS)
     values = form.choose(tiny=(2, 5), quick=(2, 5, 10, 30, 100), full=(2, 5, 10, 30, 100))
     return {k: Case(rows, columns, k=k) for k in values}

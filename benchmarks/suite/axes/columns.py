@@ -11,7 +11,7 @@ LABEL = "columns"
 
 
 def cases(problem: Any, form: Form) -> dict[int, Case]:
-    rows = form.choose(tiny=1_000, quick=10_000, full=100_000)
+    rows = form.choose(tiny=300, quick=5_000, full=50_000)
     values = form.choose(tiny=(5, 20), quick=(5, 20, 100, 300, 1_000), full=(5, 20, 100, 300, 1_000))
     settings = (
         {"coreset_size": 3_000} if problem.NAME == "regression" else {}

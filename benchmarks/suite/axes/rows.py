@@ -12,5 +12,5 @@ LABEL = "rows"
 
 def cases(problem: Any, form: Form) -> dict[int, Case]:
     quick = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    values = form.choose(tiny=(1_000, 2_000, 4_000), quick=quick, full=(*quick, 3_000_000, 10_000_000))
+    values = form.choose(tiny=(500, 1_000), quick=quick, full=(*quick, 3_000_000, 10_000_000))
     return {rows: Case(rows, problem.COLUMNS) for rows in values}

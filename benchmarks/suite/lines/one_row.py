@@ -12,7 +12,7 @@ from batch2online import OnlineClustering, OnlineRegression
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
 
-ROUNDS, CALLS = 20, 1_000
+ROUNDS, CALLS = 20, 500
 
 
 def measure(form: Form) -> Iterator[Line]:

@@ -17,7 +17,7 @@ MODELS = {"regression": "coef_", "lowrank": "components_", "clustering": "cluste
 
 
 def measure(form: Form) -> Iterator[Line]:
-    rows = form.choose(tiny=4_000, quick=100_000, full=200_000)
+    rows = form.choose(tiny=2_000, quick=100_000, full=200_000)
     for problem in modules("problems"):
         X, y = problem.draw(np.random.default_rng(0), rows, problem.COLUMNS)
         single = X.astype(np.float32)
