@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check lint types doctest docs bench torture clean
+.PHONY: run test check lint types doctest docs bench bench-full torture clean
 
 run: .venv/ready ## all three problems on real data, with a report each in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
@@ -28,11 +28,14 @@ doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs
 docs: .venv/ready ## docs/*.md as pages in site/, without network
 	$(BIN)/python docs/build.py
 
-bench: .venv/ready ## regret and speed, a few minutes
+bench: .venv/ready ## speed against physical limits and other libraries, five minutes; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks.suite
+
+bench-full: .venv/ready ## the same with more rows and repetitions, and the tables of loss and changes: hours
+	$(BIN)/python -m benchmarks.suite --full
 	$(BIN)/python benchmarks/regression_regret.py
-	$(BIN)/python benchmarks/regression_speed.py
-	$(BIN)/python benchmarks/lowrank_speed.py --repeats 1
-	$(BIN)/python benchmarks/lowrank_regret.py --seeds 2 --sets letter china_patches
+	$(BIN)/python benchmarks/lowrank_regret.py
+	$(BIN)/python benchmarks/clustering_regret.py
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
 	cd tests && ../$(BIN)/python -m torture

@@ -1,0 +1,90 @@
+"""Clustering: chunks of 1,000, on drawn rows, flights and MNIST; ours with its prequential loss tracked."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+
+from batch2online import datasets
+from benchmarks.suite import limits
+from benchmarks.suite.contest import Timing, contest, feed, peak_memory
+from benchmarks.suite.form import Form
+from benchmarks.suite.line import Line
+from benchmarks.suite.problems.clustering import draw, learner
+
+GROUP, CHUNK = "clustering", 1_000
+
+
+def measure(form: Form) -> Iterator[Line]:
+    rows = form.choose(tiny=3_000, quick=3_000_000, full=3_000_000)
+    yield from drawn(form, rows)
+    for name in form.choose(tiny=("digits",), quick=("flights", "mnist"), full=("flights", "mnist")):
+        yield from real(form, name)
+    for history in ("coreset", "file"):
+        yield memory(form, history)
+
+
+def drawn(form: Form, rows: int, k: int = 5) -> Iterator[Line]:
+    X, _ = draw(np.random.default_rng(0), rows, 8)
+    times, size = timed(form, X, k), f"{rows:,} x 8, k={k}"
+    limit, ours, untracked, tracked = (times[name].per_row for name in ("limit", "ours", "mini batch", "tracked"))
+    yield Line(GROUP, f"time / distances and argmin, {size}", ours / limit, at_most=4)
+    note = f"loss of both tracked: {tracked / ours:.2f}"
+    yield Line(GROUP, f"rows/s / `MiniBatchKMeans`, {size}", untracked / ours, at_least=1, note=note)
+
+
+def real(form: Form, name: str) -> Iterator[Line]:
+    try:
+        X = datasets.load_rows(name)
+    except datasets.MissingPackageError as missing:
+        print(f"left out: {missing}", flush=True)
+        return
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    for k in (5, 10):
+        times = timed(form, X, k)
+        ours, untracked, tracked = (times[name].per_row for name in ("ours", "mini batch", "tracked"))
+        note = f"loss of both tracked: {tracked / ours:.2f}"
+        yield Line(GROUP, f"rows/s / `MiniBatchKMeans`, {name}, k={k}", untracked / ours, at_least=0.5, note=note)
+
+
+def timed(form: Form, X: np.ndarray, k: int) -> dict[str, Timing]:
+    rows = len(X)
+    return contest(
+        {
+            "limit": (rows, lambda: limits.distances(X, k, 10 * CHUNK)),
+            "ours": (rows, lambda: feed(learner(k), X, None, CHUNK)),
+            "mini batch": (rows, lambda: mini_batch(X, k, tracked=False)),
+            "tracked": (rows, lambda: mini_batch(X, k, tracked=True)),
+        },
+        form.repeats,
+    )
+
+
+def mini_batch(X: np.ndarray, k: int, tracked: bool) -> float:
+    """Tracked: asked for its distances to each chunk before it learns it."""
+    model, loss = MiniBatchKMeans(k, random_state=0, n_init=3), 0.0
+    for start in range(0, len(X), CHUNK):
+        rows = X[start : start + CHUNK]
+        if tracked and start:
+            loss -= model.score(rows)
+        model.partial_fit(rows)
+    return loss
+
+
+def memory(form: Form, history: str) -> Line:
+    """Rows are drawn as they are needed, and counted."""
+    last = form.choose(tiny=4_000, quick=1_000_000, full=4_000_000)
+    peaks = [peak_memory(lambda rows=rows: _learn(history, rows, last // 40)) for rows in (last // 4, last)]
+    text = f"peak memory after {last:,} rows / after {last // 4:,}, history in a {history}"
+    return Line(GROUP, text, peaks[1] / peaks[0], at_most=1.1, note=f"{peaks[1] / 1e6:.1f} MB")
+
+
+def _learn(history: str, rows: int, chunk: int) -> None:
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        model = learner(history=folder if history == "file" else history)
+        for _ in range(0, rows, chunk):
+            model.partial_fit(draw(rng, chunk, 8)[0])

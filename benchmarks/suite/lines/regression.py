@@ -1,0 +1,85 @@
+"""Regression: one million rows in chunks of 10,000, ours with its prequential loss tracked, peers without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from river.linear_model import LinearRegression
+from sklearn.linear_model import SGDRegressor
+
+from batch2online import OnlineRegression, storage
+from benchmarks.suite import limits
+from benchmarks.suite.contest import contest, feed
+from benchmarks.suite.form import Form
+from benchmarks.suite.line import Line
+from benchmarks.suite.problems.regression import draw, learner
+
+GROUP, CHUNK = "regression", 10_000
+
+
+def measure(form: Form) -> Iterator[Line]:
+    rows = form.choose(tiny=2_000, quick=1_000_000, full=1_000_000)
+    for columns in (20, 100):
+        yield from chunked(form, rows, columns)
+    yield one_by_one(form)
+    yield state(form)
+
+
+def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
+    X, y = draw(np.random.default_rng(0), rows, columns)
+    part = rows // 4  # its cost a row does not depend on how many have come
+    times = contest(
+        {
+            "limit": (rows, lambda: limits.gram(X, CHUNK)),
+            "ours": (rows, lambda: tracked(X, y, CHUNK)),
+            "small": (rows, lambda: tracked(X, y, 100)),
+            "sgd": (part, lambda: feed(SGDRegressor(), X[:part], y[:part], CHUNK)),
+        },
+        form.repeats,
+    )
+    ours, size = times["ours"].per_row, f"{rows:,} x {columns}"
+    limit, sgd, small = (times[name].per_row for name in ("limit", "sgd", "small"))
+    yield Line(GROUP, f"time / `X.T @ X`, {size}", ours / limit, at_most=3, note=f"{ours * 1e9:.0f} ns a row")
+    yield Line(
+        GROUP, f"rows/s / `SGDRegressor`, {size}", sgd / ours, at_least=4, note=f"its time / limit {sgd / limit:.1f}"
+    )
+    yield Line(GROUP, f"time a row in chunks of 100 / of 10,000, {size}", small / ours, at_most=2)
+
+
+def tracked(X: np.ndarray, y: np.ndarray | None, chunk: int) -> float:
+    """The loss is part of the work."""
+    return float(feed(learner(), X, y, chunk).regret_.loss)
+
+
+def one_by_one(form: Form, columns: int = 20) -> Line:
+    rows = form.choose(tiny=500, quick=50_000, full=100_000)
+    X, y = draw(np.random.default_rng(0), rows, columns)
+    names = [f"x{j}" for j in range(columns)]
+    dicts = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    targets = y.tolist()
+    runs = {
+        "ours": (rows, lambda: _learn_all(OnlineRegression(random_state=0), dicts, targets)),
+        "river": (rows, lambda: _learn_all(LinearRegression(), dicts, targets)),
+    }
+    times = contest(runs, form.repeats)
+    ratio, rate = times["river"].per_row / times["ours"].per_row, 1 / times["ours"].per_row
+    text = f"`learn_one` rows/s / River `LinearRegression`, dictionaries of {columns}"
+    return Line(GROUP, text, ratio, at_least=3, note=f"{rate:,.0f} rows/s")
+
+
+def _learn_all(model: Any, dicts: list[dict[str, float]], targets: list[float]) -> None:
+    for x, target in zip(dicts, targets, strict=True):
+        model.learn_one(x, target)
+
+
+def state(form: Form, columns: int = 20) -> Line:
+    last = form.choose(tiny=4_000, quick=10_000_000, full=10_000_000)
+    rng, model, sizes = np.random.default_rng(1), learner(), []
+    for end in (last // 10, last):
+        for _ in range(model.n_seen_ if sizes else 0, end, min(CHUNK, last // 10)):
+            model.partial_fit(*draw(rng, min(CHUNK, last // 10), columns))
+        sizes.append(len(storage.serialise(model._state())))
+    text = f"state after {last:,} rows / after {last // 10:,}"
+    return Line(GROUP, text, sizes[1] / sizes[0], at_most=1, note=f"{sizes[1] / 1e6:.2f} MB")

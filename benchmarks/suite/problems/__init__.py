@@ -1,0 +1,1 @@
+"""One problem a file: its real data, drawn data, physical limits, and our learner for it."""

@@ -1,0 +1,64 @@
+"""All learners of a problem on its real data: speed against the limits, loss against hindsight, changes, memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from batch2online import evaluate
+from batch2online.evaluate.adapters import Learner, fresh
+from benchmarks.suite.contest import Run, contest
+from benchmarks.suite.discovery import learners
+from benchmarks.suite.form import Form
+
+Data = tuple[np.ndarray, np.ndarray | None]
+
+
+def table(problem: Any, form: Form) -> dict[str, Any]:
+    X, y = problem.data(form)
+    chunk = form.choose(tiny=100, quick=problem.CHUNK, full=problem.CHUNK)
+    limits, models = problem.limits(X, chunk), learners(problem)
+    runs: dict[str, tuple[int, Run]] = {name: (len(X), run) for name, run in limits.items()}
+    for name, (model, most) in models.items():
+        runs[name] = len(X[:most]), _learning(model, _first((X, y), most), chunk)
+    timings = contest(runs, form.repeats)
+    measured = {name: timing.record() for name, timing in timings.items()}
+    for record in measured.values():
+        for limit in limits:
+            record[f"time / {limit}"] = 1 / record["rows_per_second"] / timings[limit].per_row
+    for most in {most for _, most in models.values()}:
+        group = {name: model for name, (model, own) in models.items() if own == most}
+        for run in _quality(problem, group, _first((X, y), most), chunk):
+            measured[run.model] |= {"loss_ratio": run.ratio, "changes": run.changes, "peak_memory": run.peak_memory}
+    shape = {
+        "set": form.choose(tiny="tiny", quick=problem.SET, full=problem.SET),
+        "rows": len(X),
+        "columns": X.shape[1],
+    }
+    return shape | {"chunk": chunk, "limits": list(limits), "learners": measured}
+
+
+def _first(data: Data, most: int | None) -> Data:
+    X, y = data
+    return X[:most], None if y is None else y[:most]
+
+
+def _learning(model: Any, data: Data, chunk: int) -> Run:
+    X, y = data
+
+    def run() -> None:
+        learner = Learner(fresh(model, 0))
+        for start in range(0, len(X), chunk):
+            rows = slice(start, start + chunk)
+            learner.learn(X[rows], None if y is None else y[rows])
+
+    return run
+
+
+def _quality(problem: Any, models: dict[str, Any], data: Data, chunk: int) -> Any:
+    X, y = data
+    result = evaluate.prequential(
+        models, X, y, loss=problem.LOSS, order="given", seeds=[0], chunk=chunk, warmup=chunk, memory=True
+    )
+    return result.rows
