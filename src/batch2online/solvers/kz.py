@@ -25,11 +25,11 @@ from batch2online.solvers.lloyd import WeightedPoints, refined
 
 STARTS = 8
 _FINALISTS = 3
-_SWAPS = 4
+_SWAPS = 6
 _CANDIDATES = 24
 _FAILURES = 2
-_SHORT, _LONG = 4, 50
-_GAIN = 5e-4
+_SHORT, _LONG = 5, 50
+_GAIN = 2e-4
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
 _FEW_STARTS = 3
