@@ -106,7 +106,8 @@ def _quality(record: dict[str, Any]) -> list[str]:
 
 def _growth(curves: list[dict[str, Any]]) -> Iterator[str]:
     yield "### Growth\n"
-    yield "Drawn rows, our learners. A slope p says that the quantity grows like the p-th power over the whole range.\n"
+    turns = max(curve["turns"] for curve in curves)
+    yield f"Drawn rows, our learners, turns: {turns}. A slope p says that the quantity grows like the p-th power over the whole range.\n"
     yield "| against | from | to | problem | fixed | slope of time | slope of memory |\n|---|---|---|---|---|---|---|"
     for curve in curves:
         fixed = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in curve["fixed"].items())

@@ -13,7 +13,7 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
 from benchmarks.suite.problems import lowrank as problem
 from benchmarks.suite.problems.lowrank import K, draw, learner
-from benchmarks.suite.states import largest_states
+from benchmarks.suite.states import line, states
 
 GROUP, CHUNK = "low rank", 1_000
 TIMES_LIMIT = {100: 2.5, 784: 2.5}
@@ -51,6 +51,4 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
 
 def state(form: Form, columns: int = 100) -> Line:
     last = form.choose(tiny=4_000, quick=1_000_000, full=3_000_000)
-    early, late = largest_states(problem, columns, last, form.choose(tiny=100, quick=CHUNK, full=CHUNK))
-    text = f"largest state up to {last:,} x {columns} / up to {last // 10:,}"
-    return Line(GROUP, text, late / early, at_most=1.1, note=f"{early / 1e6:.2f} MB, then {late / 1e6:.2f} MB")
+    return line(GROUP, states(problem, columns, last, form.choose(tiny=100, quick=CHUNK, full=CHUNK)), at_most=1.1)

@@ -16,7 +16,7 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
 from benchmarks.suite.problems import regression as problem
 from benchmarks.suite.problems.regression import draw, learner
-from benchmarks.suite.states import largest_states
+from benchmarks.suite.states import line, states
 
 GROUP, CHUNK = "regression", 10_000
 
@@ -78,6 +78,4 @@ def _learn_all(model: Any, dicts: list[dict[str, float]], targets: list[float]) 
 
 def state(form: Form, columns: int = 20) -> Line:
     last = form.choose(tiny=4_000, quick=10_000_000, full=10_000_000)
-    early, late = largest_states(problem, columns, last, form.choose(tiny=100, quick=CHUNK, full=CHUNK))
-    text = f"largest state up to {last:,} rows / up to {last // 10:,}"
-    return Line(GROUP, text, late / early, at_most=1, note=f"{early / 1e6:.2f} MB, then {late / 1e6:.2f} MB")
+    return line(GROUP, states(problem, columns, last, form.choose(tiny=100, quick=CHUNK, full=CHUNK)), at_most=1)

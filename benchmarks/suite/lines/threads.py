@@ -1,7 +1,7 @@
 """Two BLAS threads against one, by elapsed time.
 
-On a busy machine that says nothing: OpenBLAS waits for its second thread in a loop, up to a hundred times as long as the
-work takes. The gain is judged on an idle one only.
+On a busy machine that says nothing: OpenBLAS waits for its second thread in a loop, up to a hundred times as long as
+the work takes. The gain is judged on an idle one only.
 """
 
 from __future__ import annotations
