@@ -83,7 +83,8 @@ def _lines(lines: list[dict[str, Any]]) -> Iterator[str]:
 def _table(problem: str, table: dict[str, Any]) -> Iterator[str]:
     limits = table["limits"]
     yield f"### {problem}: {table['set']}, {table['rows']:,} x {table['columns']}, chunks of {table['chunk']:,}\n"
-    yield "Random order, one seed; loss from the second chunk on, over the best model in hindsight.\n"
+    yield "Random order, one seed; loss from the second chunk on, over the best model in hindsight of the rows given."
+    yield "Slow learners are given the first rows only.\n"
     heads = ["learner", "rows", "rows/s", "spread", "elapsed", *(f"time / {limit}" for limit in limits)]
     heads += ["loss / hindsight", "changes", "peak MB"]
     yield f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
@@ -106,8 +107,9 @@ def _quality(record: dict[str, Any]) -> list[str]:
 
 def _growth(curves: list[dict[str, Any]]) -> Iterator[str]:
     yield "### Growth\n"
-    turns = max(curve["turns"] for curve in curves)
-    yield f"Drawn rows, our learners, turns: {turns}. A slope p says that the quantity grows like the p-th power over the whole range.\n"
+    yield f"Drawn rows, our learners; turns: {max(curve['turns'] for curve in curves)}."
+    yield "A slope p says that the quantity grows like the p-th power over the whole range. Clustering keeps all rows in"
+    yield 'memory unless told otherwise (`history="coreset"` or a folder: lines above).\n'
     yield "| against | from | to | problem | fixed | slope of time | slope of memory |\n|---|---|---|---|---|---|---|"
     for curve in curves:
         fixed = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in curve["fixed"].items())
