@@ -28,6 +28,7 @@ def page():
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """The suite in its smallest form, as a user starts it."""
+    pytest.importorskip("gensim")
     out = tmp_path_factory.mktemp("suite")
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "benchmarks.suite", "--tiny", "--out", str(out)]

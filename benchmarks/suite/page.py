@@ -108,8 +108,8 @@ def _quality(record: dict[str, Any]) -> list[str]:
 def _growth(curves: list[dict[str, Any]]) -> Iterator[str]:
     yield "### Growth\n"
     yield f"Drawn rows, our learners; turns: {max(curve['turns'] for curve in curves)}."
-    yield "A slope p says that the quantity grows like the p-th power over the whole range. Clustering keeps all rows in"
-    yield 'memory unless told otherwise (`history="coreset"` or a folder: lines above).\n'
+    yield "A slope p says that the quantity grows like the p-th power over the whole range. Clustering keeps all rows"
+    yield 'in memory unless told otherwise (`history="coreset"` or a folder: lines above).\n'
     yield "| against | from | to | problem | fixed | slope of time | slope of memory |\n|---|---|---|---|---|---|---|"
     for curve in curves:
         fixed = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in curve["fixed"].items())
