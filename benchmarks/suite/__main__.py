@@ -1,8 +1,9 @@
-"""Run the suite: ``python -m benchmarks.suite [--tiny | --full] [--only WORD ...] [--out FOLDER]``.
+"""Run the suite: ``python -m benchmarks.suite [--tiny | --full] [--only WORD ...] [--out FOLDER] [--page]``.
 
 Writes benchmarks/results.json, the generated part of docs/benchmarks.md and docs/growth-*.svg; with ``--out``
 results.json, page.md and the plots go to that folder instead. ``--only`` measures the files whose path holds a word,
 such as ``lines/regression`` or ``problems/clustering``, prints what it finds, and writes nothing.
+``--page`` measures nothing and writes the page and the plots anew from benchmarks/results.json.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from benchmarks.suite.line import Line, demand, figure, verdict
 from benchmarks.suite.table import table
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULTS, PAGE = ROOT / "benchmarks" / "results.json", ROOT / "docs" / "benchmarks.md"
 
 
 def main() -> None:
     arguments = _arguments()
+    if arguments.page:
+        write(json.loads(RESULTS.read_text(encoding="utf-8")), RESULTS, PAGE)
+        return
     form = FORMS[arguments.form]
     with threadpool_limits(1):
         if arguments.only:
@@ -34,7 +39,7 @@ def main() -> None:
             return
         results = run(form)
     if arguments.out is None:
-        write(results, ROOT / "benchmarks" / "results.json", ROOT / "docs" / "benchmarks.md")
+        write(results, RESULTS, PAGE)
     else:
         arguments.out.mkdir(parents=True, exist_ok=True)
         write(results, arguments.out / "results.json", arguments.out / "page.md")
@@ -106,6 +111,7 @@ def _arguments() -> argparse.Namespace:
     forms.add_argument("--full", dest="form", action="store_const", const="full")
     parser.add_argument("--only", nargs="+", metavar="WORD")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
     if arguments.form == "tiny" and arguments.out is None and not arguments.only:
         parser.error("--tiny measures nothing worth keeping: name a folder with --out")

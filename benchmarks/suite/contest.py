@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 Run = Callable[[], object]
+
+
+class Ratio(float):
+    """A ratio of medians that knows the lowest and the highest ratio of single turns."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float, turns: Sequence[float]) -> Ratio:
+        ratio = cls(value)
+        ratio.low, ratio.high = min(turns), max(turns)
+        return ratio
 
 
 @dataclass
@@ -33,6 +46,11 @@ class Timing:
     @property
     def elapsed(self) -> float:
         return float(np.median(self.wall))
+
+    def __truediv__(self, other: Timing) -> Ratio:
+        """Time a row over that of another, both measured in the same turns."""
+        turns = [own / others * other.rows / self.rows for own, others in zip(self.cpu, other.cpu, strict=True)]
+        return Ratio.of(self.per_row / other.per_row, turns)
 
     @property
     def spread(self) -> float:

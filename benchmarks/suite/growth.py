@@ -39,13 +39,14 @@ def curves(form: Form) -> Iterator[dict[str, Any]]:
 
 
 def _curve(axis: Any, problem: Any, cases: dict[int, Case], form: Form) -> dict[str, Any]:
-    values, turns = list(cases), form.choose(tiny=1, quick=2, full=3)
+    values, turns = list(cases), form.choose(tiny=1, quick=1, full=3)
     seconds = np.median([[seconds_of(problem, case) for case in cases.values()] for _ in range(turns)], axis=0)
     memory = np.array([bytes_of(problem, case) for case in cases.values()])
     return {
         "axis": axis.LABEL,
         "problem": problem.NAME,
         "fixed": _shared(list(cases.values())),
+        "turns": turns,
         "values": values,
         "seconds": seconds.tolist(),
         "bytes": memory.tolist(),

@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Line:
-    """``at_most`` or ``at_least`` is the demand; without either the figure is only reported."""
+    """``at_most`` or ``at_least`` is the demand; without either the figure is only reported.
+
+    A value that is a :class:`~benchmarks.suite.contest.Ratio` brings its spread.
+    """
 
     group: str
     text: str
@@ -25,7 +28,8 @@ class Line:
         return None if self.at_least is None else bool(self.value >= self.at_least)
 
     def record(self) -> dict[str, Any]:
-        return asdict(self) | {"value": float(self.value), "met": self.is_met}
+        spread = {name: getattr(self.value, name, None) for name in ("low", "high")}
+        return asdict(self) | {"value": float(self.value), **spread, "met": self.is_met}
 
 
 def demand(record: dict[str, Any]) -> str:
@@ -46,6 +50,22 @@ def figure(record: dict[str, Any]) -> str:
     >>> figure({"value": 2.3456, "unit": "x"})
     '2.35 x'
     """
-    value = record["value"]
-    shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return f"{shown} {record['unit']}".strip()
+    return f"{short(record['value'])} {record['unit']}".strip()
+
+
+def spread(record: dict[str, Any]) -> str:
+    """From the lowest to the highest of the turns.
+
+    >>> spread({"low": 1.0, "high": 2.3456})
+    '1 to 2.35'
+    """
+    return "" if record["low"] is None else f"{short(record['low'])} to {short(record['high'])}"
+
+
+def short(value: float) -> str:
+    """Three digits, or all those before the point.
+
+    >>> short(0.01234), short(1234.5)
+    ('0.0123', '1,234')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from benchmarks.suite.line import demand, figure, verdict
+from benchmarks.suite.line import demand, figure, short, spread, verdict
 from benchmarks.suite.plots import file_of
 
 BEGIN, END = "<!-- benchmarks.suite: begin, written by make bench -->", "<!-- benchmarks.suite: end -->"
@@ -15,7 +15,8 @@ COMMANDS = {"tiny": "python -m benchmarks.suite --tiny", "quick": "make bench", 
 HOW = """\
 How: all runs of a comparison, the limits included, take turns, {repeats} times (2 where a run is long), with one BLAS
 and one OpenMP thread unless a line says otherwise. Times are medians of **processor time**, which other programs on the
-machine disturb least. *Spread* is half the range of the repetitions over their median. Rows/s count learning alone, in
+machine disturb least. *Turns* gives the lowest and the highest ratio of single turns, *spread* half the range of the
+times over their median. Rows/s count learning alone, in
 our case with the prequential loss; *elapsed* is the same by the clock on the wall. *Peak memory* is what is allocated
 while learning, by `tracemalloc`, in a run of its own."""
 
@@ -70,19 +71,20 @@ def _lines(lines: list[dict[str, Any]]) -> Iterator[str]:
     judged = [line for line in lines if line["met"] is not None]
     yield "### What was asked for\n"
     yield f"{sum(line['met'] for line in judged)} of {len(judged)} lines met in this run.\n"
-    yield "| | figure | asked | | |\n|---|---|---|---|---|"
+    yield "| | figure | turns | asked | | |\n|---|---|---|---|---|---|"
     for group, members in groupby(lines, key=lambda line: line["group"]):
-        yield f"| **{group}** | | | | |"
+        yield f"| **{group}** | | | | | |"
         for line in members:
             met = f"**{verdict(line)}**" if line["met"] is False else verdict(line)
-            yield f"| {line['text']} | {figure(line)} | {demand(line)} | {met} | {line['note']} |"
+            yield f"| {line['text']} | {figure(line)} | {spread(line)} | {demand(line)} | {met} | {line['note']} |"
     yield ""
 
 
 def _table(problem: str, table: dict[str, Any]) -> Iterator[str]:
     limits = table["limits"]
     yield f"### {problem}: {table['set']}, {table['rows']:,} x {table['columns']}, chunks of {table['chunk']:,}\n"
-    yield "Random order, one seed; loss from the second chunk on, over the best model in hindsight.\n"
+    yield "Random order, one seed; loss from the second chunk on, over the best model in hindsight of the rows given."
+    yield "Slow learners are given the first rows only.\n"
     heads = ["learner", "rows", "rows/s", "spread", "elapsed", *(f"time / {limit}" for limit in limits)]
     heads += ["loss / hindsight", "changes", "peak MB"]
     yield f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
@@ -90,7 +92,7 @@ def _table(problem: str, table: dict[str, Any]) -> Iterator[str]:
         cells = [name, f"{record['rows']:,}", f"{record['rows_per_second']:,.0f}", f"{record['spread']:.0%}"]
         cells += [
             f"{record['rows_per_second_elapsed']:,.0f}",
-            *(f"{record[f'time / {limit}']:.3g}" for limit in limits),
+            *(f"{short(record[f'time / {limit}'])}" for limit in limits),
         ]
         yield f"| {' | '.join(cells + _quality(record))} |"
     yield ""
@@ -105,7 +107,9 @@ def _quality(record: dict[str, Any]) -> list[str]:
 
 def _growth(curves: list[dict[str, Any]]) -> Iterator[str]:
     yield "### Growth\n"
-    yield "Drawn rows, our learners. A slope p says that the quantity grows like the p-th power over the whole range.\n"
+    yield f"Drawn rows, our learners; turns: {max(curve['turns'] for curve in curves)}."
+    yield "A slope p says that the quantity grows like the p-th power over the whole range. Clustering keeps all rows"
+    yield 'in memory unless told otherwise (`history="coreset"` or a folder: lines above).\n'
     yield "| against | from | to | problem | fixed | slope of time | slope of memory |\n|---|---|---|---|---|---|---|"
     for curve in curves:
         fixed = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in curve["fixed"].items())

@@ -24,9 +24,9 @@ def table(problem: Any, form: Form) -> dict[str, Any]:
         runs[name] = len(X[:most]), _learning(model, _first((X, y), most), chunk)
     timings = contest(runs, form.repeats)
     measured = {name: timing.record() for name, timing in timings.items()}
-    for record in measured.values():
+    for name, record in measured.items():
         for limit in limits:
-            record[f"time / {limit}"] = 1 / record["rows_per_second"] / timings[limit].per_row
+            record[f"time / {limit}"] = float(timings[name] / timings[limit])
     for most in {most for _, most in models.values()}:
         group = {name: model for name, (model, own) in models.items() if own == most}
         for run in _quality(problem, group, _first((X, y), most), chunk):

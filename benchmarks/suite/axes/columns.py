@@ -16,4 +16,4 @@ def cases(problem: Any, form: Form) -> dict[int, Case]:
     settings = (
         {"coreset_size": 3_000} if problem.NAME == "regression" else {}
     )  # the default keeps all rows of 1,000 columns
-    return {columns: Case(rows, columns, k=3, settings=settings) for columns in values}
+    return {columns: Case(rows, columns, k=3 if problem.K else None, settings=settings) for columns in values}

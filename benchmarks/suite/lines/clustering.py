@@ -29,8 +29,8 @@ def measure(form: Form) -> Iterator[Line]:
 
 def drawn(form: Form, rows: int, k: int = 5) -> Iterator[Line]:
     X, _ = draw(np.random.default_rng(0), rows, 8)
-    times, size = timed(form, X, k), f"{rows:,} x 8, k={k}"
-    limit, ours, untracked, tracked = (times[name].per_row for name in ("limit", "ours", "mini batch", "tracked"))
+    times, size = timed(X, k, form.choose(tiny=1, quick=2, full=3)), f"{rows:,} x 8, k={k}"
+    limit, ours, untracked, tracked = (times[name] for name in ("limit", "ours", "mini batch", "tracked"))
     yield Line(GROUP, f"time / distances and argmin, {size}", ours / limit, at_most=4)
     note = f"loss of both tracked: {tracked / ours:.2f}"
     yield Line(GROUP, f"rows/s / `MiniBatchKMeans`, {size}", untracked / ours, at_least=1, note=note)
@@ -44,13 +44,13 @@ def real(form: Form, name: str) -> Iterator[Line]:
         return
     X = X[np.random.default_rng(0).permutation(len(X))]
     for k in (5, 10):
-        times = timed(form, X, k)
-        ours, untracked, tracked = (times[name].per_row for name in ("ours", "mini batch", "tracked"))
+        times = timed(X, k, form.repeats)
+        ours, untracked, tracked = (times[name] for name in ("ours", "mini batch", "tracked"))
         note = f"loss of both tracked: {tracked / ours:.2f}"
         yield Line(GROUP, f"rows/s / `MiniBatchKMeans`, {name}, k={k}", untracked / ours, at_least=0.5, note=note)
 
 
-def timed(form: Form, X: np.ndarray, k: int) -> dict[str, Timing]:
+def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
     rows = len(X)
     return contest(
         {
@@ -59,7 +59,7 @@ def timed(form: Form, X: np.ndarray, k: int) -> dict[str, Timing]:
             "mini batch": (rows, lambda: mini_batch(X, k, tracked=False)),
             "tracked": (rows, lambda: mini_batch(X, k, tracked=True)),
         },
-        form.repeats,
+        repeats,
     )
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.decomposition import IncrementalPCA
 
-from batch2online import storage
 from benchmarks.suite import limits
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
+from benchmarks.suite.problems import lowrank as problem
 from benchmarks.suite.problems.lowrank import K, draw, learner
+from benchmarks.suite.states import line, states
 
 GROUP, CHUNK = "low rank", 1_000
 TIMES_LIMIT = {100: 2.5, 784: 2.5}
@@ -22,7 +23,7 @@ TIMES_PCA = {16: 5.0, 100: 5.0, 784: 2.0}
 def measure(form: Form) -> Iterator[Line]:
     sizes = form.choose(
         tiny={16: 3_000},
-        quick={16: 500_000, 100: 300_000, 784: 50_000},
+        quick={16: 500_000, 100: 300_000, 784: 100_000},
         full={16: 1_000_000, 100: 500_000, 784: 200_000},
     )
     for columns, rows in sizes.items():
@@ -42,20 +43,12 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
         },
         form.choose(tiny=1, quick=2, full=3),
     )
-    limit, ours, exact, pca = (times[name].per_row for name in ("limit", "ours", "exact", "pca"))
+    limit, ours, exact, pca = (times[name] for name in ("limit", "ours", "exact", "pca"))
     size, note = f"{rows:,} x {columns}", f'`solve="exact"`: {exact / limit:.2f}'
     yield Line(GROUP, f"time / `X.T @ X`, {size}", ours / limit, at_most=TIMES_LIMIT.get(columns), note=note)
     yield Line(GROUP, f"rows/s / `IncrementalPCA`, {size}", pca / ours, at_least=TIMES_PCA[columns])
 
 
 def state(form: Form, columns: int = 100) -> Line:
-    """The size of the state over eight refreshes late in the stream against eight as early: it swings between two."""
-    last = form.choose(tiny=8_000, quick=200_000, full=1_000_000)
-    rng, model, sizes = np.random.default_rng(1), learner(), {}
-    for end in range(CHUNK, last + 1, CHUNK):
-        model.partial_fit(draw(rng, CHUNK, columns)[0])
-        if end * 8 % last == 0:
-            sizes[end] = len(storage.serialise(model._state()))
-    early, late = (max(size for end, size in sizes.items() if (end > last / 2) == half) for half in (False, True))
-    text = f"largest state in the second half of {last:,} x {columns} rows / in the first"
-    return Line(GROUP, text, late / early, at_most=1.1, note=f"{late / 1e6:.2f} MB")
+    last = form.choose(tiny=4_000, quick=1_000_000, full=3_000_000)
+    return line(GROUP, states(problem, columns, last, form.choose(tiny=100, quick=CHUNK, full=CHUNK)), at_most=1.1)

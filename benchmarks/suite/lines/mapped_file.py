@@ -28,7 +28,7 @@ def measure(form: Form) -> Iterator[Line]:
             },
             form.repeats,
         )
-    ratio, rate = times["ours"].per_row / times["limit"].per_row, 1 / times["ours"].per_row
+    ratio, rate = times["ours"] / times["limit"], 1 / times["ours"].per_row
     text = f"time / reading and `X.T @ X`, {rows:,} x {COLUMNS} from a mapped file"
     yield Line("mapped file", text, ratio, at_most=3, note=f"{rate:,.0f} rows/s")
 

@@ -12,7 +12,7 @@ from batch2online import OnlineClustering, OnlineRegression
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
 
-ROUNDS, CALLS = 20, 500
+ROUNDS, CALLS = 100, 100
 
 
 def measure(form: Form) -> Iterator[Line]:

@@ -9,12 +9,14 @@ import numpy as np
 from river.linear_model import LinearRegression
 from sklearn.linear_model import SGDRegressor
 
-from batch2online import OnlineRegression, storage
+from batch2online import OnlineRegression
 from benchmarks.suite import limits
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
+from benchmarks.suite.problems import regression as problem
 from benchmarks.suite.problems.regression import draw, learner
+from benchmarks.suite.states import line, states
 
 GROUP, CHUNK = "regression", 10_000
 
@@ -39,9 +41,9 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
         },
         form.repeats,
     )
-    ours, size = times["ours"].per_row, f"{rows:,} x {columns}"
-    limit, sgd, small = (times[name].per_row for name in ("limit", "sgd", "small"))
-    yield Line(GROUP, f"time / `X.T @ X`, {size}", ours / limit, at_most=3, note=f"{ours * 1e9:.0f} ns a row")
+    ours, size = times["ours"], f"{rows:,} x {columns}"
+    limit, sgd, small = (times[name] for name in ("limit", "sgd", "small"))
+    yield Line(GROUP, f"time / `X.T @ X`, {size}", ours / limit, at_most=3, note=f"{ours.per_row * 1e9:.0f} ns a row")
     yield Line(
         GROUP, f"rows/s / `SGDRegressor`, {size}", sgd / ours, at_least=4, note=f"its time / limit {sgd / limit:.1f}"
     )
@@ -64,7 +66,7 @@ def one_by_one(form: Form, columns: int = 20) -> Line:
         "river": (rows, lambda: _learn_all(LinearRegression(), dicts, targets)),
     }
     times = contest(runs, form.repeats)
-    ratio, rate = times["river"].per_row / times["ours"].per_row, 1 / times["ours"].per_row
+    ratio, rate = times["river"] / times["ours"], 1 / times["ours"].per_row
     text = f"`learn_one` rows/s / River `LinearRegression`, dictionaries of {columns}"
     return Line(GROUP, text, ratio, at_least=3, note=f"{rate:,.0f} rows/s")
 
@@ -76,10 +78,4 @@ def _learn_all(model: Any, dicts: list[dict[str, float]], targets: list[float]) 
 
 def state(form: Form, columns: int = 20) -> Line:
     last = form.choose(tiny=4_000, quick=10_000_000, full=10_000_000)
-    rng, model, sizes = np.random.default_rng(1), learner(), []
-    for end in (last // 10, last):
-        for _ in range(model.n_seen_ if sizes else 0, end, min(CHUNK, last // 10)):
-            model.partial_fit(*draw(rng, min(CHUNK, last // 10), columns))
-        sizes.append(len(storage.serialise(model._state())))
-    text = f"state after {last:,} rows / after {last // 10:,}"
-    return Line(GROUP, text, sizes[1] / sizes[0], at_most=1, note=f"{sizes[1] / 1e6:.2f} MB")
+    return line(GROUP, states(problem, columns, last, form.choose(tiny=100, quick=CHUNK, full=CHUNK)), at_most=1)

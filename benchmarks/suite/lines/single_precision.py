@@ -49,4 +49,4 @@ def compared(
         },
         form.repeats,
     )
-    yield Line(GROUP, f"time / that of float64, {name}", times["single"].per_row / times["double"].per_row)
+    yield Line(GROUP, f"time / that of float64, {name}", times["single"] / times["double"])

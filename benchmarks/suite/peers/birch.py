@@ -15,7 +15,7 @@ MOST_ROWS = 20_000
 class BirchThenKMeans(BaseEstimator):
     """Birch names no k centers: those of k-means on its subclusters stand for them."""
 
-    def __init__(self, n_clusters: int, threshold: float = 1.5, random_state: Any = None) -> None:
+    def __init__(self, n_clusters: int, threshold: float = 0.5, random_state: Any = None) -> None:
         self.n_clusters = n_clusters
         self.threshold = threshold
         self.random_state = random_state
