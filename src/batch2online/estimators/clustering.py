@@ -41,7 +41,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
         again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
-    epsilon : float, default 0.02
+    epsilon : float, default 0.015
         Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
@@ -89,7 +89,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         z: float = 2.0,
         stages: int = 1,
         history: str | os.PathLike[str] = "memory",
-        epsilon: float = 0.02,
+        epsilon: float = 0.015,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         start_from_current: bool = True,
