@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 TINY = 1e-9
 
 
-class _Doubling(BaseEstimator):
+class _Doubling(BaseEstimator, ABC):
     """What both share: sums over rows, and a solution whenever the number of rows has doubled."""
 
     def _sum(self, rows: np.ndarray) -> None:
@@ -23,8 +24,9 @@ class _Doubling(BaseEstimator):
             self._solve()
             self.next_ = 2 * self.n_seen_
 
+    @abstractmethod
     def _solve(self) -> None:
-        raise NotImplementedError
+        """A model from the sums."""
 
 
 class GramRegression(RegressorMixin, _Doubling):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from batch2online._types import FloatArray
 
 
-class _Refitted(BaseEstimator):  # type: ignore[misc]
+class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
     """What both share: a batch estimator that is fitted again as rows accumulate, and speaks for them."""
 
     estimator: Any
@@ -44,14 +45,17 @@ class _Refitted(BaseEstimator):  # type: ignore[misc]
             return batch.fit(inputs)
         return batch.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
 
+    @abstractmethod
     def _start(self, width: int) -> None:
-        raise NotImplementedError
+        """Begin with rows of this many columns."""
 
+    @abstractmethod
     def _keep(self, rows: FloatArray) -> None:
-        raise NotImplementedError
+        """Take note of rows."""
 
+    @abstractmethod
     def _kept(self) -> FloatArray:
-        raise NotImplementedError
+        """The rows to fit on."""
 
     def predict(self, X: Any) -> Any:
         if "estimator_" not in vars(self):

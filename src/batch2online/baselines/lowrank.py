@@ -5,6 +5,7 @@ All are for subspaces through zero: a loss of |x - Z Z^T x|^2. Rows x_t, rank k,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ _HALVINGS = 100
 _SMALLEST = -600.0
 
 
-class _Relaxed(BaseEstimator):  # type: ignore[misc]
+class _Relaxed(BaseEstimator, ABC):  # type: ignore[misc]
     """What the two relaxed algorithms share: a matrix in the convex hull of projections, and a draw from it."""
 
     def __init__(self, n_components: int = 2, step: float = 1.0, random_state: Any = None) -> None:
@@ -36,11 +37,13 @@ class _Relaxed(BaseEstimator):  # type: ignore[misc]
         self.components_ = vectors[:, systematic_sample(values, self._rng.random())].T
         return self
 
+    @abstractmethod
     def _start(self, d: int) -> None:
-        raise NotImplementedError
+        """Begin with rows of this many columns."""
 
+    @abstractmethod
     def _update(self, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError
+        """Learn from a Gram matrix: eigenvalues and eigenvectors of the new state."""
 
     def _rate(self, d: int) -> float:
         return float(self.step * np.sqrt(self.n_components * np.log(np.e * d / self.n_components) / self.n_seen_))
