@@ -425,7 +425,11 @@ def test_pieces_of_a_chunk_end_where_a_point_is_due():
 
 
 def test_an_interrupt_is_no_traceback(long_stream, tmp_path):
-    process = command("run", "-", "--task", "lowrank", "--k", 1, stdin=subprocess.PIPE)
+    process = command(
+        *("run", "-", "--task", "lowrank", "--k", 1),
+        stdin=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in the background
+    )
     time.sleep(4)  # until it waits for rows
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)  # standard input stays open: its end would be another reason to stop
