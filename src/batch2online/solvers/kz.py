@@ -6,8 +6,8 @@ a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few ste
 and in their main directions where points have many columns; its result is refined in full. All random choices are a
 pure function of the seed.
 
-scikit-learn's ``KMeans`` would do the steps for z = 2, but adds its partial sums in the order in which threads
-finish: two equal runs could differ in the last bits, and with them everything that follows.
+scikit-learn's ``KMeans`` would do the steps for z = 2. Here one code serves every z, and works on several starts in one
+product.
 """
 
 from __future__ import annotations
