@@ -1,6 +1,6 @@
 """Prequential loss and model changes of online clustering on real data in random order.
 
-    python benchmarks/clustering_regret.py [--seeds 5] [--sets digits diamonds ...] [--clusters 3 5 10] [--z 2]
+    python benchmarks/clustering_regret.py [--seeds 5] [--first-seed 0] [--sets digits ...] [--clusters 3 5 10] [--z 2]
 
 Loss is summed from row 1,000 on, relative to hindsight: ``KMeans(n_init=10)`` on all rows for z = 2, otherwise our own
 solver on all rows with many restarts. Doubling refits on all rows whenever their number has doubled.
@@ -61,6 +61,7 @@ def online(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--sets", nargs="*", default=SETS)
     parser.add_argument("--clusters", nargs="*", type=int, default=[3, 5, 10])
     parser.add_argument("--z", type=float, default=2.0)
@@ -77,7 +78,7 @@ def main() -> None:
             best = cost(X, hindsight, z)
             results: dict[str, list[tuple[float, ...]]] = {setting: [] for setting in SETTINGS}
             doubling = []
-            for seed in range(arguments.seeds):
+            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
                 rows = X[np.random.default_rng(seed).permutation(len(X))]
                 reference = cost(rows[CHUNK:], hindsight, z)
                 doubling.append(doubling_loss(rows, k, z, seed) / reference)
