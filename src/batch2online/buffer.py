@@ -18,6 +18,9 @@ from batch2online.storage import storable
 class Buffer:
     """An array of rows [a | b] that grows; a row counts once unless it says otherwise."""
 
+    _memory: Any = None
+    """What the values lie in, which single rows are written to; a loaded buffer has none until it needs it."""
+
     def __init__(self, width: int, n_targets: int, capacity: int) -> None:
         self.width, self.columns, self.capacity = width, width + n_targets, capacity
         self.count = 0
@@ -39,7 +42,9 @@ class Buffer:
         at = self.count
         if at == len(self.weights):
             self._grow(at + 1)
-        _packer(self.columns).pack_into(self.values, at * self.columns * 8, *values, *target)
+        if self._memory is None:
+            self._grow(len(self.weights))
+        _packer(self.columns).pack_into(self._memory, at * self.columns * 8, *values, *target)
         self.count = at + 1
         return at + 1
 
@@ -58,14 +63,19 @@ class Buffer:
         """A copy that holds the rows that wait and nothing else."""
         twin: Buffer = object.__new__(Buffer)
         twin.__dict__.update(self.__dict__)
-        twin.values, twin.weights = self.values[: self.count].copy(), self.weights[: self.count].copy()
+        twin.values, twin.weights, twin._memory = (
+            self.values[: self.count].copy(),
+            self.weights[: self.count].copy(),
+            None,
+        )
         return twin
 
     def _grow(self, least: int) -> None:
         rows = 64 if least <= 64 else max(least, self.capacity)
-        values, weights = np.empty((rows, self.columns)), np.ones(rows)
+        memory, weights = bytearray(rows * self.columns * 8), np.ones(rows)
+        values = np.frombuffer(memory).reshape(rows, self.columns)
         values[: self.count], weights[: self.count] = self.values[: self.count], self.weights[: self.count]
-        self.values, self.weights = values, weights
+        self.values, self.weights, self._memory = values, weights, memory
 
 
 @cache

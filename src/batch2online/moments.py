@@ -141,6 +141,10 @@ class Moments:
                 new = new._checked()
             return new, self._plain_bounds(*columns) if self.is_plain else self._bounds_of(z)
 
+    def sharpened(self) -> Moments:
+        """The same with closer bounds, where rows have come since the last check."""
+        return self if self.reference is None or self.reference.rows == self.rows else self._checked()
+
     @classmethod
     def of(cls, rows: Rows, intercept: bool) -> Moments:
         """The moments of these rows alone, to be solved, not added to."""

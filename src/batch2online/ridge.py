@@ -125,6 +125,8 @@ class RidgeMoments:
             return self
         return self._checked()
 
+    sharpened = settled
+
     def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
         plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)
         return plain if plain._is_well_conditioned() else replace(plain, gram=None, factor=qr_factor(z))

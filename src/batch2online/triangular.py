@@ -11,6 +11,8 @@ from scipy.linalg import blas, lapack
 
 from batch2online._types import FloatArray
 
+_NARROW = 64
+
 
 def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
     """A Gram matrix with its columns scaled to norm one, and the norms; a zero column stands by itself."""
@@ -49,7 +51,9 @@ def inverse(factor: FloatArray) -> FloatArray:
 
 
 def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
-    """``rows @ inverse(factor)`` at half the cost of the product."""
+    """``rows @ inverse(factor)``; from some width on, solving is faster than the product."""
+    if len(factor) <= _NARROW:
+        return rows @ inverse(factor)
     dead = factor.diagonal() == 0
     if dead.any():
         factor = factor + np.diag(dead.astype(np.float64))

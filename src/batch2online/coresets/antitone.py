@@ -23,12 +23,15 @@ from batch2online.storage import storable
 _SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
 
+_FEW = 1.5
+"""So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
+
 
 class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
-    has_closer_bounds: ClassVar[bool]  # than those that ``add`` returns
-    has_cheap_bounds: ClassVar[bool]  # cheaper than the scores themselves
+    has_closer_bounds: ClassVar[bool] = False  # than those that ``add`` returns
+    has_cheap_bounds: ClassVar[bool] = False  # cheaper than the scores themselves
 
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
@@ -37,6 +40,11 @@ class Statistics(Protocol):
 
     def settled(self) -> Self:
         """The same, before a refresh asks for much: a chance to compute once what is asked for often."""
+        return self
+
+    def sharpened(self) -> Self:
+        """The same with bounds as close as they can be now, before they are asked for many rows."""
+        return self
 
     def scores(self, rows: Rows) -> FloatArray:
         """Scores of rows that are among those added."""
@@ -129,6 +137,7 @@ class Antitone(Construction):
         """The rows that may be in the coreset, and their scores."""
         statistics, candidates = self._with_tail()
         if len(candidates) > self.expected_size:
+            statistics = statistics.sharpened()
             candidates = self._not_ruled_out(statistics, candidates)
         return candidates, statistics.scores(candidates.rows)
 
@@ -188,9 +197,12 @@ class Antitone(Construction):
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
+        self.statistics = self.statistics.sharpened()
         candidates = self._not_ruled_out(self.statistics, self._candidates())
-        q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
-        self.parts, self.n_unthinned = [candidates.within(q)], 0
+        if len(candidates) > _FEW * self.expected_size:
+            q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
+            candidates = candidates.within(q)
+        self.parts, self.n_unthinned = [candidates], 0
 
     def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
         """Without those that cheap bounds rule out, so that fewer scores are computed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,19 +15,13 @@ from batch2online.storage import storable
 
 @storable
 @dataclass(frozen=True)
-class Nothing:
+class Nothing(Statistics):
     """Statistics of a construction that keeps everything: none."""
-
-    has_closer_bounds: ClassVar[bool] = False
-    has_cheap_bounds: ClassVar[bool] = False
 
     def add(self, rows: Rows) -> tuple[Nothing, FloatArray]:
         return self, np.ones(len(rows))
 
     def merged(self, other: Nothing) -> Nothing:
-        return self
-
-    def settled(self) -> Nothing:
         return self
 
     def scores(self, rows: Rows) -> FloatArray:

@@ -14,10 +14,9 @@ from batch2online.storage import storable
 
 @storable
 @dataclass(frozen=True)
-class LeverageStatistics:
+class LeverageStatistics(Statistics):
     """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
 
-    has_closer_bounds: ClassVar[bool] = False
     has_cheap_bounds: ClassVar[bool] = True
     moments: Moments
     with_targets: bool
@@ -32,8 +31,8 @@ class LeverageStatistics:
     def merged(self, other: LeverageStatistics) -> LeverageStatistics:
         return LeverageStatistics(self.moments.merged(other.moments), self.with_targets)
 
-    def settled(self) -> LeverageStatistics:
-        return self
+    def sharpened(self) -> LeverageStatistics:
+        return LeverageStatistics(self.moments.sharpened(), self.with_targets)
 
     def scores(self, rows: Rows) -> FloatArray:
         return self.moments.scores(rows, with_targets=self.with_targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,15 +17,13 @@ from batch2online.storage import storable
 
 @storable
 @dataclass(frozen=True)
-class SeedStatistics:
+class SeedStatistics(Statistics):
     r"""Cost and cluster masses of the rows seen under fixed seeds.
 
     The score of a row is :math:`w (|x - c|^z / cost + 1 / W_c) / (1 + k)`, c its nearest seed and W_c the weight of
     all rows nearest to c: it falls as rows are added. Without any seeds every score is infinite.
     """
 
-    has_closer_bounds: ClassVar[bool] = False
-    has_cheap_bounds: ClassVar[bool] = False
     seeds: FloatArray
     k: int
     z: float
@@ -68,9 +66,6 @@ class SeedStatistics:
 
     def merged(self, other: Self) -> Self:
         return replace(self, cost=self.cost + other.cost, masses=self.masses + other.masses)
-
-    def settled(self) -> Self:
-        return self
 
 
 class Seeded(Antitone):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -56,11 +56,9 @@ class LogisticScore:
 
 @storable
 @dataclass(frozen=True)
-class Summary:
+class Summary(Statistics):
     """Statistics made of a sum over rows and a score that is a function of it."""
 
-    has_closer_bounds: ClassVar[bool] = False
-    has_cheap_bounds: ClassVar[bool] = False
     score: Score
     summarise: Score
     total: Any = None
@@ -74,9 +72,6 @@ class Summary:
         if self.total is None or other.total is None:
             return other if self.total is None else self
         return Summary(self.score, self.summarise, self.total + other.total)
-
-    def settled(self) -> Summary:
-        return self
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(rows) == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from batch2online.storage import storable
 
 @storable
 @dataclass(frozen=True)
-class TotalWeight:
+class TotalWeight(Statistics):
     """The score of a row is its share of the total weight; 1/t where all weigh the same."""
 
-    has_closer_bounds: ClassVar[bool] = False
-    has_cheap_bounds: ClassVar[bool] = False
     total: float
 
     def add(self, rows: Rows) -> tuple[TotalWeight, FloatArray]:
@@ -28,9 +25,6 @@ class TotalWeight:
 
     def merged(self, other: TotalWeight) -> TotalWeight:
         return TotalWeight(self.total + other.total)
-
-    def settled(self) -> TotalWeight:
-        return self
 
     def scores(self, rows: Rows) -> FloatArray:
         return np.asarray(rows.weights / self.total)

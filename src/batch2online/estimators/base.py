@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from math import hypot
-from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +18,10 @@ from batch2online import storage
 from batch2online._types import FloatArray
 from batch2online.changes import ChangeEvent
 from batch2online.coreset import Coreset, ones
+from batch2online.estimators.single_rows import SingleRows
 from batch2online.online import Online
 from batch2online.regret import Regret
-from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights
+from batch2online.validation import LARGEST, check_finite, check_targets, check_weights
 
 _PIECE_ROWS = 10_000
 _DTYPES = (np.float64, np.float32)
@@ -31,7 +29,7 @@ estimators: dict[str, type[OnlineEstimator]] = {}
 """Estimators that a checkpoint may name."""
 
 
-class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds."""
 
     _needs_targets = False
@@ -91,7 +89,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 fresh._engine.discard()
             raise
         self.__dict__.update(fresh.__dict__)
-        for name in {"_cached_getter", "feature_names_in_"} - fresh.__dict__.keys():
+        for name in {"_reader", "feature_names_in_"} - fresh.__dict__.keys():
             self.__dict__.pop(name, None)
         return self
 
@@ -185,70 +183,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if flat != self._engine.construction.flat_targets or targets.shape[1] != self._engine.n_targets:
             expected = "(n,)" if self._engine.construction.flat_targets else f"(n, {self._engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
-
-    def learn_one(self, x: Any, y: Any = None) -> Self:
-        """Learn one row: a mapping of column names to values, or a sequence of values."""
-        if "_engine" not in self.__dict__:
-            return self._learn_first(x, y)
-        self._engine.learn_one(self._values_of(x), self._target_of(y))
-        return self
-
-    def _learn_first(self, x: Any, y: Any) -> Self:
-        names = list(x) if isinstance(x, Mapping) else None
-        if names is not None and not all(isinstance(name, str) for name in names):
-            raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
-        rows = check_rows([list(x.values()) if names is not None else x], names=names)
-        self.partial_fit(rows, None if y is None else np.asarray([y]))
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        return self
-
-    def _values_of(self, x: Any) -> Any:
-        """The values of one row in the order of the columns, checked."""
-        values = self._in_order(x) if type(x) is dict or isinstance(x, Mapping) else x
-        if len(values) != self._engine.width:
-            raise ValueError(f"x must have {self._engine.width} values, got {len(values)}.")
-        if type(values) is np.ndarray and values.dtype == np.float64 and values @ values <= self._largest**2:
-            return values
-        try:
-            is_real = type(values) is not np.ndarray or values.dtype.kind != "c"
-            if is_real and hypot(*values) <= self._largest:  # false for NaN as well
-                return values
-        except (OverflowError, TypeError):
-            pass
-        row = check_rows([values], names=getattr(self, "feature_names_in_", None), largest=self._largest)[0]
-        if hypot(*row) <= self._largest:
-            return row
-        raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
-
-    def _in_order(self, x: Mapping[str, Any]) -> Any:
-        getter = self.__dict__.get("_cached_getter") or self._new_getter()
-        try:
-            if len(x) == self._engine.width:
-                return getter(x)
-        except KeyError:
-            pass
-        names = self.feature_names_in_
-        known = set(names)
-        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
-        raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
-
-    def _new_getter(self) -> Callable[[Mapping[str, Any]], Any]:
-        """Picks the values of a mapping in the order of the columns."""
-        names = list(getattr(self, "feature_names_in_", ()))
-        if not names:
-            raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
-        self._cached_getter = itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
-        return self._cached_getter
-
-    def _target_of(self, y: Any) -> Any:
-        if not self._needs_targets:
-            return ()
-        if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
-            return (y,)
-        target = check_targets(np.asarray([y]), 1)
-        self._check_target_shape(np.asarray([y]), target)
-        return target[0]
 
     # -- merging, forgetting, storing -----------------------------------------------------------------
 
@@ -355,16 +289,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def regret_(self) -> Regret:
         """Prequential loss and hindsight optimum of the rows seen so far."""
         return self._check_fitted().regret()
-
-
-@dataclass(frozen=True)
-class _SingleGetter:
-    """``itemgetter`` of one name, but as a tuple."""
-
-    name: str
-
-    def __call__(self, x: Mapping[str, Any]) -> tuple[Any]:
-        return (x[self.name],)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -1,0 +1,119 @@
+"""One row at a time: a mapping of column names to values, or a sequence of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import hypot
+from operator import itemgetter
+from typing import Any, Self
+
+import numpy as np
+
+from batch2online.online import Online
+from batch2online.validation import LARGEST, check_rows, check_targets
+
+
+class RowReader:
+    """The values of a mapping in the order of the columns, if all of them are plain numbers within bounds."""
+
+    def __init__(self, names: Sequence[str], largest: float) -> None:
+        self.names, self.largest, self.width = names, largest, len(names)
+        self.getter: Callable[[Mapping[str, Any]], Any] = (
+            itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
+        )
+
+    def __call__(self, x: Any) -> Any:
+        values = self.getter(x)
+        if len(x) == self.width and hypot(*values) <= self.largest:  # false for NaN as well
+            return values
+        raise ValueError
+
+
+class SingleRows:
+    """The part of an estimator that takes single rows."""
+
+    _engine: Online
+    _needs_targets: bool
+    _largest: Any
+    partial_fit: Callable[..., Any]
+    _check_target_shape: Callable[[Any, Any], None]
+
+    def learn_one(self, x: Any, y: Any = None) -> Self:
+        """Learn one row: a mapping of column names to values, or a sequence of values."""
+        try:
+            values = self._reader(x)
+        except Exception:  # no reader yet, no mapping, or something is amiss: the long way finds out
+            if "_engine" not in self.__dict__:
+                return self._learn_first(x, y)
+            values = self._values_of(x)
+        self._engine.learn_one(values, self._target_of(y))
+        return self
+
+    def _learn_first(self, x: Any, y: Any) -> Self:
+        names = list(x) if isinstance(x, Mapping) else None
+        if names is not None and not all(isinstance(name, str) for name in names):
+            raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
+        rows = check_rows([list(x.values()) if names is not None else x], names=names)
+        self.partial_fit(rows, None if y is None else np.asarray([y]))
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return self
+
+    def _values_of(self, x: Any) -> Any:
+        """The values of one row in the order of the columns, checked."""
+        if isinstance(x, Mapping):
+            read = self._reader_of_names()
+            try:
+                return read(x)
+            except (KeyError, OverflowError, TypeError, ValueError):
+                x = self._in_order(x)
+        if len(x) != self._engine.width:
+            raise ValueError(f"x must have {self._engine.width} values, got {len(x)}.")
+        if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
+            return x
+        try:
+            is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
+            if is_real and hypot(*x) <= self._largest:
+                return x
+        except (OverflowError, TypeError):
+            pass
+        row = check_rows([x], names=getattr(self, "feature_names_in_", None), largest=self._largest)[0]
+        if hypot(*row) <= self._largest:
+            return row
+        raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
+
+    def _in_order(self, x: Mapping[str, Any]) -> Any:
+        names = self.feature_names_in_
+        known = set(names)
+        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
+        if missing or unknown:
+            raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
+        return [x[name] for name in names]
+
+    def _reader_of_names(self) -> RowReader:
+        reader: RowReader | None = self.__dict__.get("_reader")
+        if reader is None:
+            names = list(getattr(self, "feature_names_in_", ()))
+            if not names:
+                raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+            reader = self._reader = RowReader(names, self._largest)
+        return reader
+
+    def _target_of(self, y: Any) -> Any:
+        if not self._needs_targets:
+            return ()
+        if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
+            return (y,)
+        target = check_targets(np.asarray([y]), 1)
+        self._check_target_shape(np.asarray([y]), target)
+        return target[0]
+
+
+class _SingleGetter:
+    """``itemgetter`` of one name, but as a tuple."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, x: Mapping[str, Any]) -> tuple[Any]:
+        return (x[self.name],)
