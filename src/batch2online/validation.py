@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.linalg import blas
 
 from batch2online._types import FloatArray
 from batch2online.coreset import ones
@@ -74,9 +75,8 @@ def check_finite(
     if array.dtype == np.float32:
         largest = min(largest, float(np.finfo(np.float32).max))
     flat = array.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(np.dot(flat, flat))
-    if total <= largest**2:  # false for NaN as well
+    dot = blas.sdot if array.dtype == np.float32 else blas.ddot  # NumPy's own warns of overflow
+    if flat.size == 0 or dot(flat, flat) <= largest**2:  # false for NaN as well
         return
     bad = ~(np.abs(array) <= largest)
     if not bad.any():
