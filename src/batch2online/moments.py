@@ -37,6 +37,7 @@ from batch2online.triangular import (
     inverse,
     qr_factor,
     reciprocal_condition,
+    squared_lengths,
     whitened,
 )
 
@@ -379,7 +380,7 @@ class Moments:
             return np.zeros(len(rows))
         last = len(self.shift) if with_targets else self.n_inputs
         white = whitened(self.coordinates(rows)[:, :last], gram_factor(self.regularised())[:last, :last])
-        return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
+        return np.minimum(1.0, squared_lengths(white))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p) a row."""

@@ -23,7 +23,7 @@ from batch2online._types import FloatArray
 from batch2online.coreset import Rows, all_ones
 from batch2online.moments import MU
 from batch2online.storage import storable
-from batch2online.triangular import gram_factor, qr_factor, whitened
+from batch2online.triangular import gram_factor, qr_factor, squared_lengths, whitened
 
 WELL_CONDITIONED = 1e-6
 """Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
@@ -33,6 +33,11 @@ LOSS_OF_DIGITS = 1e7
 
 _EXTREME = 2.0**400
 _ROUNDING = 1e-12
+_SMALL = 64
+"""Columns up to which the whole spectrum is faster than its leading part."""
+
+_FEW_ROWS = 0.8
+"""Rows to columns below which a spectrum is cheaper from the inner products of rows."""
 
 
 @storable
@@ -129,6 +134,8 @@ class RidgeMoments:
 
     def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
         plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)
+        if self.rank < len(z) < _FEW_ROWS * z.shape[1] and plain._is_moderate():
+            plain.__dict__["spectrum"] = leading_of_few(z, self.rank)
         return plain if plain._is_well_conditioned() else replace(plain, gram=None, factor=qr_factor(z))
 
     def _grown(self, z: FloatArray, weight: float) -> RidgeMoments:
@@ -144,10 +151,12 @@ class RidgeMoments:
         return grown._checked() if is_due or self.gram is not None else grown
 
     def _is_well_conditioned(self) -> bool:
+        return self._is_moderate() and bool(self.ridge >= WELL_CONDITIONED * self.spectrum.values[0])
+
+    def _is_moderate(self) -> bool:
+        """Whether no square is near overflow or underflow."""
         assert self.gram is not None
-        if not 1 / _EXTREME < self.gram.trace() < _EXTREME:
-            return False
-        return bool(self.ridge >= WELL_CONDITIONED * self.spectrum.values[0])
+        return bool(1 / _EXTREME < self.gram.trace() < _EXTREME)
 
     def _checked(self) -> RidgeMoments:
         """With a new reference; by the factor where the Gram matrix has become too coarse."""
@@ -193,21 +202,23 @@ class RidgeMoments:
         """Ridge leverage scores of rows that are among those added."""
         if self.rows == 0 or self.spectrum.total == 0:
             return np.zeros(len(rows))
-        z = self.coordinates(rows) / self.spectrum.scale
+        z = self.coordinates(rows)
+        if self.spectrum.scale != 1:
+            z = z / self.spectrum.scale
         if self.gram is not None:
             white = whitened(z, gram_factor(self.gram + self.ridge * np.eye(len(self.gram))))
         else:
             assert self.factor is not None
             _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
             white = z @ (right.T / np.sqrt(sigma**2 + self.ridge))
-        return np.asarray(np.minimum(1.0, np.einsum("ij,ij->i", white, white)))
+        return np.minimum(1.0, squared_lengths(white))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
         reference = self.reference
         assert reference is not None
         z = self.coordinates(rows)
-        along = (z / reference.scale) @ reference.directions
+        along = z @ (reference.directions / reference.scale)
         return np.asarray(self._length_bounds(z) - (along * along) @ reference.reductions)
 
     def _length_bounds(self, z: FloatArray) -> FloatArray:
@@ -217,7 +228,7 @@ class RidgeMoments:
             return np.zeros(len(z))
         if reference.scale != 1:
             z = z / reference.scale
-        return np.asarray(np.einsum("ij,ij->i", z, z) * ((1 + _ROUNDING) / reference.ridge))
+        return squared_lengths(z) * ((1 + _ROUNDING) / reference.ridge)
 
 
 def _weight(rows: Rows) -> float:
@@ -229,7 +240,10 @@ def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Sp
     if gram is not None:
         p = len(gram)
         k = min(rank, p)
-        values, vectors = eigh(gram, subset_by_index=[p - k, p - 1], check_finite=False)
+        if p <= _SMALL:
+            values, vectors = (part[..., p - k :] for part in np.linalg.eigh(gram))
+        else:
+            values, vectors = eigh(gram, subset_by_index=[p - k, p - 1], check_finite=False)
         values = np.maximum(values[::-1], 0.0)
         return Spectrum(values, vectors[:, ::-1].copy(), max(0.0, float(gram.trace() - values.sum())), 1.0)
     assert factor is not None
@@ -237,3 +251,16 @@ def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Sp
     _, sigma, right = np.linalg.svd(factor / scale)
     squares = sigma**2
     return Spectrum(squares[:rank], right[:rank].T.copy(), float(squares[rank:].sum()), scale)
+
+
+def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
+    """The same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
+    n = len(z)
+    k = min(rank, n)
+    inner = z @ z.T
+    values, vectors = eigh(inner, subset_by_index=[n - k, n - 1], check_finite=False)
+    values = np.maximum(values[::-1], 0.0)
+    directions = z.T @ vectors[:, ::-1]
+    lengths = np.sqrt(np.einsum("ij,ij->j", directions, directions))
+    directions /= np.where(lengths > 0, lengths, 1.0)
+    return Spectrum(values, directions, max(0.0, float(inner.trace() - values.sum())), 1.0)

@@ -26,6 +26,9 @@ _SAFETY = 1 + 1e-6
 _FEW = 1.5
 """So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
 
+_MANY = 0.1
+"""Share of a block beyond which closer bounds are computed at once, not when candidates are thinned."""
+
 
 class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
@@ -193,7 +196,8 @@ class Antitone(Construction):
         all_rows = Candidates(rows, words, ones(len(rows)))
         bounds *= self.constant * _SAFETY
         few = all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
-        return self._not_ruled_out(self.statistics, few) if self.statistics.has_closer_bounds else few
+        is_worthwhile = self.statistics.has_closer_bounds and len(few) > _MANY * len(rows)
+        return self._not_ruled_out(self.statistics, few) if is_worthwhile else few
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import subspace_angles
 
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
 from batch2online.coresets import RidgeLeverage
 from batch2online.ridge import RidgeMoments, Spectrum, leading
 from batch2online.storage import storable
+from batch2online.triangular import squared_lengths
 
 _CANCELLATION = 1e-6
 """Residuals below this share of the total are computed from differences instead of squares."""
@@ -57,8 +57,8 @@ class LowRank:
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
         along = rows @ model.components.T
-        lengths = np.einsum("ij,ij->i", rows, rows)
-        squared = lengths - np.einsum("ij,ij->i", along, along)
+        lengths = squared_lengths(rows)
+        squared = lengths - squared_lengths(along)
         if squared.sum() < _CANCELLATION * lengths.sum():
             squared = np.square(rows - along @ model.components).sum(axis=1)
         squared = np.maximum(squared, 0.0)
@@ -108,7 +108,10 @@ class LowRank:
 
     def difference(self, old: Subspace, new: Subspace, construction: RidgeLeverage) -> dict[str, Any]:
         """The largest angle between the two subspaces, in radians."""
-        angle = float(subspace_angles(old.components.T, new.components.T)[0])
+        overlap = old.components @ new.components.T
+        cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
+        sine = np.linalg.norm(new.components - overlap.T @ old.components, ord=2)
+        angle = float(np.arctan2(sine, cosine))
         return {"magnitude": angle, "angle": angle}
 
     def same(self, old: Subspace, new: Subspace) -> bool:
