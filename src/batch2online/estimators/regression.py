@@ -30,7 +30,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.5, tolerance=0.015)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.2, tolerance=0.015)``.
     solve : {"coreset", "exact"}
         Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
     fit_intercept : bool, default True
@@ -95,7 +95,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _new_engine(self, n_targets: int) -> Online:
         self._check_choice("solve", "coreset", "exact")
         construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **self._sampling())
-        policy = Lazy(growth=1.5, tolerance=0.015) if self.refresh is None else self.refresh
+        policy = Lazy(growth=1.2, tolerance=0.015) if self.refresh is None else self.refresh
         problem = LeastSquares(exact=self.solve == "exact")
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
