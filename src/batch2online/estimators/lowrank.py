@@ -34,8 +34,9 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.008)``, with half
-        that tolerance for ``solve="exact"``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.008)``, and
+        ``Lazy(growth=1.5, tolerance=0.004)`` with ``center``, where explained variance matters and reacts more strongly
+        than the loss, or with ``solve="exact"``, where no noise of a coreset hides so little.
     solve : {"coreset", "exact"}
         Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
     basis : {"stable", "variance"}
@@ -106,7 +107,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         construction = RidgeLeverage(self.n_components, intercept=self.center, **self._sampling())
-        default = Lazy(growth=1.7, tolerance=0.004 if self.solve == "exact" else 0.008)
+        default = Lazy(1.5, 0.004) if self.center or self.solve == "exact" else Lazy(1.7, 0.008)
         policy = default if self.refresh is None else self.refresh
         problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
         return Online(problem, construction, policy, width, n_targets)
