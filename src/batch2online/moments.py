@@ -33,10 +33,10 @@ from batch2online.triangular import (
     column_norms,
     correlations,
     decoupled_factor,
+    definite_factor,
     gram_factor,
     inverse,
     qr_factor,
-    reciprocal_condition,
     squared_lengths,
     whitened,
 )
@@ -242,7 +242,7 @@ class Moments:
         """The same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
-        for cached in ("shifted_factor", "regular_factor"):
+        for cached in ("coordinate_factor", "shifted_factor", "regular_factor"):
             vars(new).pop(cached, None)
         return new
 
@@ -253,7 +253,10 @@ class Moments:
         positive = diagonal[diagonal > 0]
         if not np.isfinite(diagonal).all() or (positive > _EXTREME).any() or (positive < 1 / _EXTREME).any():
             return False
-        return reciprocal_condition(self.gram) >= WELL_CONDITIONED
+        factor, condition = definite_factor(self.gram)
+        if factor is not None and self.transform is None:
+            self.__dict__["coordinate_factor"] = factor  # it will be asked for
+        return condition >= WELL_CONDITIONED
 
     def _checked(self) -> Moments:
         """With a new reference, in other coordinates where the present ones have become poor."""
@@ -362,24 +365,26 @@ class Moments:
         return np.asarray(self.gram + MU * (penalty.T @ penalty))
 
     @cached_property
+    def coordinate_factor(self) -> FloatArray:
+        """Upper triangular R for all rows z, with the regularisation: R'R is :meth:`regularised`."""
+        return gram_factor(self.regularised())
+
+    @cached_property
     def shifted_factor(self) -> FloatArray:
         """Upper triangular R whose rows stand for all rows ``m - shift``: R'R is their Gram matrix."""
-        factor = gram_factor(self.gram)
-        return factor if self.untransform is None else factor @ self.untransform
+        return self.coordinate_factor if self.untransform is None else gram_factor(self.gram) @ self.untransform
 
     @cached_property
     def regular_factor(self) -> FloatArray:
         """The same with the regularisation: it can be solved, whatever columns depend on each other."""
-        if self.untransform is None:
-            return self.shifted_factor
-        return gram_factor(self.regularised()) @ self.untransform
+        return self.coordinate_factor if self.untransform is None else self.coordinate_factor @ self.untransform
 
     def scores(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
         """Leverage scores of rows that are among those added."""
         if self.reference is None:
             return np.zeros(len(rows))
         last = len(self.shift) if with_targets else self.n_inputs
-        white = whitened(self.coordinates(rows)[:, :last], gram_factor(self.regularised())[:last, :last])
+        white = whitened(self.coordinates(rows)[:, :last], self.coordinate_factor[:last, :last])
         return np.minimum(1.0, squared_lengths(white))
 
     def bounds(self, rows: Rows) -> FloatArray:

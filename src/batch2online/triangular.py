@@ -34,12 +34,14 @@ def gram_factor(gram: FloatArray) -> FloatArray:
     return np.asarray(factor * norms)
 
 
-def reciprocal_condition(gram: FloatArray) -> float:
-    """Reciprocal condition number (an estimate) of the correlations in a Gram matrix; 0 if not definite."""
-    correlation, _ = correlations(gram)
+def definite_factor(gram: FloatArray) -> tuple[FloatArray | None, float]:
+    """The same if Cholesky does it, and the reciprocal condition number (an estimate) of the correlations."""
+    correlation, norms = correlations(gram)
+    factor, info = lapack.dpotrf(correlation, clean=1)
+    if info != 0:
+        return None, 0.0
     norm = float(np.abs(correlation).sum(axis=0).max())
-    factor, info = lapack.dpotrf(correlation)
-    return float(lapack.dpocon(factor, norm)[0]) if info == 0 else 0.0
+    return factor * norms, float(lapack.dpocon(factor, norm)[0])
 
 
 def inverse(factor: FloatArray) -> FloatArray:
