@@ -21,8 +21,8 @@ from batch2online import datasets, evaluate
 RANK, CLUSTERS = 10, 5
 SETS = {
     "regression": ["diabetes", "cps1988", "diamonds", "flights"],
-    "lowrank": ["digits", "breast_cancer", "letter", "china_patches"],
-    "clustering": ["digits", "diamonds", "china_pixels", "flights"],
+    "lowrank": ["digits", "breast_cancer", "letter", "china_patches", "mnist"],
+    "clustering": ["digits", "diamonds", "china_pixels", "flights", "mnist"],
 }
 STRESS = {"regression": "diamonds", "lowrank": "letter", "clustering": "diamonds"}
 ORDERS: dict[str, Any] = {
@@ -57,7 +57,11 @@ def evaluated(
 def compare(problem: str, sets: list[str], seeds: int, only: str) -> None:
     columns: dict[str, dict[str, Any]] = {}
     for name in sets:
-        X, y = rows_of(problem, name)
+        try:
+            X, y = rows_of(problem, name)
+        except datasets.MissingPackageError as missing:
+            print(f"left out: {missing}", flush=True)
+            continue
         models = {m: model for m, model in learners(problem, X).items() if only in m}
         if X.shape[1] > 500:
             models = {m: model for m, model in models.items() if not m.startswith(SLOW_IN_MANY_COLUMNS)}
@@ -66,9 +70,10 @@ def compare(problem: str, sets: list[str], seeds: int, only: str) -> None:
         columns[f"{name}, {len(X):,} x {X.shape[1]}"] = {line["model"]: line for line in lines}
     print(f"\n{problem}: loss / hindsight, standard deviation (changes); rows/s of the last set\n")
     print(f"| learner | {' | '.join(columns)} | rows/s |\n|{'---|' * (len(columns) + 2)}")
-    for model, last in list(columns.values())[-1].items():
-        cells = [cell(lines, model) for lines in columns.values()]
-        print(f"| {model} | {' | '.join(cells)} | {last['rows_per_second']:,.0f} |", flush=True)
+    for model in dict.fromkeys(model for lines in columns.values() for model in lines):
+        found = [lines[model] for lines in columns.values() if model in lines]
+        cells = [cell(lines, model) if model in lines else "" for lines in columns.values()]
+        print(f"| {model} | {' | '.join(cells)} | {found[-1]['rows_per_second']:,.0f} |", flush=True)
 
 
 def cell(lines: dict[str, Any], model: str) -> str:
