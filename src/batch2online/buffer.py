@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.coreset import all_ones
+from batch2online.coreset import all_ones, ones
 from batch2online.storage import storable
 
 
@@ -22,29 +22,29 @@ class Buffer:
         self.width, self.columns, self.capacity = width, width + n_targets, capacity
         self.count = 0
         self.values: Any = np.empty((0, self.columns))
-        self.weights: FloatArray = np.empty(0)
+        self.weights: FloatArray = ones(0)
 
     def append(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         stop = self.count + len(points)
-        if stop > len(self.weights):
+        if stop > len(self.values):
             self._grow(stop)
         self.values[self.count : stop, : self.width] = points
         self.values[self.count : stop, self.width :] = targets
         if not all_ones(weights):
-            self.weights[self.count : stop] = weights
+            self._own_weights()[self.count : stop] = weights
         self.count = stop
 
     def append_one(self, values: Sequence[float], target: Sequence[float]) -> int:
         """Append one row of Python floats, and say how many wait now."""
         at = self.count
-        if at == len(self.weights):
+        if at == len(self.values):
             self._grow(at + 1)
         _packer(self.columns).pack_into(self.values, at * self.columns * 8, *values, *target)
         self.count = at + 1
         return at + 1
 
     def rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Points, targets and weights of the rows that wait; the buffer is not to be written to afterwards."""
+        """Points, targets and weights of the rows that wait, to be kept: the buffer is not to be written to again."""
         values = self.values[: self.count]
         points, targets = np.ascontiguousarray(values[:, : self.width]), values[:, self.width :].copy()
         return points, targets, self.weights[: self.count]
@@ -52,7 +52,8 @@ class Buffer:
     def truncate(self, count: int) -> None:
         """Drop all rows after the first ``count``, without a trace."""
         self.count = count
-        self.weights[count:] = 1.0
+        if self._has_own_weights:
+            self.weights[count:] = 1.0
 
     def trimmed(self) -> Buffer:
         """A copy that holds the rows that wait and nothing else."""
@@ -61,10 +62,23 @@ class Buffer:
         twin.values, twin.weights = self.values[: self.count].copy(), self.weights[: self.count].copy()
         return twin
 
+    @property
+    def _has_own_weights(self) -> bool:
+        return self.weights.strides != (0,)
+
+    def _own_weights(self) -> FloatArray:
+        """The weights as an array that can be written to; while all are one, there is none."""
+        if not self._has_own_weights:
+            self.weights = np.ones(len(self.values))
+        return self.weights
+
     def _grow(self, least: int) -> None:
         rows = 64 if least <= 64 else max(least, self.capacity)
-        values, weights = np.empty((rows, self.columns)), np.ones(rows)
-        values[: self.count], weights[: self.count] = self.values[: self.count], self.weights[: self.count]
+        values, weights = np.empty((rows, self.columns)), ones(rows)
+        values[: self.count] = self.values[: self.count]
+        if self._has_own_weights:
+            weights = np.ones(rows)
+            weights[: self.count] = self.weights[: self.count]
         self.values, self.weights = values, weights
 
 

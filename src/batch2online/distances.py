@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
@@ -9,6 +13,25 @@ from batch2online._types import FloatArray, IntArray
 _FAR = 1e4
 _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
+_WIDE = 32
+_PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
+
+
+class _Scratch(threading.local):
+    """Room for intermediate results, for each thread: memory that is asked for anew costs more than the arithmetic."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, Any] = {}
+
+    def room(self, name: str, rows: int, columns: int, dtype: Any = np.float64) -> Any:
+        """An array of this shape, with whatever was there before."""
+        size = rows * columns
+        if name not in self.rooms or self.rooms[name].size < size:
+            self.rooms[name] = np.empty(max(size, _PIECE_ENTRIES), dtype=dtype)
+        return self.rooms[name][:size].reshape(rows, columns)
+
+
+_scratch = _Scratch()
 
 
 def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
@@ -25,23 +48,43 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
     >>> labels.tolist(), squared.tolist()
     ([0, 0, 1], [1.0, 1.0, 1.0])
     """
-    halves, least, squared, close = _halves(points, centers)
-    labels = np.zeros(len(squared), dtype=np.int64)
-    for j in range(len(centers) - 1, 0, -1):
-        np.putmask(labels, halves[j] == least, j)
-    np.putmask(labels, halves[0] == least, 0)
-    if close.size:
-        exact = squared_distances(points[close], centers)
-        labels[close], squared[close] = exact.argmin(axis=0), exact.min(axis=0)
+    labels, squared = np.empty(len(points), dtype=np.int64), np.empty(len(points))
+    prepared, numbers = _Centers(centers), np.arange(len(centers), dtype=np.float32)
+    for piece in _pieces(points, len(centers)):
+        halves, least, close = prepared.measure(points[piece], squared[piece])
+        is_nearest = np.equal(halves, least, out=_scratch.room("nearest", *halves.shape, dtype=np.bool_))
+        if np.count_nonzero(is_nearest) == least.size:
+            members = _scratch.room("members", *halves.shape, dtype=np.float32)
+            np.copyto(members, is_nearest)
+            labels[piece] = numbers @ members
+        else:
+            labels[piece] = is_nearest.argmax(axis=0)
+        if close.size:
+            exact = squared_distances(points[piece][close], centers)
+            labels[piece][close], squared[piece][close] = exact.argmin(axis=0), exact.min(axis=0)
     return labels, squared
 
 
 def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
     """Squared distances to the nearest center, without saying which it is."""
-    _, _, squared, close = _halves(points, centers)
-    if close.size:
-        squared[close] = squared_distances(points[close], centers).min(axis=0)
+    prepared, squared = _Centers(centers), np.empty(len(points))
+    for piece in _pieces(points, len(centers)):
+        _, _, close = prepared.measure(points[piece], squared[piece])
+        if close.size:
+            squared[piece][close] = squared_distances(points[piece][close], centers).min(axis=0)
     return squared
+
+
+def squared_lengths(points: FloatArray) -> FloatArray:
+    """Squared lengths (n,) of points (n, d): a sum of products for each of wide ones, of narrow ones all at once."""
+    if points.shape[1] >= _WIDE:
+        return np.asarray(np.vecdot(points, points))
+    lengths = np.empty(len(points))
+    for piece in _pieces(points, 1):
+        some = points[piece]
+        squares = np.square(some, out=_scratch.room("squares", *some.shape))
+        np.matmul(squares, np.ones(some.shape[1]), out=lengths[piece])
+    return lengths
 
 
 def power(squared: FloatArray, z: float) -> FloatArray:
@@ -51,18 +94,32 @@ def power(squared: FloatArray, z: float) -> FloatArray:
     return np.sqrt(squared) if z == 1 else np.asarray(squared ** (z / 2))
 
 
-def _halves(points: FloatArray, centers: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """(|c|^2 - 2 c.x) / 2 for all pairs (k, n), its least, squared distances, and where these are too coarse."""
-    origin = _origin(centers)
-    if origin is not None:
-        points, centers = points - origin, centers - origin
-    halves = centers @ points.T
-    np.subtract(np.einsum("ij,ij->i", centers, centers)[:, None] / 2, halves, out=halves)
-    least = halves.min(axis=0)
-    lengths = np.einsum("ij,ij->i", points, points)
-    squared = 2 * least
-    squared += lengths
-    return halves, least, squared, np.flatnonzero(squared <= _CANCELLATION * lengths)
+def _pieces(points: FloatArray, k: int) -> Iterator[slice]:
+    """Points in pieces whose intermediate results stay in the cache."""
+    rows = max(_LEAST_ROWS, _PIECE_ENTRIES // max(k, min(points.shape[1], _WIDE)))
+    return (slice(start, min(start + rows, len(points))) for start in range(0, len(points), rows))
+
+
+class _Centers:
+    """Centers (k, d), ready for products with points."""
+
+    def __init__(self, centers: FloatArray) -> None:
+        self.origin = _origin(centers)
+        self.centers = centers if self.origin is None else centers - self.origin
+        self.halves = np.einsum("ij,ij->i", self.centers, self.centers)[:, None] / 2
+
+    def measure(self, points: FloatArray, squared: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Fill in squared distances; give (|c|^2 - 2 c.x) / 2 of all pairs, its least, and where that is too coarse."""
+        if self.origin is not None:
+            points = points - self.origin
+        halves = np.matmul(self.centers, points.T, out=_scratch.room("halves", len(self.centers), len(points)))
+        np.subtract(self.halves, halves, out=halves)
+        least = halves.min(axis=0)
+        lengths = squared_lengths(points)
+        np.add(least, least, out=squared)
+        squared += lengths
+        lengths *= _CANCELLATION
+        return halves, least, np.flatnonzero(squared <= lengths)
 
 
 def _origin(centers: FloatArray) -> FloatArray | None:

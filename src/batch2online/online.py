@@ -147,19 +147,22 @@ class Online:
         if self.buffer.count:
             rows = self.buffer.rows()
             self.buffer = self._new_buffer()
-            self._process(*rows)
+            self._process(*rows, owned=True)
 
     def _new_buffer(self) -> Buffer:
         return Buffer(self.width, self.n_targets, self.block)
 
-    def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Score a segment under the model in force, learn it, and refresh where one is due."""
+    def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
+        """Score a segment under the model in force, learn it, and refresh where one is due.
+
+        Rows that are ``owned`` belong to nobody else and may be kept.
+        """
         if self.n_learned == 0 and not self.is_solved:
             self.model = self.problem.initial(points[0], self.n_targets)
         if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
             self.timeline = (*self.timeline, (self.construction.next_id, self.model))
         self._add_losses(self.model, points, targets, weights)
-        self.construction.extend(points, targets, weights)
+        self.construction.extend(points, targets, weights, owned)
         self.n_learned += len(points)
         if self.n_learned == self.next_refresh:
             self.construction.settle()
