@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,12 @@ class _Scratch(threading.local):
     def __init__(self) -> None:
         self.rooms: dict[str, Any] = {}
 
-    def room(self, name: str, rows: int, columns: int, dtype: Any = np.float64) -> Any:
+    def room(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
         """An array of this shape, with whatever was there before."""
-        size = rows * columns
+        size = prod(shape)
         if name not in self.rooms or self.rooms[name].size < size:
             self.rooms[name] = np.empty(max(size, _PIECE_ENTRIES), dtype=dtype)
-        return self.rooms[name][:size].reshape(rows, columns)
+        return self.rooms[name][:size].reshape(shape)
 
 
 _scratch = _Scratch()
@@ -52,9 +53,9 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
     prepared, numbers = _Centers(centers), np.arange(len(centers), dtype=np.float32)
     for piece in _pieces(points, len(centers)):
         halves, least, close = prepared.measure(points[piece], squared[piece])
-        is_nearest = np.equal(halves, least, out=_scratch.room("nearest", *halves.shape, dtype=np.bool_))
+        is_nearest = np.equal(halves, least, out=_scratch.room("nearest", halves.shape, np.bool_))
         if np.count_nonzero(is_nearest) == least.size:
-            members = _scratch.room("members", *halves.shape, dtype=np.float32)
+            members = _scratch.room("members", halves.shape, np.float32)
             np.copyto(members, is_nearest)
             labels[piece] = numbers @ members
         else:
@@ -82,7 +83,7 @@ def squared_lengths(points: FloatArray) -> FloatArray:
     lengths = np.empty(len(points))
     for piece in _pieces(points, 1):
         some = points[piece]
-        squares = np.square(some, out=_scratch.room("squares", *some.shape))
+        squares = np.square(some, out=_scratch.room("squares", some.shape))
         np.matmul(squares, np.ones(some.shape[1]), out=lengths[piece])
     return lengths
 
@@ -112,7 +113,7 @@ class _Centers:
         """Fill in squared distances; give (|c|^2 - 2 c.x) / 2 of all pairs, its least, and where that is too coarse."""
         if self.origin is not None:
             points = points - self.origin
-        halves = np.matmul(self.centers, points.T, out=_scratch.room("halves", len(self.centers), len(points)))
+        halves = np.matmul(self.centers, points.T, out=_scratch.room("halves", (len(self.centers), len(points))))
         np.subtract(self.halves, halves, out=halves)
         least = halves.min(axis=0)
         lengths = squared_lengths(points)

@@ -171,7 +171,7 @@ class Construction(ABC):
         return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
 
     def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
-        """Add validated rows of positive weight, numbered from ``next_id`` on; ``owned`` ones may be kept as they are."""
+        """Add validated rows of positive weight, numbered from ``next_id`` on; ``owned`` ones may be kept uncopied."""
         if self.shape is None:
             self._start(points.shape[1], targets.shape[1])
         if len(points) == 0:

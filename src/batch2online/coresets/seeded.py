@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online import scores
 from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import Rows, all_ones
+from batch2online.coreset import Rows, all_ones, ones
 from batch2online.coresets.antitone import Antitone, Candidates, Statistics
 from batch2online.distances import nearest, power
 from batch2online.storage import storable
@@ -39,12 +39,14 @@ class SeedStatistics:
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         if len(self.seeds) == 0:
             return self, np.full(len(rows), np.inf)
-        labels, losses = self._assigned(rows)
-        weighted = not all_ones(rows.weights)
-        masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
-        cost = float(rows.weights @ losses if weighted else losses.sum())
+        return self._with(*self._assigned(rows), None if all_ones(rows.weights) else rows.weights)
+
+    def _with(self, labels: IntArray, losses: FloatArray, weights: FloatArray | None) -> tuple[Self, FloatArray]:
+        """The statistics with rows of these losses, and the scores of these; no weights stand for ones."""
+        masses = np.bincount(labels, weights, len(self.seeds))
+        cost = float(losses.sum() if weights is None else weights @ losses)
         new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
-        return new, new._scores(losses, labels, rows.weights if weighted else None)
+        return new, new._scores(losses, labels, weights)
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(self.seeds) == 0:
@@ -62,8 +64,9 @@ class SeedStatistics:
     def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
-            result = (share / self.masses)[labels]
-        result += losses * (share / self.cost if self.cost else 0.0)
+            of_seeds = share / self.masses
+        result = losses * (share / self.cost if self.cost else 0.0)
+        result += np.take(of_seeds, labels, mode="clip")
         return np.asarray(result if weights is None else result * weights)
 
     def merged(self, other: Self) -> Self:
@@ -90,25 +93,37 @@ class Seeded(Antitone):
 @storable
 @dataclass(frozen=True)
 class AssignedStatistics(SeedStatistics):
-    """The same, of rows that :func:`assigned` has reduced to what their scores need."""
+    """The same, of rows reduced to three columns: the loss under the seeds, the nearest seed, the position."""
 
     def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
         return rows.points[:, 1].astype(np.int64), rows.points[:, 0]
 
-
-def assigned(rows: Rows, seeds: FloatArray, z: float, position: int) -> Rows:
-    """Rows reduced to three columns: the loss under the seeds, the nearest seed, the position in the history."""
-    labels, squared = nearest(rows.points, seeds)
-    columns = [power(squared, z), labels, np.arange(position, position + len(rows))]
-    return Rows(np.column_stack(columns), np.empty((len(rows), 0)), rows.weights, rows.ids)
+    def with_block(self, rows: Rows) -> tuple[Self, IntArray, FloatArray, FloatArray]:
+        """The statistics with rows in full; the nearest seeds, losses and scores of these."""
+        labels, squared = nearest(rows.points, self.seeds)
+        losses = power(squared, self.z)
+        new, bounds = self._with(labels, losses, None if all_ones(rows.weights) else rows.weights)
+        return new, labels, losses, bounds
 
 
 @storable
 class FixedSeeds(Seeded):
-    """The coreset of a history for the seeds of its race, of rows reduced by :func:`assigned`."""
+    """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
+
+    def take_block(self, rows: Rows, position: int) -> None:
+        """Add a block of the history, the first row of which is at this position there."""
+        self.n_rows += len(rows)
+        if len(self.seeds) == 0:
+            labels, losses, bounds = np.zeros(len(rows)), np.zeros(len(rows)), np.full(len(rows), np.inf)
+        else:
+            self.statistics, labels, losses, bounds = self.statistics.with_block(rows)
+        words, few = self._chosen(rows.ids, bounds)
+        columns = np.column_stack([losses[few], labels[few], position + few])
+        chosen = Rows(columns, np.empty((len(few), 0)), rows.weights[few], rows.ids[few])
+        self._add_candidates(Candidates(chosen, words, ones(len(few))))
 
 
 @storable
