@@ -11,6 +11,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.coreset import all_ones, ones
+from batch2online.memory import Memory
 from batch2online.storage import storable
 
 
@@ -18,9 +19,11 @@ from batch2online.storage import storable
 class Buffer:
     """An array of rows [a | b] that grows; a row counts once unless it says otherwise."""
 
-    def __init__(self, width: int, n_targets: int, capacity: int) -> None:
+    _memory: Memory | None = None
+
+    def __init__(self, width: int, n_targets: int, capacity: int, memory: Memory | None = None) -> None:
         self.width, self.columns, self.capacity = width, width + n_targets, capacity
-        self.count = 0
+        self.count, self._memory = 0, memory
         self.values: Any = np.empty((0, self.columns))
         self.weights: FloatArray = ones(0)
 
@@ -74,7 +77,9 @@ class Buffer:
 
     def _grow(self, least: int) -> None:
         rows = 64 if least <= 64 else max(least, self.capacity)
-        values, weights = np.empty((rows, self.columns)), ones(rows)
+        has_room = self._memory is not None and rows == self.capacity
+        values = self._memory.rows(rows) if self._memory and has_room else np.empty((rows, self.columns))
+        weights = ones(rows)
         values[: self.count] = self.values[: self.count]
         if self._has_own_weights:
             weights = np.ones(rows)

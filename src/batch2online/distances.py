@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import BoolArray, FloatArray, IntArray
 
 _FAR = 1e4
 _CANCELLATION = 1e-6
@@ -52,40 +52,44 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
     labels, squared = np.empty(len(points), dtype=np.int64), np.empty(len(points))
     prepared, numbers = _Centers(centers), np.arange(len(centers), dtype=np.float32)
     for piece in _pieces(points, len(centers)):
-        halves, least, close = prepared.measure(points[piece], squared[piece])
-        is_nearest = np.equal(halves, least, out=_scratch.room("nearest", halves.shape, np.bool_))
-        if np.count_nonzero(is_nearest) == least.size:
-            members = _scratch.room("members", halves.shape, np.float32)
-            np.copyto(members, is_nearest)
-            labels[piece] = numbers @ members
-        else:
-            labels[piece] = is_nearest.argmax(axis=0)
-        if close.size:
-            exact = squared_distances(points[piece][close], centers)
-            labels[piece][close], squared[piece][close] = exact.argmin(axis=0), exact.min(axis=0)
+        is_nearest = _scratch.room("nearest", (len(centers), piece.stop - piece.start), np.bool_)
+        prepared.find_nearest(points[piece], squared[piece], is_nearest)
+        members = _scratch.room("members", is_nearest.shape, np.float32)
+        np.copyto(members, is_nearest)
+        labels[piece] = numbers @ members
     return labels, squared
+
+
+def membership(points: FloatArray, centers: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Which of the centers is the nearest (k, n), exactly one for each point, and the squared distances to it."""
+    is_nearest, squared = np.empty((len(centers), len(points)), dtype=np.bool_), np.empty(len(points))
+    prepared = _Centers(centers)
+    for piece in _pieces(points, len(centers)):
+        prepared.find_nearest(points[piece], squared[piece], is_nearest[:, piece])
+    return is_nearest, squared
 
 
 def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
     """Squared distances to the nearest center, without saying which it is."""
     prepared, squared = _Centers(centers), np.empty(len(points))
     for piece in _pieces(points, len(centers)):
-        _, _, close = prepared.measure(points[piece], squared[piece])
-        if close.size:
-            squared[piece][close] = squared_distances(points[piece][close], centers).min(axis=0)
+        prepared.measure(points[piece], squared[piece])
     return squared
 
 
 def squared_lengths(points: FloatArray) -> FloatArray:
     """Squared lengths (n,) of points (n, d): a sum of products for each of wide ones, of narrow ones all at once."""
-    if points.shape[1] >= _WIDE:
-        return np.asarray(np.vecdot(points, points))
     lengths = np.empty(len(points))
     for piece in _pieces(points, 1):
-        some = points[piece]
-        squares = np.square(some, out=_scratch.room("squares", some.shape))
-        np.matmul(squares, np.ones(some.shape[1]), out=lengths[piece])
+        _lengths(points[piece], out=lengths[piece])
     return lengths
+
+
+def _lengths(points: FloatArray, out: FloatArray) -> FloatArray:
+    if points.shape[1] >= _WIDE:
+        return np.asarray(np.vecdot(points, points, out=out))
+    squares = np.square(points, out=_scratch.room("squares", points.shape))
+    return np.asarray(np.matmul(squares, np.ones(points.shape[1]), out=out))
 
 
 def power(squared: FloatArray, z: float) -> FloatArray:
@@ -105,22 +109,39 @@ class _Centers:
     """Centers (k, d), ready for products with points."""
 
     def __init__(self, centers: FloatArray) -> None:
-        self.origin = _origin(centers)
+        self.given, self.origin = centers, _origin(centers)
         self.centers = centers if self.origin is None else centers - self.origin
         self.halves = np.einsum("ij,ij->i", self.centers, self.centers)[:, None] / 2
 
-    def measure(self, points: FloatArray, squared: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Fill in squared distances; give (|c|^2 - 2 c.x) / 2 of all pairs, its least, and where that is too coarse."""
-        if self.origin is not None:
-            points = points - self.origin
-        halves = np.matmul(self.centers, points.T, out=_scratch.room("halves", (len(self.centers), len(points))))
+    def measure(self, points: FloatArray, squared: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+        """Fill in squared distances to the nearest center.
+
+        Also gives (|c|^2 - 2 c.x) / 2 of all pairs, its least, which points this was too coarse for, and all squared
+        distances of these.
+        """
+        near_zero = points if self.origin is None else points - self.origin
+        halves = np.matmul(self.centers, near_zero.T, out=_scratch.room("halves", (len(self.centers), len(points))))
         np.subtract(self.halves, halves, out=halves)
-        least = halves.min(axis=0)
-        lengths = squared_lengths(points)
+        least = halves.min(axis=0, out=_scratch.room("least", squared.shape))
+        lengths = _lengths(near_zero, out=_scratch.room("lengths", squared.shape))
         np.add(least, least, out=squared)
         squared += lengths
         lengths *= _CANCELLATION
-        return halves, least, np.flatnonzero(squared <= lengths)
+        close = np.flatnonzero(np.less_equal(squared, lengths, out=_scratch.room("close", squared.shape, np.bool_)))
+        exact = squared_distances(points[close], self.given) if close.size else np.empty((len(self.given), 0))
+        if close.size:
+            squared[close] = exact.min(axis=0)
+        return halves, least, close, exact
+
+    def find_nearest(self, points: FloatArray, squared: FloatArray, is_nearest: BoolArray) -> None:
+        """Fill in squared distances to the nearest center, and which one that is, the first of equally near ones."""
+        halves, least, close, exact = self.measure(points, squared)
+        np.equal(halves, least, out=is_nearest)
+        every = np.arange(len(halves))[:, None]
+        if np.count_nonzero(is_nearest) > least.size:
+            is_nearest[...] = is_nearest.argmax(axis=0) == every
+        if close.size:
+            is_nearest[:, close] = exact.argmin(axis=0) == every
 
 
 def _origin(centers: FloatArray) -> FloatArray | None:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 
 from batch2online._types import IntArray
 from batch2online.coreset import Rows, all_ones, ones
+from batch2online.memory import joined
 from batch2online.storage import storable
 
 _FEW = 64
@@ -30,6 +32,7 @@ class History:
     def __len__(self) -> int:
         return self.rows
 
+    is_in_memory: ClassVar[bool] = True
     _starts: IntArray | None = None  # of the blocks that are complete, once asked for
 
     def append(self, rows: Rows, owned: bool = False) -> None:
@@ -48,8 +51,7 @@ class History:
     def _open_block(self) -> Rows:
         """The rows of the block that is not complete yet, in one piece."""
         if len(self.pieces) > 1:
-            rows = Rows.concatenate(self.pieces)
-            self.pieces = [replace(rows, weights=ones(len(rows))) if all_ones(rows.weights) else rows]
+            self.pieces = [_joined(self.pieces)]
         return self.pieces[0]
 
     @property
@@ -166,6 +168,12 @@ def _interleaved(one: History, other: History) -> Iterator[Rows]:
     for _, group in groupby(keyed, key=itemgetter(0)):
         joined = Rows.concatenate([rows for _, rows in group])
         yield joined[np.argsort(joined.ids, kind="stable")]
+
+
+def _joined(pieces: list[Rows]) -> Rows:
+    points = joined([rows.points for rows in pieces])
+    rows = Rows.concatenate([replace(rows, points=rows.points[:, :0]) for rows in pieces])
+    return replace(rows, points=points, weights=ones(len(rows)) if all_ones(rows.weights) else rows.weights)
 
 
 def _kept(rows: Rows, owned: bool) -> Rows:

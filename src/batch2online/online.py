@@ -21,6 +21,7 @@ from batch2online.buffer import Buffer
 from batch2online.changes import ChangeEvent
 from batch2online.coreset import Coreset, all_ones
 from batch2online.coresets.construction import Construction
+from batch2online.memory import Memory
 from batch2online.refresh import Policy
 from batch2online.regret import Regret
 from batch2online.storage import storable
@@ -62,6 +63,8 @@ class Problem(Protocol):
 @storable
 class Online:
     """A batch problem turned into an online learner."""
+
+    _memory: Memory | None = None  # made when needed
 
     def __init__(
         self, problem: Problem, construction: Construction, policy: Policy, width: int, n_targets: int
@@ -142,6 +145,7 @@ class Online:
         """How many rows may wait: up to the next refresh or the end of the block, whichever comes first."""
         ids_left = LARGEST_ID + 1 - self.construction.next_id  # one row more is processed at once, and refused
         self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block, ids_left + 1)
+        self.buffer.capacity = self.room
 
     def _process_waiting(self) -> None:
         if self.buffer.count:
@@ -150,7 +154,14 @@ class Online:
             self._process(*rows, owned=True)
 
     def _new_buffer(self) -> Buffer:
-        return Buffer(self.width, self.n_targets, self.block)
+        return Buffer(self.width, self.n_targets, self.block, self._memory_of_history())
+
+    def _memory_of_history(self) -> Memory | None:
+        """Where rows wait that the history will keep in memory, just as they are."""
+        history = self.construction.history
+        if self._memory is None and self.n_targets == 0 and history is not None and history.is_in_memory:
+            self._memory = Memory(self.width)
+        return self._memory
 
     def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due.

@@ -20,7 +20,7 @@ from batch2online.coreset import Coreset, Rows, exponents, kept, ones, probabili
 from batch2online.coresets.construction import Construction
 from batch2online.storage import storable
 
-_SAFETY = 1 + 1e-6
+SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
 
 
@@ -174,26 +174,33 @@ class Antitone(Construction):
 
     def _chosen(self, ids: IntArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
         """Which rows of a new block upper bounds of their scores do not rule out, and the words of these."""
-        first, last = int(ids[0]), int(ids[-1])
-        span = range(first, last + 1) if last - first + 1 == len(ids) else ids
-        words = randomness.words(self.seed, randomness.SAMPLING, span)
+        words = self._words(ids)
         if self.n_rows <= self.expected_size:
             return words, np.arange(len(ids))
-        return _within_mostly(
-            words, bounds, self.constant * _SAFETY, usual=min(1.0, 4 * self.expected_size / self.n_rows)
-        )
+        return _within_mostly(words, bounds, self.constant * SAFETY, self._usual)
+
+    def _words(self, ids: IntArray) -> WordArray:
+        """The random words that rows of a block own."""
+        first, last = int(ids[0]), int(ids[-1])
+        span = range(first, last + 1) if last - first + 1 == len(ids) else ids
+        return randomness.words(self.seed, randomness.SAMPLING, span)
+
+    @property
+    def _usual(self) -> float:
+        """Few rows have larger inclusion probabilities."""
+        return min(1.0, 4 * self.expected_size / self.n_rows)
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
         candidates = self._not_ruled_out(self.statistics, self._candidates())
-        q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
+        q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
         self.parts, self.n_unthinned = [candidates.within(q)], 0
 
     def _not_ruled_out(self, statistics: Statistics, candidates: Candidates) -> Candidates:
         """Without those that cheap bounds rule out, so that fewer scores are computed."""
         if not statistics.has_cheap_bounds:
             return candidates
-        return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
+        return candidates.within(statistics.bounds(candidates.rows) * (self.constant * SAFETY))
 
     def _candidates(self) -> Candidates:
         """All candidates in one piece."""

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from batch2online import scores
-from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import Rows, all_ones, ones
-from batch2online.coresets.antitone import Antitone, Candidates, Statistics
-from batch2online.distances import nearest, power
+from batch2online import randomness, scores
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.coreset import Rows, all_ones, kept, ones, probabilities
+from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics
+from batch2online.distances import membership, nearest, power
 from batch2online.storage import storable
 
 
@@ -39,14 +39,12 @@ class SeedStatistics:
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
         if len(self.seeds) == 0:
             return self, np.full(len(rows), np.inf)
-        return self._with(*self._assigned(rows), None if all_ones(rows.weights) else rows.weights)
-
-    def _with(self, labels: IntArray, losses: FloatArray, weights: FloatArray | None) -> tuple[Self, FloatArray]:
-        """The statistics with rows of these losses, and the scores of these; no weights stand for ones."""
-        masses = np.bincount(labels, weights, len(self.seeds))
-        cost = float(losses.sum() if weights is None else weights @ losses)
+        labels, losses = self._assigned(rows)
+        weighted = not all_ones(rows.weights)
+        masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
+        cost = float(rows.weights @ losses if weighted else losses.sum())
         new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
-        return new, new._scores(losses, labels, weights)
+        return new, new._scores(losses, labels, rows.weights if weighted else None)
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(self.seeds) == 0:
@@ -98,12 +96,36 @@ class AssignedStatistics(SeedStatistics):
     def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
         return rows.points[:, 1].astype(np.int64), rows.points[:, 0]
 
-    def with_block(self, rows: Rows) -> tuple[Self, IntArray, FloatArray, FloatArray]:
-        """The statistics with rows in full; the nearest seeds, losses and scores of these."""
-        labels, squared = nearest(rows.points, self.seeds)
+    def with_block(self, rows: Rows) -> tuple[Self, BoolArray, FloatArray]:
+        """The statistics with rows in full; which seed is nearest to each of these (k, n), and their losses."""
+        is_nearest, squared = membership(rows.points, self.seeds)
         losses = power(squared, self.z)
-        new, bounds = self._with(labels, losses, None if all_ones(rows.weights) else rows.weights)
-        return new, labels, losses, bounds
+        weighted = not all_ones(rows.weights)
+        masses = [rows.weights[own].sum() if weighted else np.count_nonzero(own) for own in is_nearest]
+        cost = float(rows.weights @ losses if weighted else losses.sum())
+        return replace(self, cost=self.cost + cost, masses=self.masses + masses), is_nearest, losses
+
+    def bounds_of(self, losses: FloatArray, weights: FloatArray) -> FloatArray:
+        """Upper bounds of the scores of rows with these losses, whichever seeds are nearest to them."""
+        share = 1 / (1 + self.k)
+        least = self.masses.min(where=self.masses > 0, initial=np.inf)
+        return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
+
+    def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
+        """Which rows may have a score above this level, and certainly those that have one.
+
+        Rows of the large clusters are compared with one bound of the loss.
+        """
+        if not all_ones(rows.weights):
+            return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
+        share = 1 / (1 + self.k)
+        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
+            bounds = (level - share / self.masses) * (self.cost / share)
+        is_large = self.masses >= 2 * share / level
+        found = losses > (bounds[is_large].min() if is_large.any() else np.inf)
+        for seed in np.flatnonzero(~is_large & (self.masses > 0)):
+            found |= is_nearest[seed] & (losses > bounds[seed])
+        return np.asarray(found)
 
 
 @storable
@@ -116,14 +138,21 @@ class FixedSeeds(Seeded):
     def take_block(self, rows: Rows, position: int) -> None:
         """Add a block of the history, the first row of which is at this position there."""
         self.n_rows += len(rows)
-        if len(self.seeds) == 0:
-            labels, losses, bounds = np.zeros(len(rows)), np.zeros(len(rows)), np.full(len(rows), np.inf)
-        else:
-            self.statistics, labels, losses, bounds = self.statistics.with_block(rows)
-        words, few = self._chosen(rows.ids, bounds)
-        columns = np.column_stack([losses[few], labels[few], position + few])
-        chosen = Rows(columns, np.empty((len(few), 0)), rows.weights[few], rows.ids[few])
-        self._add_candidates(Candidates(chosen, words, ones(len(few))))
+        self.statistics, is_nearest, losses = self.statistics.with_block(rows)
+        words = self._words(rows.ids)
+        few = np.arange(len(rows))
+        if self.n_rows > self.expected_size:
+            low = words <= randomness.word_below(self._usual)
+            low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
+            few = np.flatnonzero(low)
+            bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
+            few = few[kept(randomness.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
+        columns = np.column_stack([losses[few], is_nearest[:, few].argmax(axis=0), position + few])
+        candidates = Candidates(
+            Rows(columns, np.empty((len(few), 0)), rows.weights[few], rows.ids[few]), words[few], ones(len(few))
+        )
+        scores = self.statistics.scores(candidates.rows)
+        self._add_candidates(candidates.within(probabilities(scores, self.constant * SAFETY)))
 
 
 @storable
