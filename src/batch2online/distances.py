@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from math import prod
-from typing import Any
 
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.scratch import scratch
 
 _FAR = 1e4
 _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
 _WIDE = 32
 _PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
-
-
-class _Scratch(threading.local):
-    """Room for intermediate results, for each thread: memory that is asked for anew costs more than the arithmetic."""
-
-    def __init__(self) -> None:
-        self.rooms: dict[str, Any] = {}
-
-    def room(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-        """An array of this shape, with whatever was there before."""
-        size = prod(shape)
-        if name not in self.rooms or self.rooms[name].size < size:
-            self.rooms[name] = np.empty(max(size, _PIECE_ENTRIES), dtype=dtype)
-        return self.rooms[name][:size].reshape(shape)
-
-
-_scratch = _Scratch()
 
 
 def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
@@ -52,9 +33,9 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
     labels, squared = np.empty(len(points), dtype=np.int64), np.empty(len(points))
     prepared, numbers = _Centers(centers), np.arange(len(centers), dtype=np.float32)
     for piece in _pieces(points, len(centers)):
-        is_nearest = _scratch.room("nearest", (len(centers), piece.stop - piece.start), np.bool_)
+        is_nearest = scratch.room("nearest", (len(centers), piece.stop - piece.start), np.bool_)
         prepared.find_nearest(points[piece], squared[piece], is_nearest)
-        members = _scratch.room("members", is_nearest.shape, np.float32)
+        members = scratch.room("members", is_nearest.shape, np.float32)
         np.copyto(members, is_nearest)
         labels[piece] = numbers @ members
     return labels, squared
@@ -88,7 +69,7 @@ def squared_lengths(points: FloatArray) -> FloatArray:
 def _lengths(points: FloatArray, out: FloatArray) -> FloatArray:
     if points.shape[1] >= _WIDE:
         return np.asarray(np.vecdot(points, points, out=out))
-    squares = np.square(points, out=_scratch.room("squares", points.shape))
+    squares = np.square(points, out=scratch.room("squares", points.shape))
     return np.asarray(np.matmul(squares, np.ones(points.shape[1]), out=out))
 
 
@@ -120,14 +101,14 @@ class _Centers:
         distances of these.
         """
         near_zero = points if self.origin is None else points - self.origin
-        halves = np.matmul(self.centers, near_zero.T, out=_scratch.room("halves", (len(self.centers), len(points))))
+        halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
         np.subtract(self.halves, halves, out=halves)
-        least = halves.min(axis=0, out=_scratch.room("least", squared.shape))
-        lengths = _lengths(near_zero, out=_scratch.room("lengths", squared.shape))
+        least = halves.min(axis=0, out=scratch.room("least", squared.shape))
+        lengths = _lengths(near_zero, out=scratch.room("lengths", squared.shape))
         np.add(least, least, out=squared)
         squared += lengths
         lengths *= _CANCELLATION
-        close = np.flatnonzero(np.less_equal(squared, lengths, out=_scratch.room("close", squared.shape, np.bool_)))
+        close = np.flatnonzero(np.less_equal(squared, lengths, out=scratch.room("close", squared.shape, np.bool_)))
         exact = squared_distances(points[close], self.given) if close.size else np.empty((len(self.given), 0))
         if close.size:
             squared[close] = exact.min(axis=0)

@@ -90,9 +90,11 @@ def _first_distinct(points: FloatArray, most: int) -> FloatArray:
 
 
 def _origin(points: FloatArray) -> FloatArray | None:
-    """The mean, if points are so far from zero that products would cancel."""
-    mean, spread = points.mean(axis=0), points.std(axis=0)
-    return np.asarray(mean) if mean @ mean > _FAR * (spread @ spread) else None
+    """The mean of some of the points, if they are so far from zero that products would cancel."""
+    some = points[:: -(-len(points) // _SKETCHED_ROWS)]
+    mean = some.mean(axis=0)
+    spread = np.square(some - mean).sum() / len(some)
+    return np.asarray(mean) if mean @ mean > _FAR * spread else None
 
 
 class _Search:
@@ -101,13 +103,16 @@ class _Search:
     def __init__(self, full: WeightedPoints, z: float, seed: int) -> None:
         self.full, self.z, self.seed, self.draws = full, z, seed, 0
         self.projection = _projection(full.points, seed)
-        self.scale = float(np.abs(full.points).max())
+        few = self._projected(full.points)
+        self.scale = float(max(few.max(), -few.min())) or 1.0
         weights = full.weights / full.weights.max()
-        self.low = WeightedPoints(self._lowered(full.points), weights.astype(np.float32))
+        self.low = WeightedPoints((few / self.scale).astype(np.float32), weights.astype(np.float32))
+
+    def _projected(self, points: FloatArray) -> FloatArray:
+        return points if self.projection is None else points @ self.projection
 
     def _lowered(self, points: FloatArray) -> Any:
-        few = points if self.projection is None else points @ self.projection
-        return (few / self.scale).astype(np.float32)
+        return (self._projected(points) / self.scale).astype(np.float32)
 
     def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
         """The best of all starts after swaps; with a current model, which was searched for before, starts are few."""
