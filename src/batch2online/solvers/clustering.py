@@ -57,8 +57,12 @@ class KZClustering:
         known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
-        start = known if self.start_from_current else None
-        centers = kz.solve(coreset.points, coreset.weights, self.k, self.z, construction.seed, start)
+        start, start_cost = None, None
+        if self.start_from_current and current is not None:
+            start, start_cost = known, self.cost(current, construction)
+        centers = kz.solve(
+            coreset.points, coreset.weights, self.k, self.z, construction.seed, start, current_cost=start_cost
+        )
         return Centers(centers if known is None else _with_ids_of(known, centers, coreset))
 
     def cost(self, model: Centers, construction: Clustering) -> float:

@@ -10,7 +10,7 @@ from batch2online._types import BoolArray, FloatArray
 from batch2online.distances import power
 from batch2online.scratch import scratch
 
-_SETTLED = 1e-5
+SETTLED = 1e-5
 _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
 
@@ -119,9 +119,35 @@ def refined(points: WeightedPoints, centers: FloatArray, z: float, steps: int) -
     for _ in range(steps + 1):
         squared, members = points.assigned(centers)
         costs = power(squared, z) @ points.weights
-        better, gained = costs < least, np.any(costs < least * (1 - _SETTLED))
+        better, gained = costs < least, np.any(costs < least * (1 - SETTLED))
         best, least = np.where(better[:, None, None], centers, best), np.where(better, costs, least)
         if not gained:
             break
         centers = points.stepped(centers, z, squared, members)
     return best, least
+
+
+def raced(
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf
+) -> tuple[FloatArray, float]:
+    """The best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
+
+    A start drops out when it would not get below the best one, and below ``least``, even if each of the steps that are
+    left gained as much as its last.
+    """
+    best, least_of_all, before = centers[0], np.inf, np.full(len(centers), np.inf)
+    for left in range(steps, -1, -1):
+        squared, members = points.assigned(centers)
+        costs = power(squared, z) @ points.weights
+        first = costs.argmin()
+        if costs[first] < least_of_all:
+            best, least_of_all = centers[first], float(costs[first])
+        with np.errstate(invalid="ignore"):
+            in_view = costs - left * (before - costs) < min(least, least_of_all)
+        running = np.flatnonzero(in_view & (costs < before * (1 - SETTLED)))
+        if left == 0 or not running.size:
+            break
+        if running.size < len(centers):
+            centers, squared, members, costs = centers[running], squared[running], members[running], costs[running]
+        centers, before = points.stepped(centers, z, squared, members), costs
+    return best, least_of_all
