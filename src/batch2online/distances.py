@@ -18,7 +18,12 @@ _PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
 
 def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
     """Squared distances (k, n) by differences: exact where points and centers nearly coincide."""
-    return np.stack([np.square(points - center).sum(axis=1) for center in centers])
+    return np.stack([_sums_of_squares(points - center) for center in centers])
+
+
+def _sums_of_squares(rows: FloatArray) -> FloatArray:
+    """Row by row, so that one does not depend on the others."""
+    return np.asarray(np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.square(rows).sum(axis=1))
 
 
 def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -26,7 +26,7 @@ import numpy as np
 from batch2online import randomness
 from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
 from batch2online.coreset import Rows, all_ones
-from batch2online.distances import nearest_squared, power, squared_distances
+from batch2online.distances import nearest_squared, power, squared_distances, squared_lengths
 from batch2online.history import History
 from batch2online.storage import storable
 
@@ -180,7 +180,8 @@ class Race:
         """The weight of each row times P."""
         assert self.origin is not None
         points = rows.points - self.origin if self.origin.any() else rows.points
-        scale = power(np.einsum("ij,ij->i", points, points), self.z) + self.offset
+        scale = power(squared_lengths(points), self.z)
+        scale += self.offset
         return scale if all_ones(rows.weights) else scale * rows.weights
 
     def _with_runners(self, parts: list[Runners], rows: int) -> Race:

@@ -20,7 +20,7 @@ import numpy as np
 from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
 from batch2online.coreset import all_ones
-from batch2online.distances import nearest_squared, power
+from batch2online.distances import nearest_squared, power, squared_lengths
 from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, raced, refined
 
@@ -98,8 +98,9 @@ def _origin(points: FloatArray) -> FloatArray | None:
     """The mean of some of the points, if they are so far from zero that products would cancel."""
     some = points[:: -(-len(points) // _SKETCHED_ROWS)]
     mean = some.mean(axis=0)
-    spread = np.square(some - mean).sum() / len(some)
-    return np.asarray(mean) if mean @ mean > _FAR * spread else None
+    length = float(mean @ mean)
+    spread = float(squared_lengths(some).mean()) - length
+    return np.asarray(mean) if length > _FAR * spread else None
 
 
 class _Search:
@@ -224,8 +225,10 @@ def _projection(points: FloatArray, seed: int) -> FloatArray | None:
     if columns <= 2 * _SKETCH:
         return None
     some = points[:: -(-len(points) // _SKETCHED_ROWS)]
-    some = some - some.mean(axis=0)
+    centered = some - some.mean(axis=0)
+    centered /= max(centered.max(), -centered.min()) or 1.0
+    some = centered.astype(np.float32)
     basis = randomness.uniforms(seed, randomness.PROJECTION, range(columns * _SKETCH)).reshape(columns, _SKETCH) - 0.5
     for _ in range(2):
-        basis = np.linalg.qr(some.T @ (some @ basis))[0]
-    return np.asarray(basis)
+        basis = np.linalg.qr(some.T @ (some @ basis.astype(np.float32)))[0]
+    return np.asarray(np.linalg.qr(basis.astype(np.float64))[0])
