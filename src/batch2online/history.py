@@ -89,7 +89,7 @@ class History:
         which = np.searchsorted(starts, positions, side="right") - 1
         places = positions - starts[which]
         if len(positions) <= _FEW:
-            return self._at_few([(blocks[b], place) for b, place in zip(which.tolist(), places.tolist(), strict=True)])
+            return self._at_few(blocks, which.tolist(), places.tolist())
         if (np.diff(positions) >= 0).all():
             return self._at_ascending(blocks, which, places)
         order = np.argsort(positions, kind="stable")
@@ -108,10 +108,11 @@ class History:
         weights = ones(n) if all(all_ones(block.weights) for block in blocks) else np.empty(n)
         return Rows(np.empty((n, self.width)), np.empty((n, self.n_targets)), weights, np.empty(n, dtype=np.int64))
 
-    def _at_few(self, places: list[tuple[Rows, int]]) -> Rows:
-        rows = self._room(len(places), (block for block, _ in places))
+    def _at_few(self, blocks: list[Rows], which: list[int], places: list[int]) -> Rows:
+        rows = self._room(len(places), [blocks[b] for b in set(which)])
         has_weights = rows.weights.strides != (0,)
-        for to, (block, at) in enumerate(places):
+        for to, (b, at) in enumerate(zip(which, places, strict=True)):
+            block = blocks[b]
             rows.points[to], rows.ids[to] = block.points[at], block.ids[at]
             if self.n_targets:
                 rows.targets[to] = block.targets[at]

@@ -147,7 +147,8 @@ class FixedSeeds(Seeded):
             few = np.flatnonzero(low)
             bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
             few = few[kept(randomness.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
-        columns = np.column_stack([losses[few], is_nearest[:, few].argmax(axis=0), position + few])
+        labels = np.arange(len(is_nearest), dtype=np.float32) @ np.take(is_nearest, few, axis=1).astype(np.float32)
+        columns = np.column_stack([losses[few], labels, position + few])
         candidates = Candidates(
             Rows(columns, np.empty((len(few), 0)), rows.weights[few], rows.ids[few]), words[few], ones(len(few))
         )

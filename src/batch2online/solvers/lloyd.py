@@ -142,10 +142,9 @@ def raced(
         first = costs.argmin()
         if costs[first] < least_of_all:
             best, least_of_all = centers[first], float(costs[first])
-        with np.errstate(invalid="ignore"):
-            in_view = costs - left * (before - costs) < min(least, least_of_all)
-        running = np.flatnonzero(in_view & (costs < before * (1 - SETTLED)))
-        if left == 0 or not running.size:
+        is_in_view = costs - left * (before - costs) < min(least, least_of_all) if left else np.False_
+        running = np.flatnonzero(is_in_view & (costs < before * (1 - SETTLED)))
+        if not running.size:
             break
         if running.size < len(centers):
             centers, squared, members, costs = centers[running], squared[running], members[running], costs[running]
