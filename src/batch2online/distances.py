@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
     ([0, 0, 1], [1.0, 1.0, 1.0])
     """
     labels, squared = np.empty(len(points), dtype=np.int64), np.empty(len(points))
-    prepared, numbers = _Centers(centers), np.arange(len(centers), dtype=np.float32)
+    prepared, numbers = _prepared(centers), np.arange(len(centers), dtype=np.float32)
     for piece in _pieces(points, len(centers)):
         is_nearest = scratch.room("nearest", (len(centers), piece.stop - piece.start), np.bool_)
         prepared.find_nearest(points[piece], squared[piece], is_nearest)
@@ -49,7 +50,7 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
 def membership(points: FloatArray, centers: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Which of the centers is the nearest (k, n), exactly one for each point, and the squared distances to it."""
     is_nearest, squared = np.empty((len(centers), len(points)), dtype=np.bool_), np.empty(len(points))
-    prepared = _Centers(centers)
+    prepared = _prepared(centers)
     for piece in _pieces(points, len(centers)):
         prepared.find_nearest(points[piece], squared[piece], is_nearest[:, piece])
     return is_nearest, squared
@@ -57,7 +58,7 @@ def membership(points: FloatArray, centers: FloatArray) -> tuple[BoolArray, Floa
 
 def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
     """Squared distances to the nearest center, without saying which it is."""
-    prepared, squared = _Centers(centers), np.empty(len(points))
+    prepared, squared = _prepared(centers), np.empty(len(points))
     for piece in _pieces(points, len(centers)):
         prepared.measure(points[piece], squared[piece])
     return squared
@@ -89,6 +90,16 @@ def _pieces(points: FloatArray, k: int) -> Iterator[slice]:
     """Points in pieces whose intermediate results stay in the cache."""
     rows = max(_LEAST_ROWS, _PIECE_ENTRIES // max(k, min(points.shape[1], _WIDE)))
     return (slice(start, min(start + rows, len(points))) for start in range(0, len(points), rows))
+
+
+def _prepared(centers: FloatArray) -> _Centers:
+    return _prepared_from(centers.tobytes(), centers.shape[1])
+
+
+@lru_cache(maxsize=8)
+def _prepared_from(content: bytes, columns: int) -> _Centers:
+    """Models and seeds stay the same for many blocks."""
+    return _Centers(np.frombuffer(content).reshape(-1, columns))
 
 
 class _Centers:
