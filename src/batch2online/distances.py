@@ -47,12 +47,15 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
     return labels, squared
 
 
-def membership(points: FloatArray, centers: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Which of the centers is the nearest (k, n), exactly one for each point, and the squared distances to it."""
+def membership(points: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Which of the centers is the nearest (k, n), exactly one for each point, and the squared distances to it.
+
+    Points come with their squared lengths.
+    """
     is_nearest, squared = np.empty((len(centers), len(points)), dtype=np.bool_), np.empty(len(points))
     prepared = _prepared(centers)
     for piece in _pieces(points, len(centers)):
-        prepared.find_nearest(points[piece], squared[piece], is_nearest[:, piece])
+        prepared.find_nearest(points[piece], squared[piece], is_nearest[:, piece], lengths[piece])
     return is_nearest, squared
 
 
@@ -110,7 +113,9 @@ class _Centers:
         self.centers = centers if self.origin is None else centers - self.origin
         self.halves = np.einsum("ij,ij->i", self.centers, self.centers)[:, None] / 2
 
-    def measure(self, points: FloatArray, squared: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    def measure(
+        self, points: FloatArray, squared: FloatArray, lengths: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
         """Fill in squared distances to the nearest center.
 
         Also gives (|c|^2 - 2 c.x) / 2 of all pairs, its least, which points this was too coarse for, and all squared
@@ -120,19 +125,23 @@ class _Centers:
         halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
         np.subtract(self.halves, halves, out=halves)
         least = halves.min(axis=0, out=scratch.room("least", squared.shape))
-        lengths = _lengths(near_zero, out=scratch.room("lengths", squared.shape))
+        room = scratch.room("lengths", squared.shape)
+        if lengths is None or self.origin is not None:
+            lengths = _lengths(near_zero, out=room)
         np.add(least, least, out=squared)
         squared += lengths
-        lengths *= _CANCELLATION
-        close = np.flatnonzero(np.less_equal(squared, lengths, out=scratch.room("close", squared.shape, np.bool_)))
+        too_small = np.multiply(lengths, _CANCELLATION, out=room)
+        close = np.flatnonzero(np.less_equal(squared, too_small, out=scratch.room("close", squared.shape, np.bool_)))
         exact = squared_distances(points[close], self.given) if close.size else np.empty((len(self.given), 0))
         if close.size:
             squared[close] = exact.min(axis=0)
         return halves, least, close, exact
 
-    def find_nearest(self, points: FloatArray, squared: FloatArray, is_nearest: BoolArray) -> None:
+    def find_nearest(
+        self, points: FloatArray, squared: FloatArray, is_nearest: BoolArray, lengths: FloatArray | None = None
+    ) -> None:
         """Fill in squared distances to the nearest center, and which one that is, the first of equally near ones."""
-        halves, least, close, exact = self.measure(points, squared)
+        halves, least, close, exact = self.measure(points, squared, lengths)
         np.equal(halves, least, out=is_nearest)
         every = np.arange(len(halves))[:, None]
         if np.count_nonzero(is_nearest) > least.size:

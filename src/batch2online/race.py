@@ -143,7 +143,8 @@ class Race:
             while start < len(rows):
                 stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
                 race = race if race.origin is not None else race._begun(rows[:stop])
-                runners.append(race._runners(rows[start:stop], race.rows + waiting))
+                some = rows if stop - start == len(rows) else rows[start:stop]
+                runners.append(race._runners(some, race.rows + waiting))
                 waiting += stop - start
                 start = stop
                 if waiting >= race.rows:
@@ -180,9 +181,8 @@ class Race:
     def _scale(self, rows: Rows) -> FloatArray:
         """The weight of each row times P."""
         assert self.origin is not None
-        points = rows.points - self.origin if self.origin.any() else rows.points
-        scale = power(squared_lengths(points), self.z)
-        scale += self.offset
+        squared = squared_lengths(rows.points - self.origin) if self.origin.any() else rows.lengths
+        scale = power(squared, self.z) + self.offset
         return scale if all_ones(rows.weights) else scale * rows.weights
 
     def _with_runners(self, parts: list[Runners], rows: int) -> Race:

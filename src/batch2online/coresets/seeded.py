@@ -98,7 +98,7 @@ class AssignedStatistics(SeedStatistics):
 
     def with_block(self, rows: Rows) -> tuple[Self, BoolArray, FloatArray]:
         """The statistics with rows in full; which seed is nearest to each of these (k, n), and their losses."""
-        is_nearest, squared = membership(rows.points, self.seeds)
+        is_nearest, squared = membership(rows.points, rows.lengths, self.seeds)
         losses = power(squared, self.z)
         weighted = not all_ones(rows.weights)
         masses = [rows.weights[own].sum() if weighted else np.count_nonzero(own) for own in is_nearest]

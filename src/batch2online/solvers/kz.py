@@ -231,4 +231,4 @@ def _projection(points: FloatArray, seed: int) -> FloatArray | None:
     basis = randomness.uniforms(seed, randomness.PROJECTION, range(columns * _SKETCH)).reshape(columns, _SKETCH) - 0.5
     for _ in range(2):
         basis = np.linalg.qr(some.T @ (some @ basis.astype(np.float32)))[0]
-    return np.asarray(np.linalg.qr(basis.astype(np.float64))[0])
+    return np.asarray(basis, dtype=np.float64)
