@@ -13,9 +13,13 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.solvers.lloyd import SETTLED, WeightedPoints
 
 
-def means_after(points: WeightedPoints, labels: IntArray, k: int, steps: int) -> tuple[FloatArray, float] | None:
-    """Centers (k, d) after up to ``steps`` steps from these clusters, and their cost; None if a cluster gets empty."""
-    return _Clusters(points, labels, k).settled(steps)
+def means_after(
+    points: WeightedPoints, labels: IntArray, k: int, steps: int
+) -> tuple[FloatArray, float, IntArray] | None:
+    """Centers (k, d) some steps on from these clusters, their cost and clusters; None if a cluster gets empty."""
+    clusters = _Clusters(points, labels, k)
+    found = clusters.settled(steps)
+    return None if found is None else (*found, clusters.labels)
 
 
 class _Clusters:

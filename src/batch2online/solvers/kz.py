@@ -54,30 +54,43 @@ def solve(
     seed: int,
     current: FloatArray | None = None,
     starts: int = STARTS,
-    current_cost: float | None = None,
 ) -> FloatArray:
     """Centers (k, d) of low cost, no cluster empty; points repeat where fewer than k are distinct.
 
-    Where ``current`` centers are given, which may be with what they cost here, the result costs no more than these.
+    Where ``current`` centers are given, the result costs no more than these.
 
     >>> points = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> np.sort(solve(points, np.ones(4), k=2, z=2.0, seed=0), axis=0).tolist()
     [[0.5], [10.5]]
     """
+    return solved(points, weights, k, z, seed, current, starts)[0]
+
+
+def solved(
+    points: FloatArray,
+    weights: FloatArray,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None = None,
+    starts: int = STARTS,
+    current_cost: float | None = None,
+) -> tuple[FloatArray, IntArray | None]:
+    """The same, given what the current centers cost if that is known; and the clusters of the points if these are."""
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
-        return np.asarray(distinct[np.arange(k) % len(distinct)])
+        return np.asarray(distinct[np.arange(k) % len(distinct)]), None
     origin = _origin(points)
     near_zero = WeightedPoints(points if origin is None else points - origin, weights)
     known = current if current is None or origin is None else current - origin
     search = _Search(near_zero, z, seed)
-    found, cost = search.finished(search.run(k, starts, known))
+    found, cost, labels = search.finished(search.run(k, starts, known))
     if known is not None:
         if current_cost is None:
             current_cost = float(refined(near_zero, known[None], z, 0)[1][0])
         if current_cost < cost:
-            return np.asarray(current)
-    return np.asarray(found if origin is None else found + origin)
+            return np.asarray(current), None
+    return np.asarray(found if origin is None else found + origin), labels
 
 
 def _first_distinct(points: FloatArray, most: int) -> FloatArray:
@@ -133,8 +146,8 @@ class _Search:
         centers = self._swapped(best, least, _FAILURES if current is None else 1)
         return refined(self.low, centers[None], self.z, _LONG)[0][0]
 
-    def finished(self, centers: Any) -> tuple[FloatArray, float]:
-        """Centers of the search after further steps in full, and their cost."""
+    def finished(self, centers: Any) -> tuple[FloatArray, float, IntArray | None]:
+        """Centers of the search after further steps in full, their cost, and their clusters if these are known."""
         if self.projection is not None and self.z == 2:
             labels = self.low.assigned(centers[None])[1][0].argmax(axis=0)
             found = means_after(self.full, labels, len(centers), _LONG)
@@ -142,7 +155,7 @@ class _Search:
                 return found
         steps = _LONG if self.projection is None else _SHORT
         options, costs = refined(self.full, self._raised(centers)[None], self.z, steps)
-        return options[0], float(costs[0])
+        return options[0], float(costs[0]), None
 
     def _raised(self, centers: FloatArray) -> FloatArray:
         """Centers in all columns: means of the clusters found."""
