@@ -112,11 +112,21 @@ class Online:
             start = piece.stop
             complete = waiting + piece.stop - piece.start == self.room
             if complete and waiting == 0:
-                self._process(points[piece], targets[piece], weights[piece])
+                self._process_at_once(points[piece], targets[piece], weights[piece])
                 continue
             self.buffer.append(points[piece], targets[piece], weights[piece])
             if complete:
                 self._process_waiting()
+
+    def _process_at_once(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
+        """Process rows of a caller, without a wait but in memory that the history keeps."""
+        memory = self._memory_of_history()
+        if memory is None:
+            self._process(points, targets, weights)
+            return
+        own = memory.rows(len(points))
+        own[...] = points
+        self._process(own, targets, weights if all_ones(weights) else weights.copy(), owned=True)
 
     def learn_one(self, values: Sequence[float], target: Sequence[float]) -> None:
         """Take in one validated row: an append, unless it completes a block or a refresh is due."""

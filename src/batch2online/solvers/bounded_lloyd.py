@@ -12,11 +12,16 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.solvers.lloyd import SETTLED, WeightedPoints
 
+_CANCELLATION = 1e-6
+
 
 def means_after(
     points: WeightedPoints, labels: IntArray, k: int, steps: int
 ) -> tuple[FloatArray, float, IntArray] | None:
-    """Centers (k, d) some steps on from these clusters, their cost and clusters; None if a cluster gets empty."""
+    """Centers (k, d) some steps on from these clusters, their cost and clusters.
+
+    None if a cluster gets empty, or if masses or the cost are too small a part of the sums that they come from.
+    """
     clusters = _Clusters(points, labels, k)
     found = clusters.settled(steps)
     return None if found is None else (*found, clusters.labels)
@@ -28,16 +33,17 @@ class _Clusters:
         shares = np.zeros((k, len(labels)))
         shares[labels, np.arange(len(labels))] = points.weights
         self.sums, self.masses = shares @ points.points, shares.sum(axis=1)
+        self.largest = self.masses.copy()
         self.upper, self.lower = np.full(len(labels), np.inf), np.zeros(len(labels))
         self.total = float(points.weights @ points.lengths)
 
     def settled(self, steps: int) -> tuple[FloatArray, float] | None:
-        if (self.masses <= 0).any():
+        if not self._is_sound():
             return None
         centers, cost = self._means(), self._cost()
         for _ in range(steps):
             moving = self._relabelled(centers)
-            if (self.masses <= 0).any():
+            if not self._is_sound():
                 return None
             new, least = self._means(), self._cost()
             if not moving or least > cost * (1 - SETTLED):
@@ -47,6 +53,14 @@ class _Clusters:
             self.lower -= moved.max()
             centers, cost = new, least
         return centers, cost
+
+    def _is_sound(self) -> bool:
+        """Whether no cluster is empty, and what is left in sums after many changes is more than rounding."""
+        if np.bincount(self.labels, minlength=len(self.masses)).min() == 0:
+            return False
+        is_substantial = bool((self.masses > _CANCELLATION * self.largest).all())
+        self.largest = np.maximum(self.largest, self.masses)
+        return is_substantial and self._cost() >= _CANCELLATION * self.total
 
     def _means(self) -> FloatArray:
         return np.asarray(self.sums / self.masses[:, None])

@@ -2,9 +2,9 @@
 
 Minimises the sum of ``w_i min_c |x_i - c|^z``. Several starts are worked on at once, one matrix product a step:
 greedy D^z seeding (k-means++ for z = 2), Lloyd's steps for z = 2 and Weiszfeld-type steps otherwise, then swaps of
-a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few steps. The search is in single precision,
-and in their main directions where points have many columns; its result is refined in full. All random choices are a
-pure function of the seed.
+a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few steps. Starts and swaps drop out when they
+can hardly win any more. The search is in single precision, and in their main directions where points have many columns;
+its result is refined in full. All random choices are a pure function of the seed.
 
 scikit-learn's ``KMeans`` would do the steps for z = 2. Here one code serves every z, and works on several starts in one
 product.
