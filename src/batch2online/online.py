@@ -149,10 +149,11 @@ class Online:
         except BaseException:
             self.__dict__.update(saved)
             self.buffer.truncate(waiting)
+            self._measure_room()
             raise
 
     def _measure_room(self) -> None:
-        """How many rows may wait: up to the next refresh or the end of the block, whichever comes first."""
+        """How many rows may wait: up to the next refresh or the end of the block; the buffer makes room for as many."""
         ids_left = LARGEST_ID + 1 - self.construction.next_id  # one row more is processed at once, and refused
         self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block, ids_left + 1)
         self.buffer.capacity = self.room

@@ -116,7 +116,7 @@ class AssignedStatistics(SeedStatistics):
 
         Rows of the large clusters are compared with one bound of the loss.
         """
-        if not all_ones(rows.weights):
+        if self.cost == 0 or not all_ones(rows.weights):
             return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
