@@ -242,3 +242,9 @@ def test_errors_are_a_function_of_the_seed():
     one, same, other = (coresets.errors(sample, X, k=3, solutions=4, random_state=seed) for seed in (1, 1, 2))
     assert all(np.array_equal(one[kind], same[kind]) for kind in one)
     assert not np.array_equal(one["seeded"], other["seeded"])
+
+
+def test_rows_that_all_coincide_with_seeds_are_scored_by_the_masses_alone():
+    points = np.repeat(np.arange(4.0), [1, 2, 30, 40])[:, None]
+    coreset = Clustering(9, 1.0, coreset_size=10, random_state=3).add(points).coreset()
+    assert {0.0, 1.0} <= set(coreset.points[:, 0].tolist())

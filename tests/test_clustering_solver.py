@@ -13,7 +13,8 @@ from sklearn.cluster import KMeans
 
 from batch2online.distances import nearest
 from batch2online.solvers import kz
-from batch2online.solvers.lloyd import WeightedPoints, refined
+from batch2online.solvers.bounded_lloyd import means_after
+from batch2online.solvers.lloyd import WeightedPoints, raced, refined
 
 POWERS = [1.0, 1.5, 2.0, 3.0]
 every_power = pytest.mark.parametrize("z", POWERS)
@@ -64,6 +65,49 @@ def test_no_step_of_lloyd_raises_the_cost(problem):
         squared, members = around_zero.assigned(centers)
         assert (squared @ weights <= least * (1 + 1e-9) + 1e-9 * weights @ around_zero.lengths).all()
         least = squared @ weights
+
+
+@given(problems())
+@settings(max_examples=100, deadline=None)
+def test_a_race_ends_with_what_it_says_and_not_above_any_start(problem):
+    points, weights, k, z, rng = problem
+    k = min(k, len(points))
+    around_zero = WeightedPoints(points - points.mean(axis=0), weights)
+    starts = around_zero.points[rng.integers(len(points), size=(4, k))]
+    centers, least = raced(around_zero, starts, z, 10)
+    assert centers.shape == starts.shape[1:]
+    rounding = 1e-7 * float(weights @ around_zero.lengths ** (z / 2))
+    assert abs(refined(around_zero, centers[None], z, 0)[1][0] - least) <= rounding
+    assert least <= refined(around_zero, starts, z, 0)[1].min() + rounding
+
+
+def test_a_race_drops_no_start_that_could_still_win():
+    points, _ = blobs(6)
+    around_zero = WeightedPoints(points - points.mean(axis=0), np.ones(len(points)))
+    starts = around_zero.points[np.random.default_rng(3).integers(len(points), size=(8, 6))]
+    assert raced(around_zero, starts, 2.0, 30)[1] <= refined(around_zero, starts, 2.0, 30)[1].min() * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bounded_steps_are_those_of_lloyd(seed):
+    rng = np.random.default_rng(seed)
+    middles = 0.3 * rng.normal(size=(8, 100))
+    points = middles[rng.integers(8, size=500)] + rng.normal(size=(500, 100))
+    weights = rng.uniform(0.5, 3, size=500)
+    full = WeightedPoints(points, weights)
+    labels = nearest(points, middles[:6])[0]
+    centers = np.stack([np.average(points[labels == j], axis=0, weights=weights[labels == j]) for j in range(6)])
+    found, cost, final = means_after(full, labels, 6, 50)
+    least = refined(full, centers[None], 2.0, 50)[1]
+    np.testing.assert_allclose(cost, least[0], rtol=1e-4)
+    np.testing.assert_allclose(plain_cost(points, weights, found, 2.0), cost, rtol=1e-4)
+    assert (final == nearest(points, found)[0]).mean() > 0.99
+    assert plain_cost(points, weights, found, 2.0) <= cost * (1 + 1e-9)
+
+
+def test_bounded_steps_give_up_when_a_cluster_is_empty():
+    points = np.random.default_rng(0).normal(size=(50, 100))
+    assert means_after(WeightedPoints(points, np.ones(50)), np.zeros(50, dtype=np.int64), 2, 10) is None
 
 
 @given(problems())

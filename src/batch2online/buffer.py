@@ -11,6 +11,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.coreset import all_ones, ones
+from batch2online.memory import Memory
 from batch2online.storage import storable
 
 
@@ -18,65 +19,86 @@ from batch2online.storage import storable
 class Buffer:
     """An array of rows [a | b] that grows; a row counts once unless it says otherwise."""
 
-    _memory: bytearray | None = None
-    """What the values lie in once single rows have come: packing them there is twice as fast as into an array."""
+    _memory: Memory | None = None
+    """Where rows wait that will stay where they are."""
 
-    def __init__(self, width: int, n_targets: int, capacity: int) -> None:
+    _packed: bytearray | None = None
+    """What other rows lie in once single ones have come: packing them there is twice as fast as into an array."""
+
+    def __init__(self, width: int, n_targets: int, capacity: int, memory: Memory | None = None) -> None:
         self.width, self.columns, self.capacity = width, width + n_targets, capacity
-        self.count = 0
+        self.count, self._memory = 0, memory
         self.values: Any = np.empty((0, self.columns))
-        self.weights: FloatArray = np.empty(0)
+        self.weights: FloatArray = ones(0)
 
     def append(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         start, stop = self.count, self.count + len(points)
-        if stop > len(self.weights):
-            rows = self._more_rows(stop)
-            self._move_to(np.empty((rows, self.columns)), None)
+        if stop > len(self.values):
+            self._grow(stop)
         place = self.values[start:stop]
         place[:, : self.width] = points
         place[:, self.width :] = targets
         if not all_ones(weights):
-            self.weights[start:stop] = weights
+            self._own_weights()[start:stop] = weights
         self.count = stop
 
     def append_one(self, values: Sequence[float], target: Sequence[float]) -> int:
         """Append one row of Python floats, and say how many wait now."""
         at = self.count
-        if self._memory is None or at == len(self.weights):
-            rows = self._more_rows(at + 1)
-            memory = bytearray(rows * self.columns * 8)
-            self._move_to(np.frombuffer(memory).reshape(rows, self.columns), memory)
-        _packer(self.columns)(self._memory, at * self.columns * 8, *values, *target)
+        packed = self._memory is None
+        if at == len(self.values) or (packed and self._packed is None):
+            self._grow(at + 1, packed)
+        place = self.values if self._packed is None else self._packed
+        _packer(self.columns)(place, at * self.columns * 8, *values, *target)
         self.count = at = at + 1
         return at
 
     def rows(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Points, targets and weights of the rows that wait; the buffer is not to be written to afterwards."""
-        values, weights = self.values[: self.count], self.weights[: self.count]
+        """Points, targets and weights of the rows that wait, to be kept: the buffer is not to be written to again."""
+        values = self.values[: self.count]
         points, targets = np.ascontiguousarray(values[:, : self.width]), values[:, self.width :].copy()
-        return points, targets, ones(self.count) if all_ones(weights) else weights
+        return points, targets, self.weights[: self.count]
 
     def truncate(self, count: int) -> None:
         """Drop all rows after the first ``count``, without a trace."""
         self.count = count
-        self.weights[count:] = 1.0
+        if self._has_own_weights:
+            self.weights[count:] = 1.0
 
     def trimmed(self) -> Buffer:
         """A copy that holds the rows that wait and nothing else."""
         twin: Buffer = object.__new__(Buffer)
         twin.__dict__.update(self.__dict__)
         twin.values, twin.weights = self.values[: self.count].copy(), self.weights[: self.count].copy()
-        twin._memory = None
+        twin._packed = None
         return twin
 
-    def _more_rows(self, least: int) -> int:
-        return 64 if least <= 64 else max(least, self.capacity)
+    @property
+    def _has_own_weights(self) -> bool:
+        return self.weights.strides != (0,)
 
-    def _move_to(self, values: FloatArray, memory: bytearray | None) -> None:
-        """Have the rows lie in this array, which is not smaller."""
-        weights = np.ones(len(values))
-        values[: self.count], weights[: self.count] = self.values[: self.count], self.weights[: self.count]
-        self.values, self.weights, self._memory = values, weights, memory
+    def _own_weights(self) -> FloatArray:
+        """The weights as an array that can be written to; while all are one, there is none."""
+        if not self._has_own_weights:
+            self.weights = np.ones(len(self.values))
+        return self.weights
+
+    def _grow(self, least: int, packed: bool = False) -> None:
+        """Have room for so many rows."""
+        rows = 64 if least <= 64 else max(least, self.capacity)
+        if packed:
+            self._packed = bytearray(rows * self.columns * 8)
+            values = np.frombuffer(self._packed).reshape(rows, self.columns)
+        elif self._memory is not None and rows == self.capacity:
+            values = self._memory.rows(rows)
+        else:
+            values, self._packed = np.empty((rows, self.columns)), None
+        values[: self.count] = self.values[: self.count]
+        weights = ones(rows)
+        if self._has_own_weights:
+            weights = np.ones(rows)
+            weights[: self.count] = self.weights[: self.count]
+        self.values, self.weights = values, weights
 
 
 @cache

@@ -17,10 +17,12 @@ and monotone in floating point as well.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.distances import squared_lengths
 from batch2online.storage import storable
 
 _ONES = np.broadcast_to(np.float64(1.0), (2**40,))  # one number, seen many times
@@ -76,6 +78,11 @@ class Rows:
 
     def __getitem__(self, index: slice | BoolArray | IntArray) -> Rows:
         return Rows(self.points[index], self.targets[index], self.weights[index], self.ids[index])
+
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """Squared lengths of the points, computed once."""
+        return squared_lengths(self.points)
 
     @classmethod
     def empty(cls, width: int, n_targets: int) -> Rows:

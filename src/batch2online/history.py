@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 
 from batch2online._types import IntArray
 from batch2online.coreset import Rows, all_ones, ones
+from batch2online.memory import joined
 from batch2online.storage import storable
 
 _FEW = 64
@@ -30,11 +32,14 @@ class History:
     def __len__(self) -> int:
         return self.rows
 
-    def append(self, rows: Rows) -> None:
-        """Add rows of one block, with larger ids than all before. They are copied."""
+    is_in_memory: ClassVar[bool] = True
+    _starts: IntArray | None = None  # of the blocks that are complete, once asked for
+
+    def append(self, rows: Rows, owned: bool = False) -> None:
+        """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
         if self.pieces and self.pieces[-1].ids[-1] // self.block != rows.ids[0] // self.block:
             self._close()
-        self.pieces.append(_copied(rows))
+        self.pieces.append(_kept(rows, owned))
         self.rows += len(rows)
         if rows.ids[-1] % self.block == self.block - 1:
             self._close()
@@ -46,8 +51,7 @@ class History:
     def _open_block(self) -> Rows:
         """The rows of the block that is not complete yet, in one piece."""
         if len(self.pieces) > 1:
-            rows = Rows.concatenate(self.pieces)
-            self.pieces = [replace(rows, weights=ones(len(rows))) if all_ones(rows.weights) else rows]
+            self.pieces = [_joined(self.pieces)]
         return self.pieces[0]
 
     @property
@@ -81,28 +85,57 @@ class History:
 
     def at(self, positions: IntArray) -> Rows:
         """The rows at these positions, counted from 0 in the order of ids."""
-        blocks = list(self)
-        starts = np.cumsum([0] + [len(rows) for rows in blocks])
+        blocks, starts = [*self.blocks, *([self._open_block()] if self.pieces else [])], self._block_starts()
         which = np.searchsorted(starts, positions, side="right") - 1
+        places = positions - starts[which]
         if len(positions) <= _FEW:
-            return self._gathered([(blocks[b], int(p - starts[b])) for b, p in zip(which, positions, strict=True)])
+            return self._at_few(blocks, which.tolist(), places.tolist())
+        if (np.diff(positions) >= 0).all():
+            return self._at_ascending(blocks, which, places)
         order = np.argsort(positions, kind="stable")
-        cuts = np.searchsorted(positions[order], starts)
-        found = [
-            blocks[b][positions[order[cuts[b] : cuts[b + 1]]] - starts[b]]
-            for b in range(len(blocks))
-            if cuts[b] < cuts[b + 1]
-        ]
-        rows = Rows.concatenate(found)
-        return rows if (np.diff(order) > 0).all() else rows[np.argsort(order, kind="stable")]
+        rows = self._at_ascending(blocks, which[order], places[order])
+        return rows[np.argsort(order, kind="stable")]
 
-    def _gathered(self, places: list[tuple[Rows, int]]) -> Rows:
-        return Rows(
-            np.array([rows.points[i] for rows, i in places]).reshape(len(places), self.width),
-            np.array([rows.targets[i] for rows, i in places]).reshape(len(places), self.n_targets),
-            np.array([rows.weights[i] for rows, i in places], dtype=np.float64),
-            np.array([rows.ids[i] for rows, i in places], dtype=np.int64),
-        )
+    def _block_starts(self) -> IntArray:
+        """The position of the first row of each block, and of the one that is not complete."""
+        starts = self._starts
+        if starts is None or len(starts) != len(self.blocks) + 1:
+            self._starts = starts = np.cumsum([0, *map(len, self.blocks)])
+        return starts
+
+    def _room(self, n: int, blocks: Iterable[Rows]) -> Rows:
+        """Room for n rows of these blocks; weights that are all one are there already."""
+        weights = ones(n) if all(all_ones(block.weights) for block in blocks) else np.empty(n)
+        return Rows(np.empty((n, self.width)), np.empty((n, self.n_targets)), weights, np.empty(n, dtype=np.int64))
+
+    def _at_few(self, blocks: list[Rows], which: list[int], places: list[int]) -> Rows:
+        rows = self._room(len(places), [blocks[b] for b in set(which)])
+        has_weights = rows.weights.strides != (0,)
+        for to, (b, at) in enumerate(zip(which, places, strict=True)):
+            block = blocks[b]
+            rows.points[to], rows.ids[to] = block.points[at], block.ids[at]
+            if self.n_targets:
+                rows.targets[to] = block.targets[at]
+            if has_weights:
+                rows.weights[to] = block.weights[at]
+        return rows
+
+    def _at_ascending(self, blocks: list[Rows], which: IntArray, places: IntArray) -> Rows:
+        cuts = np.searchsorted(which, np.arange(len(blocks) + 1)).tolist()
+        found = [
+            (blocks[b], slice(start, stop), places[start:stop])
+            for b, (start, stop) in enumerate(pairwise(cuts))
+            if start < stop
+        ]
+        rows = self._room(len(places), (block for block, _, _ in found))
+        for block, to, at in found:
+            np.take(block.points, at, axis=0, out=rows.points[to], mode="clip")  # any other mode makes a copy
+            np.take(block.ids, at, out=rows.ids[to], mode="clip")
+            if self.n_targets:
+                rows.targets[to] = block.targets[at]
+            if rows.weights.strides != (0,):
+                rows.weights[to] = block.weights[at]
+        return rows
 
     def everything(self) -> Rows:
         """All rows in one piece."""
@@ -138,7 +171,17 @@ def _interleaved(one: History, other: History) -> Iterator[Rows]:
         yield joined[np.argsort(joined.ids, kind="stable")]
 
 
-def _copied(rows: Rows) -> Rows:
-    """Rows whose arrays belong to nobody else."""
-    weights = ones(len(rows)) if all_ones(rows.weights) else rows.weights.copy()
-    return Rows(rows.points.copy(), rows.targets.copy(), weights, rows.ids.copy())
+def _joined(pieces: list[Rows]) -> Rows:
+    points = joined([rows.points for rows in pieces])
+    rows = Rows.concatenate([replace(rows, points=rows.points[:, :0]) for rows in pieces])
+    return replace(rows, points=points, weights=ones(len(rows)) if all_ones(rows.weights) else rows.weights)
+
+
+def _kept(rows: Rows, owned: bool) -> Rows:
+    """Rows whose arrays belong to nobody else; ids never did."""
+    if all_ones(rows.weights):
+        rows = replace(rows, weights=ones(len(rows)))
+    if owned:
+        return rows
+    weights = rows.weights if rows.weights.strides == (0,) else rows.weights.copy()
+    return replace(rows, points=rows.points.copy(), targets=rows.targets.copy(), weights=weights)

@@ -28,6 +28,7 @@ class FolderHistory(History):
     history, whose token is in the file ``owner``. A checkpoint names the folder and does not hold its rows: keep both.
     """
 
+    is_in_memory = False
     _store: Store | None = None  # opened when needed
     _is_writable: bool = False
 

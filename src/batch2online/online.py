@@ -21,6 +21,7 @@ from batch2online.buffer import Buffer
 from batch2online.changes import ChangeEvent
 from batch2online.coreset import Coreset, all_ones
 from batch2online.coresets.construction import Construction
+from batch2online.memory import Memory
 from batch2online.refresh import Policy
 from batch2online.regret import Regret
 from batch2online.storage import storable
@@ -62,6 +63,8 @@ class Problem(Protocol):
 @storable
 class Online:
     """A batch problem turned into an online learner."""
+
+    _memory: Memory | None = None  # made when needed
 
     def __init__(
         self, problem: Problem, construction: Construction, policy: Policy, width: int, n_targets: int
@@ -109,11 +112,21 @@ class Online:
             start = piece.stop
             complete = waiting + piece.stop - piece.start == self.room
             if complete and waiting == 0:
-                self._process(points[piece], targets[piece], weights[piece])
+                self._process_at_once(points[piece], targets[piece], weights[piece])
                 continue
             self.buffer.append(points[piece], targets[piece], weights[piece])
             if complete:
                 self._process_waiting()
+
+    def _process_at_once(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
+        """Process rows of a caller, without a wait but in memory that the history keeps."""
+        memory = self._memory_of_history()
+        if memory is None:
+            self._process(points, targets, weights)
+            return
+        own = memory.rows(len(points))
+        own[...] = points
+        self._process(own, targets, weights if all_ones(weights) else weights.copy(), owned=True)
 
     def learn_one(self, values: Sequence[float], target: Sequence[float]) -> None:
         """Take in one validated row: an append, unless it completes a block or a refresh is due."""
@@ -136,30 +149,42 @@ class Online:
         except BaseException:
             self.__dict__.update(saved)
             self.buffer.truncate(waiting)
+            self._measure_room()
             raise
 
     def _measure_room(self) -> None:
-        """How many rows may wait: up to the next refresh or the end of the block, whichever comes first."""
+        """How many rows may wait: up to the next refresh or the end of the block; the buffer makes room for as many."""
         ids_left = LARGEST_ID + 1 - self.construction.next_id  # one row more is processed at once, and refused
         self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block, ids_left + 1)
+        self.buffer.capacity = self.room
 
     def _process_waiting(self) -> None:
         if self.buffer.count:
             rows = self.buffer.rows()
             self.buffer = self._new_buffer()
-            self._process(*rows)
+            self._process(*rows, owned=True)
 
     def _new_buffer(self) -> Buffer:
-        return Buffer(self.width, self.n_targets, self.block)
+        return Buffer(self.width, self.n_targets, self.block, self._memory_of_history())
 
-    def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Score a segment under the model in force, learn it, and refresh where one is due."""
+    def _memory_of_history(self) -> Memory | None:
+        """Where rows wait that the history will keep in memory, just as they are."""
+        history = self.construction.history
+        if self._memory is None and self.n_targets == 0 and history is not None and history.is_in_memory:
+            self._memory = Memory(self.width)
+        return self._memory
+
+    def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
+        """Score a segment under the model in force, learn it, and refresh where one is due.
+
+        Rows that are ``owned`` belong to nobody else and may be kept.
+        """
         if self.n_learned == 0 and not self.is_solved:
             self.model = self.problem.initial(points[0], self.n_targets)
         if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
             self.timeline = (*self.timeline, (self.construction.next_id, self.model))
         self._add_losses(self.model, points, targets, weights)
-        self.construction.extend(points, targets, weights)
+        self.construction.extend(points, targets, weights, owned)
         self.n_learned += len(points)
         if self.n_learned == self.next_refresh:
             self.construction.settle()

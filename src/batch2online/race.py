@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from batch2online import randomness
 from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
 from batch2online.coreset import Rows, all_ones
-from batch2online.distances import nearest_squared, power, squared_distances
+from batch2online.distances import nearest_squared, power, squared_distances, squared_lengths
 from batch2online.history import History
 from batch2online.storage import storable
 
@@ -142,7 +143,8 @@ class Race:
             while start < len(rows):
                 stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
                 race = race if race.origin is not None else race._begun(rows[:stop])
-                runners.append(race._runners(rows[start:stop], race.rows + waiting))
+                some = rows if stop - start == len(rows) else rows[start:stop]
+                runners.append(race._runners(some, race.rows + waiting))
                 waiting += stop - start
                 start = stop
                 if waiting >= race.rows:
@@ -179,8 +181,8 @@ class Race:
     def _scale(self, rows: Rows) -> FloatArray:
         """The weight of each row times P."""
         assert self.origin is not None
-        points = rows.points - self.origin if self.origin.any() else rows.points
-        scale = power(np.einsum("ij,ij->i", points, points), self.z) + self.offset
+        squared = squared_lengths(rows.points - self.origin) if self.origin.any() else rows.lengths
+        scale = power(squared, self.z) + self.offset
         return scale if all_ones(rows.weights) else scale * rows.weights
 
     def _with_runners(self, parts: list[Runners], rows: int) -> Race:
@@ -199,21 +201,31 @@ class Race:
         """Positions of the seeds, fewer than k if the points are fewer; and the race, maybe wiser."""
         race, chosen = self, Rows.empty(history.width, history.n_targets)
         positions: list[int] = []
-        for stage in range(self.k if self.rows else 0):
-            race, position = race._winner(stage, tuple(positions), chosen.points, history)
+        first_looks = self._first_looks(history) if self.rows else []
+        for stage, first_look in enumerate(first_looks):
+            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_look)
             if position < 0:
                 break
             positions.append(position)
             chosen = Rows.concatenate([chosen, history.at(np.array([position]))])
         return race, np.array(positions, dtype=np.int64)
 
-    def _winner(self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History) -> tuple[Race, int]:
+    def _first_looks(self, history: History) -> list[Rows]:
+        """The rows of the first few leaders of each stage, all read at once."""
+        positions = [leaders.positions[:_FIRST_LOOK] for leaders in self.leaders]
+        rows = history.at(np.concatenate(positions))
+        ends = np.cumsum([0, *map(len, positions)]).tolist()
+        return [rows[start:stop] for start, stop in pairwise(ends)]
+
+    def _winner(
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, first_look: Rows
+    ) -> tuple[Race, int]:
         leaders = self.leaders[stage]
         factor = self._factor(seeds)
         looked_at, best, position = 0, np.inf, -1
         while looked_at < len(leaders.positions):
             stop = min(len(leaders.positions), max(_FIRST_LOOK, 2 * looked_at))
-            rows = history.at(leaders.positions[looked_at:stop])
+            rows = history.at(leaders.positions[looked_at:stop]) if looked_at else first_look
             losses = distances(rows.points, seeds, self.z)
             keys = race_keys(leaders.variables[looked_at:stop], rows.weights, losses)
             if keys.min() < best:

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from batch2online import randomness, theory
-from batch2online._types import FloatArray, WordArray
+from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.coreset import Coreset, Rows, exponents, kept, ones, probabilities, weights_of
 from batch2online.coresets.construction import Construction
 from batch2online.storage import storable
 
-_SAFETY = 1 + 1e-6
+SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
 
 _FEW = 1.5
@@ -77,14 +77,6 @@ class Candidates:
     def within(self, q: FloatArray) -> Candidates:
         """Those that these inclusion probabilities keep."""
         return self[np.flatnonzero(kept(randomness.inclusion_uniforms(self.words), q))]
-
-    def within_mostly(self, q: FloatArray, usual: float) -> Candidates:
-        """The same, when few probabilities exceed ``usual``: only rows below it or with larger ones are looked at."""
-        low = self.words <= randomness.word_below(usual)
-        if q.max(initial=0.0) > usual:
-            low |= q > usual
-        chosen = np.flatnonzero(low)
-        return self[chosen[kept(randomness.inclusion_uniforms(self.words[chosen]), q[chosen])]]
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
@@ -181,30 +173,42 @@ class Antitone(Construction):
     def _absorb(self, rows: Rows) -> None:
         """Add one block: statistics, then the rows that may be in the coreset."""
         self.statistics, bounds = self.statistics.add(rows)
-        self.parts.append(self._preselected(rows, bounds))
-        self.n_unthinned += len(self.parts[-1].rows)
+        words, few = self._chosen(rows.ids, bounds)
+        candidates = Candidates(_copied(rows) if len(few) == len(rows) else rows[few], words, ones(len(few)))
+        is_worthwhile = len(few) > _MANY * len(rows) and self.n_rows > self.expected_size
+        closer = self.statistics.has_closer_bounds and is_worthwhile
+        self._add_candidates(self._not_ruled_out(self.statistics, candidates) if closer else candidates)
+
+    def _add_candidates(self, candidates: Candidates) -> None:
+        self.parts.append(candidates)
+        self.n_unthinned += len(candidates)
         if self.n_unthinned > 2 * self.expected_size:
             self._thin()
 
-    def _preselected(self, rows: Rows, bounds: FloatArray) -> Candidates:
-        """The rows of a new block that upper bounds of their scores do not rule out."""
-        first, last = int(rows.ids[0]), int(rows.ids[-1])
-        span = range(first, last + 1) if last - first + 1 == len(rows) else rows.ids
-        words = randomness.words(self.seed, randomness.SAMPLING, span)
+    def _chosen(self, ids: IntArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
+        """Which rows of a new block upper bounds of their scores do not rule out, and the words of these."""
+        words = self._words(ids)
         if self.n_rows <= self.expected_size:
-            return Candidates(_copied(rows), words, ones(len(rows)))
-        all_rows = Candidates(rows, words, ones(len(rows)))
-        bounds *= self.constant * _SAFETY
-        few = all_rows.within_mostly(bounds, usual=min(1.0, 4 * self.expected_size / self.n_rows))
-        is_worthwhile = self.statistics.has_closer_bounds and len(few) > _MANY * len(rows)
-        return self._not_ruled_out(self.statistics, few) if is_worthwhile else few
+            return words, np.arange(len(ids))
+        return _within_mostly(words, bounds, self.constant * SAFETY, self._usual)
+
+    def _words(self, ids: IntArray) -> WordArray:
+        """The random words that rows of a block own."""
+        first, last = int(ids[0]), int(ids[-1])
+        span = range(first, last + 1) if last - first + 1 == len(ids) else ids
+        return randomness.words(self.seed, randomness.SAMPLING, span)
+
+    @property
+    def _usual(self) -> float:
+        """Few rows have larger inclusion probabilities."""
+        return min(1.0, 4 * self.expected_size / self.n_rows)
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""
         self.statistics = self.statistics.sharpened()
         candidates = self._not_ruled_out(self.statistics, self._candidates())
         if len(candidates) > _FEW * self.expected_size:
-            q = probabilities(self.statistics.scores(candidates.rows), self.constant * _SAFETY)
+            q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
             candidates = candidates.within(q)
         self.parts, self.n_unthinned = [candidates], 0
 
@@ -212,7 +216,7 @@ class Antitone(Construction):
         """Without those that cheap bounds rule out, so that fewer scores are computed."""
         if not statistics.has_cheap_bounds:
             return candidates
-        return candidates.within(statistics.bounds(candidates.rows) * (self.constant * _SAFETY))
+        return candidates.within(statistics.bounds(candidates.rows) * (self.constant * SAFETY))
 
     def _candidates(self) -> Candidates:
         """All candidates in one piece."""
@@ -227,6 +231,19 @@ class Antitone(Construction):
         twin = self.copy()
         twin.seal()
         return twin.statistics, twin._candidates()
+
+
+def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual: float) -> tuple[WordArray, IntArray]:
+    """The words and places of rows that probabilities of ``constant * scores`` keep.
+
+    Where few of these exceed ``usual``, only rows with a word below it or with a larger probability are looked at.
+    """
+    low = words <= randomness.word_below(usual)
+    low |= scores > usual / constant
+    chosen = np.flatnonzero(low)
+    few = words[chosen]
+    keep = np.flatnonzero(kept(randomness.inclusion_uniforms(few), constant * scores[chosen]))
+    return few[keep], chosen[keep]
 
 
 def _copied(rows: Rows) -> Rows:

@@ -12,7 +12,7 @@ from batch2online import randomness, theory
 from batch2online._types import FloatArray
 from batch2online.coreset import Coreset, Rows, exponents, kept, weights_of
 from batch2online.coresets.construction import Construction
-from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded, assigned
+from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
 from batch2online.distances import nearest, power
 from batch2online.history import History
 from batch2online.history_folder import FolderHistory
@@ -141,7 +141,7 @@ class Clustering(Construction):
         for rows in self.history.from_row(self.sampled_rows):
             if self.sampled_rows == stop:
                 break
-            self.sampler._take(assigned(rows, self.sampler.seeds.points, self.z, self.sampled_rows))
+            self.sampler.take_block(rows, self.sampled_rows)
             self.sampled_rows += len(rows)
 
     settle = seal

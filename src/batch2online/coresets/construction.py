@@ -170,8 +170,8 @@ class Construction(ABC):
         """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
         return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
 
-    def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Add validated rows of positive weight, numbered from ``next_id`` on."""
+    def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
+        """Add validated rows of positive weight, numbered from ``next_id`` on; ``owned`` ones may be kept uncopied."""
         if self.shape is None:
             self._start(points.shape[1], targets.shape[1])
         if len(points) == 0:
@@ -180,7 +180,7 @@ class Construction(ABC):
         self._check_ids_left(len(points))
         block = self.block
         inner = range(start + block - start % block, stop, block)
-        self._take(Rows(points, targets, weights, np.arange(start, stop)), [cut - start for cut in inner])
+        self._take(Rows(points, targets, weights, np.arange(start, stop)), [cut - start for cut in inner], owned)
         self.next_id = stop
         if self.intervals and self.intervals[-1][1] == start:
             self.intervals[-1] = (self.intervals[-1][0], stop)
@@ -211,7 +211,7 @@ class Construction(ABC):
         if self.next_id + n - 1 > LARGEST_ID:
             raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
 
-    def _take(self, rows: Rows, inner_cuts: list[int] | None = None) -> None:
+    def _take(self, rows: Rows, inner_cuts: list[int] | None = None, owned: bool = False) -> None:
         """Add rows in ascending ids, cut at the ends of blocks."""
         if inner_cuts is None:
             inner_cuts = (np.flatnonzero(np.diff(rows.ids // self.block)) + 1).tolist()
@@ -220,7 +220,7 @@ class Construction(ABC):
             self.n_rows += len(piece)
             self.weight += len(piece) if all_ones(piece.weights) else float(piece.weights.sum())
             if self.history is not None:
-                self.history.append(piece)
+                self.history.append(piece, owned)
             self._add_piece(piece)
 
     def _settings(self) -> dict[str, object]:

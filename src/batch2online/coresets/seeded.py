@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import scores
-from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import Rows, all_ones
-from batch2online.coresets.antitone import Antitone, Candidates, Statistics
-from batch2online.distances import nearest, power
+from batch2online import randomness, scores
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.coreset import Rows, all_ones, kept, ones, probabilities
+from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics
+from batch2online.distances import membership, nearest, power
 from batch2online.storage import storable
 
 
@@ -60,8 +60,9 @@ class SeedStatistics(Statistics):
     def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
         share = 1 / (1 + self.k)
         with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
-            result = (share / self.masses)[labels]
-        result += losses * (share / self.cost if self.cost else 0.0)
+            of_seeds = share / self.masses
+        result = losses * (share / self.cost if self.cost else 0.0)
+        result += np.take(of_seeds, labels, mode="clip")
         return np.asarray(result if weights is None else result * weights)
 
     def merged(self, other: Self) -> Self:
@@ -85,25 +86,69 @@ class Seeded(Antitone):
 @storable
 @dataclass(frozen=True)
 class AssignedStatistics(SeedStatistics):
-    """The same, of rows that :func:`assigned` has reduced to what their scores need."""
+    """The same, of rows reduced to three columns: the loss under the seeds, the nearest seed, the position."""
 
     def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
         return rows.points[:, 1].astype(np.int64), rows.points[:, 0]
 
+    def with_block(self, rows: Rows) -> tuple[Self, BoolArray, FloatArray]:
+        """The statistics with rows in full; which seed is nearest to each of these (k, n), and their losses."""
+        is_nearest, squared = membership(rows.points, rows.lengths, self.seeds)
+        losses = power(squared, self.z)
+        weighted = not all_ones(rows.weights)
+        masses = [rows.weights[own].sum() if weighted else np.count_nonzero(own) for own in is_nearest]
+        cost = float(rows.weights @ losses if weighted else losses.sum())
+        return replace(self, cost=self.cost + cost, masses=self.masses + masses), is_nearest, losses
 
-def assigned(rows: Rows, seeds: FloatArray, z: float, position: int) -> Rows:
-    """Rows reduced to three columns: the loss under the seeds, the nearest seed, the position in the history."""
-    labels, squared = nearest(rows.points, seeds)
-    columns = [power(squared, z), labels, np.arange(position, position + len(rows))]
-    return Rows(np.column_stack(columns), np.empty((len(rows), 0)), rows.weights, rows.ids)
+    def bounds_of(self, losses: FloatArray, weights: FloatArray) -> FloatArray:
+        """Upper bounds of the scores of rows with these losses, whichever seeds are nearest to them."""
+        share = 1 / (1 + self.k)
+        least = self.masses.min(where=self.masses > 0, initial=np.inf)
+        return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
+
+    def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
+        """Which rows may have a score above this level, and certainly those that have one.
+
+        Rows of the large clusters are compared with one bound of the loss.
+        """
+        if self.cost == 0 or not all_ones(rows.weights):
+            return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
+        share = 1 / (1 + self.k)
+        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
+            bounds = (level - share / self.masses) * (self.cost / share)
+        is_large = self.masses >= 2 * share / level
+        found = losses > (bounds[is_large].min() if is_large.any() else np.inf)
+        for seed in np.flatnonzero(~is_large & (self.masses > 0)):
+            found |= is_nearest[seed] & (losses > bounds[seed])
+        return np.asarray(found)
 
 
 @storable
 class FixedSeeds(Seeded):
-    """The coreset of a history for the seeds of its race, of rows reduced by :func:`assigned`."""
+    """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
+
+    def take_block(self, rows: Rows, position: int) -> None:
+        """Add a block of the history, the first row of which is at this position there."""
+        self.n_rows += len(rows)
+        self.statistics, is_nearest, losses = self.statistics.with_block(rows)
+        words = self._words(rows.ids)
+        few = np.arange(len(rows))
+        if self.n_rows > self.expected_size:
+            low = words <= randomness.word_below(self._usual)
+            low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
+            few = np.flatnonzero(low)
+            bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
+            few = few[kept(randomness.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
+        labels = np.arange(len(is_nearest), dtype=np.float32) @ np.take(is_nearest, few, axis=1).astype(np.float32)
+        columns = np.column_stack([losses[few], labels, position + few])
+        candidates = Candidates(
+            Rows(columns, np.empty((len(few), 0)), rows.weights[few], rows.ids[few]), words[few], ones(len(few))
+        )
+        scores = self.statistics.scores(candidates.rows)
+        self._add_candidates(candidates.within(probabilities(scores, self.constant * SAFETY)))
 
 
 @storable

@@ -127,7 +127,7 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
             and len(X) > 0
             and self.__sklearn_is_fitted__()
             and X.shape[1] == self._engine.width
-            and not hasattr(self, "feature_names_in_")
+            and "feature_names_in_" not in vars(self)
             and (not self._needs_targets or type(y) is np.ndarray)
         )
 

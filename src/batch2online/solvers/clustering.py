@@ -57,9 +57,13 @@ class KZClustering:
         known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
-        start = known if self.start_from_current else None
-        centers = kz.solve(coreset.points, coreset.weights, self.k, self.z, construction.seed, start)
-        return Centers(centers if known is None else _with_ids_of(known, centers, coreset))
+        start, start_cost = None, None
+        if self.start_from_current and current is not None:
+            start, start_cost = known, self.cost(current, construction)
+        centers, labels = kz.solved(
+            coreset.points, coreset.weights, self.k, self.z, construction.seed, start, current_cost=start_cost
+        )
+        return Centers(centers if known is None else _with_ids_of(known, centers, labels, coreset))
 
     def cost(self, model: Centers, construction: Clustering) -> float:
         """The cost on the coreset."""
@@ -97,9 +101,11 @@ class KZClustering:
         return np.array_equal(old.points, new.points)
 
 
-def _with_ids_of(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
+def _with_ids_of(old: FloatArray, new: FloatArray, new_labels: IntArray | None, coreset: Coreset) -> FloatArray:
     distances = np.sqrt(squared_distances(new, old))
-    return np.asarray(new[matched(_shared(old, new, coreset), distances)])
+    labels = _assigned(coreset, new)[0] if new_labels is None else new_labels
+    shared = shared_weight(_assigned(coreset, old)[0], labels, coreset.weights, len(old))
+    return np.asarray(new[matched(shared, distances)])
 
 
 def _shared(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:

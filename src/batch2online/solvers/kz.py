@@ -2,9 +2,9 @@
 
 Minimises the sum of ``w_i min_c |x_i - c|^z``. Several starts are worked on at once, one matrix product a step:
 greedy D^z seeding (k-means++ for z = 2), Lloyd's steps for z = 2 and Weiszfeld-type steps otherwise, then swaps of
-a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few steps. The search is in single precision,
-and in their main directions where points have many columns; its result is refined in full. All random choices are a
-pure function of the seed.
+a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few steps. Starts and swaps drop out when they
+can hardly win any more. The search is in single precision, and in their main directions where points have many columns;
+its result is refined in full. All random choices are a pure function of the seed.
 
 scikit-learn's ``KMeans`` would do the steps for z = 2. Here one code serves every z, and works on several starts in one
 product.
@@ -20,11 +20,11 @@ import numpy as np
 from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
 from batch2online.coreset import all_ones
-from batch2online.distances import nearest_squared, power
-from batch2online.solvers.lloyd import WeightedPoints, refined
+from batch2online.distances import nearest_squared, power, squared_lengths
+from batch2online.solvers.bounded_lloyd import means_after
+from batch2online.solvers.lloyd import WeightedPoints, raced, refined
 
 STARTS = 8
-_FINALISTS = 3
 _SWAPS = 6
 _CANDIDATES = 24
 _FAILURES = 2
@@ -57,22 +57,40 @@ def solve(
 ) -> FloatArray:
     """Centers (k, d) of low cost, no cluster empty; points repeat where fewer than k are distinct.
 
+    Where ``current`` centers are given, the result costs no more than these.
+
     >>> points = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> np.sort(solve(points, np.ones(4), k=2, z=2.0, seed=0), axis=0).tolist()
     [[0.5], [10.5]]
     """
+    return solved(points, weights, k, z, seed, current, starts)[0]
+
+
+def solved(
+    points: FloatArray,
+    weights: FloatArray,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None = None,
+    starts: int = STARTS,
+    current_cost: float | None = None,
+) -> tuple[FloatArray, IntArray | None]:
+    """The same, given what the current centers cost if that is known; and the clusters of the points if these are."""
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
-        return np.asarray(distinct[np.arange(k) % len(distinct)])
+        return np.asarray(distinct[np.arange(k) % len(distinct)]), None
     origin = _origin(points)
     near_zero = WeightedPoints(points if origin is None else points - origin, weights)
     known = current if current is None or origin is None else current - origin
     search = _Search(near_zero, z, seed)
-    found = search.run(k, starts, known)
-    options, costs = refined(near_zero, found[None], z, _LONG if search.projection is None else _SHORT)
-    if known is not None and refined(near_zero, known[None], z, 0)[1] < costs:
-        return np.asarray(current)
-    return np.asarray(options[0] if origin is None else options[0] + origin)
+    found, cost, labels = search.finished(search.run(k, starts, known))
+    if known is not None:
+        if current_cost is None:
+            current_cost = float(refined(near_zero, known[None], z, 0)[1][0])
+        if current_cost < cost:
+            return np.asarray(current), None
+    return np.asarray(found if origin is None else found + origin), labels
 
 
 def _first_distinct(points: FloatArray, most: int) -> FloatArray:
@@ -90,9 +108,12 @@ def _first_distinct(points: FloatArray, most: int) -> FloatArray:
 
 
 def _origin(points: FloatArray) -> FloatArray | None:
-    """The mean, if points are so far from zero that products would cancel."""
-    mean, spread = points.mean(axis=0), points.std(axis=0)
-    return np.asarray(mean) if mean @ mean > _FAR * (spread @ spread) else None
+    """The mean of some of the points, if they are so far from zero that products would cancel."""
+    some = points[:: -(-len(points) // _SKETCHED_ROWS)]
+    mean = some.mean(axis=0)
+    length = float(mean @ mean)
+    spread = float(squared_lengths(some).mean()) - length
+    return np.asarray(mean) if length > _FAR * spread else None
 
 
 class _Search:
@@ -101,26 +122,40 @@ class _Search:
     def __init__(self, full: WeightedPoints, z: float, seed: int) -> None:
         self.full, self.z, self.seed, self.draws = full, z, seed, 0
         self.projection = _projection(full.points, seed)
-        self.scale = float(np.abs(full.points).max())
+        few = self._projected(full.points)
+        self.scale = float(max(few.max(), -few.min())) or 1.0
         weights = full.weights / full.weights.max()
-        self.low = WeightedPoints(self._lowered(full.points), weights.astype(np.float32))
+        self.low = WeightedPoints((few / self.scale).astype(np.float32), weights.astype(np.float32))
+
+    def _projected(self, points: FloatArray) -> FloatArray:
+        return points if self.projection is None else points @ self.projection
 
     def _lowered(self, points: FloatArray) -> Any:
-        few = points if self.projection is None else points @ self.projection
-        return (few / self.scale).astype(np.float32)
+        return (self._projected(points) / self.scale).astype(np.float32)
 
-    def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
-        """The best of all starts after swaps; with a current model, which was searched for before, starts are few."""
+    def run(self, k: int, starts: int, current: FloatArray | None) -> Any:
+        """The best of all starts after swaps; with a current model, which was searched for before, starts are few.
+
+        In single precision and few columns, as the search is.
+        """
         if current is None:
             options = self._seeded(k, starts)
         else:
             options = np.concatenate([self._lowered(current)[None], self._seeded(k, min(starts, _FEW_STARTS))])
-        options, costs = refined(self.low, options, self.z, _SHORT)
-        few = np.argsort(costs, kind="stable")[:_FINALISTS]
-        options, costs = refined(self.low, options[few], self.z, 2 * _SHORT)
-        best = costs.argmin()
-        centers = self._swapped(options[best], float(costs[best]), _FAILURES if current is None else 1)
-        return self._raised(refined(self.low, centers[None], self.z, _LONG)[0][0])
+        best, least = raced(self.low, options, self.z, 3 * _SHORT)
+        centers = self._swapped(best, least, _FAILURES if current is None else 1)
+        return refined(self.low, centers[None], self.z, _LONG)[0][0]
+
+    def finished(self, centers: Any) -> tuple[FloatArray, float, IntArray | None]:
+        """Centers of the search after further steps in full, their cost, and their clusters if these are known."""
+        if self.projection is not None and self.z == 2:
+            labels = self.low.assigned(centers[None])[1][0].argmax(axis=0)
+            found = means_after(self.full, labels, len(centers), _LONG)
+            if found is not None:
+                return found
+        steps = _LONG if self.projection is None else _SHORT
+        options, costs = refined(self.full, self._raised(centers)[None], self.z, steps)
+        return options[0], float(costs[0]), None
 
     def _raised(self, centers: FloatArray) -> FloatArray:
         """Centers in all columns: means of the clusters found."""
@@ -164,10 +199,9 @@ class _Search:
         """Exchange a center for a point, until that has not helped a number of times."""
         failures = 0
         while failures < patience:
-            options, costs = refined(self.low, self._swaps(centers), self.z, _SHORT)
-            best = costs.argmin()
-            if costs[best] < least * (1 - _GAIN):
-                centers, least, failures = options[best], float(costs[best]), 0
+            best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
+            if cost < least * (1 - _GAIN):
+                centers, least, failures = best, cost, 0
             else:
                 failures += 1
         return centers
@@ -176,14 +210,17 @@ class _Search:
         """The most promising exchanges, by their cost before any further step."""
         points, weights, k = self.low.points, self.low.weights, len(centers)
         losses = self._losses(centers)
-        labels = losses.argmin(axis=0)
-        first, second = np.partition(losses, 1, axis=0)[:2] if k > 1 else (losses[0], np.full_like(losses[0], np.inf))
+        first = losses.min(axis=0)
+        own = losses == first
+        if np.count_nonzero(own) > len(first):
+            own = losses.argmin(axis=0) == np.arange(k)[:, None]
+        losses[own] = np.inf
+        second = losses.min(axis=0)
         drawn = self._drawn((first * weights)[None], _CANDIDATES)[0]
         candidates = self._losses(points[drawn])
         kept = np.minimum(candidates, first)
         lost = np.minimum(candidates, second) - kept
-        members = np.where(labels[:, None] == np.arange(k), weights[:, None], np.float32(0))
-        costs = (kept @ weights)[:, None] + lost @ members
+        costs = (kept @ weights)[:, None] + lost @ (own * weights).T
         removed = costs.argmin(axis=1)
         order = np.argsort(costs.min(axis=1), kind="stable")[:_SWAPS]
         options = np.repeat(centers[None], len(order), axis=0)
@@ -201,8 +238,10 @@ def _projection(points: FloatArray, seed: int) -> FloatArray | None:
     if columns <= 2 * _SKETCH:
         return None
     some = points[:: -(-len(points) // _SKETCHED_ROWS)]
-    some = some - some.mean(axis=0)
+    centered = some - some.mean(axis=0)
+    centered /= max(centered.max(), -centered.min()) or 1.0
+    some = centered.astype(np.float32)
     basis = randomness.uniforms(seed, randomness.PROJECTION, range(columns * _SKETCH)).reshape(columns, _SKETCH) - 0.5
     for _ in range(2):
-        basis = np.linalg.qr(some.T @ (some @ basis))[0]
-    return np.asarray(basis)
+        basis = np.linalg.qr(some.T @ (some @ basis.astype(np.float32)))[0]
+    return np.asarray(basis, dtype=np.float64)

@@ -8,8 +8,9 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.distances import power
+from batch2online.scratch import scratch
 
-_SETTLED = 1e-5
+SETTLED = 1e-5
 _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
 
@@ -23,34 +24,43 @@ class WeightedPoints:
 
     def __init__(self, points: Any, weights: Any) -> None:
         self.points, self.weights = points, weights
-        self.lengths = np.einsum("ij,ij->i", points, points)
+        self.lengths = np.vecdot(points, points)
         self.minus_and_one: Any = None
+        self.moments: Any = None
         if points.shape[1] <= _FEW_COLUMNS:
-            self.minus_and_one = np.hstack([-points, np.ones((len(points), 1), dtype=points.dtype)])
+            one = np.ones((len(points), 1), dtype=points.dtype)
+            self.minus_and_one = np.hstack([-points, one])
+            self.moments = np.hstack([points, one]) * weights[:, None]
 
     def halves(self, centers: FloatArray) -> FloatArray:
-        lengths = np.einsum("ij,ij->i", centers, centers)[:, None]
+        """(|c|^2 - 2 c.x) / 2 of all points and centers (m, d), good until it is asked for again."""
+        lengths = np.vecdot(centers, centers)[:, None] / 2
+        room = scratch.room("halves of solver", (len(centers), len(self.points)), self.points.dtype)
         if self.minus_and_one is not None:
-            return np.asarray(np.hstack([centers, lengths / 2]) @ self.minus_and_one.T)
-        halves = centers @ self.points.T
-        return np.asarray(np.subtract(lengths / 2, halves, out=halves))
+            return np.asarray(np.matmul(np.hstack([centers, lengths]), self.minus_and_one.T, out=room))
+        halves = np.matmul(centers, self.points.T, out=room)
+        return np.asarray(np.subtract(lengths, halves, out=halves))
 
     def squared(self, centers: FloatArray) -> FloatArray:
         """Squared distances (m, n) of all points to centers (m, d)."""
-        halves = self.halves(centers)
-        halves *= 2
-        halves += self.lengths
-        return np.maximum(halves, 0.0, out=halves)
+        squared = self.halves(centers) * 2
+        squared += self.lengths
+        return np.asarray(np.maximum(squared, 0.0, out=squared))
 
     def assigned(self, centers: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """For r sets of centers (r, k, d): squared distances (r, n) to the nearest, and membership (r, k, n)."""
+        """For r sets of centers (r, k, d): squared distances (r, n) to the nearest, and membership (r, k, n).
+
+        The latter is good until it is asked for again.
+        """
         r, k, d = centers.shape
         halves = self.halves(centers.reshape(r * k, d)).reshape(r, k, -1)
         least = halves.min(axis=1)
-        members = halves == least[:, None]
+        members = np.equal(halves, least[:, None], out=scratch.room("members", halves.shape, np.bool_))
         if np.count_nonzero(members) > least.size:  # equally near centers: the first one counts
             members = halves.argmin(axis=1)[:, None] == np.arange(k)[:, None]
-        return np.maximum(2 * least + self.lengths, 0.0), members
+        least *= 2
+        least += self.lengths
+        return np.asarray(np.maximum(least, 0.0, out=least)), members
 
     def stepped(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> FloatArray:
         r"""Each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
@@ -62,6 +72,8 @@ class WeightedPoints:
         """
         r, k, d = centers.shape
         influence, pull = self.weights, None
+        if z == 2 and self.moments is not None:
+            return self._means(centers, squared, members)
         if z != 2:
             floor = _SOFTENING * squared.mean(axis=1, keepdims=True) + np.finfo(squared.dtype).tiny
             influence = self.weights * np.maximum(squared, floor) ** (z / 2 - 1)
@@ -77,11 +89,23 @@ class WeightedPoints:
         if pull is not None:
             force = np.linalg.norm(sums - mass * centers, axis=2, keepdims=True)
             steps *= np.clip(1 - pull / np.where(force > 0, force, 1.0), 0.0, 1.0)
-        moved = centers + steps
-        empty: BoolArray = np.logical_not(members.any(axis=2))
+        return self._filled(centers + steps, np.logical_not(members.any(axis=2)), squared)
+
+    def _means(self, centers: FloatArray, squared: FloatArray, members: BoolArray) -> FloatArray:
+        """The means of clusters of few columns, by one product."""
+        r, k, d = centers.shape
+        shares = scratch.room("shares", (r * k, len(self.points)), self.points.dtype)
+        np.copyto(shares, members.reshape(shares.shape))
+        sums = (shares @ self.moments).reshape(r, k, d + 1)
+        mass = sums[..., d:]
+        return self._filled(
+            np.where(mass > 0, sums[..., :d] / np.where(mass > 0, mass, 1.0), centers), mass[..., 0] <= 0, squared
+        )
+
+    def _filled(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> FloatArray:
         for start in np.flatnonzero(empty.any(axis=1)):
-            self._fill(moved[start], empty[start], squared[start])
-        return np.asarray(moved)
+            self._fill(centers[start], empty[start], squared[start])
+        return centers
 
     def _fill(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> None:
         """Put the centers of empty clusters on the points that cost most."""
@@ -95,9 +119,34 @@ def refined(points: WeightedPoints, centers: FloatArray, z: float, steps: int) -
     for _ in range(steps + 1):
         squared, members = points.assigned(centers)
         costs = power(squared, z) @ points.weights
-        better, gained = costs < least, np.any(costs < least * (1 - _SETTLED))
+        better, gained = costs < least, np.any(costs < least * (1 - SETTLED))
         best, least = np.where(better[:, None, None], centers, best), np.where(better, costs, least)
         if not gained:
             break
         centers = points.stepped(centers, z, squared, members)
     return best, least
+
+
+def raced(
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf
+) -> tuple[FloatArray, float]:
+    """The best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
+
+    A start drops out when it would not get below the best one, and below ``least``, even if each of the steps that are
+    left gained as much as its last.
+    """
+    best, least_of_all, before = centers[0], np.inf, np.full(len(centers), np.inf)
+    for left in range(steps, -1, -1):
+        squared, members = points.assigned(centers)
+        costs = power(squared, z) @ points.weights
+        first = costs.argmin()
+        if costs[first] < least_of_all:
+            best, least_of_all = centers[first], float(costs[first])
+        is_in_view = costs - left * (before - costs) < min(least, least_of_all) if left else np.False_
+        running = np.flatnonzero(is_in_view & (costs < before * (1 - SETTLED)))
+        if not running.size:
+            break
+        if running.size < len(centers):
+            centers, squared, members, costs = centers[running], squared[running], members[running], costs[running]
+        centers, before = points.stepped(centers, z, squared, members), costs
+    return best, least_of_all
