@@ -16,6 +16,7 @@ and monotone in floating point as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -26,6 +27,8 @@ from batch2online.distances import squared_lengths
 from batch2online.storage import storable
 
 _ONES = np.broadcast_to(np.float64(1.0), (2**40,))  # one number, seen many times
+
+_PIECE_ENTRIES = 250_000
 
 
 def probabilities(scores: FloatArray, constant: float) -> FloatArray:
@@ -83,6 +86,11 @@ class Rows:
     def lengths(self) -> FloatArray:
         """Squared lengths of the points, computed once."""
         return squared_lengths(self.points)
+
+    def pieces(self) -> Iterator[Rows]:
+        """The same rows, in pieces that a cache holds; at least one, if an empty one."""
+        step = max(1, _PIECE_ENTRIES // max(1, self.points.shape[1]))
+        return (self[start : start + step] for start in range(0, max(1, len(self)), step))
 
     @classmethod
     def empty(cls, width: int, n_targets: int) -> Rows:

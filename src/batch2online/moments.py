@@ -28,6 +28,8 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.coreset import Rows, all_ones
+from batch2online.distances import squared_lengths
+from batch2online.scratch import scratch
 from batch2online.storage import storable
 from batch2online.triangular import (
     column_norms,
@@ -37,7 +39,6 @@ from batch2online.triangular import (
     gram_factor,
     inverse,
     qr_factor,
-    squared_lengths,
     whitened,
 )
 
@@ -324,7 +325,7 @@ class Moments:
     def _plain_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
         assert self.reference is not None
         scales, directions, inner, outer = self.reference.scales, self.reference.directions, self._inner, self._outer
-        bound = (points * points) @ scales[inner]
+        bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
         bound += scales[outer] @ (others * others)
         for direction in directions.T:
             along = points @ direction[inner]
@@ -344,10 +345,14 @@ class Moments:
         return np.array([*range(self.intercept), *range(self.n_inputs, len(self.shift))], dtype=np.int64)
 
     def _gram_of(self, rows: Rows) -> FloatArray:
-        if self.is_plain:
-            return self._plain_gram(*self._plain_columns(rows))
-        z = self.coordinates(rows)
-        return z.T @ z
+        gram = np.zeros_like(self.gram)
+        for piece in rows.pieces():
+            if self.is_plain:
+                gram += self._plain_gram(*self._plain_columns(piece))
+            else:
+                z = self.coordinates(piece)
+                gram += z.T @ z
+        return gram
 
     # -- what is asked of moments ---------------------------------------------------------------
 
@@ -384,14 +389,17 @@ class Moments:
         if self.reference is None:
             return np.zeros(len(rows))
         last = len(self.shift) if with_targets else self.n_inputs
-        white = whitened(self.coordinates(rows)[:, :last], self.coordinate_factor[:last, :last])
-        return np.minimum(1.0, squared_lengths(white))
+        factor = self.coordinate_factor[:last, :last]
+        white = (whitened(self.coordinates(piece)[:, :last], factor) for piece in rows.pieces())
+        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p) a row."""
-        return (
-            self._plain_bounds(*self._plain_columns(rows)) if self.is_plain else self._bounds_of(self.coordinates(rows))
-        )
+        if self.is_plain:
+            bounds = [self._plain_bounds(*self._plain_columns(piece)) for piece in rows.pieces()]
+        else:
+            bounds = [self._bounds_of(self.coordinates(piece)) for piece in rows.pieces()]
+        return np.concatenate(bounds)
 
     def _bounds_of(self, z: FloatArray) -> FloatArray:
         assert self.reference is not None

@@ -21,9 +21,10 @@ from scipy.linalg import eigh
 
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows, all_ones
+from batch2online.distances import squared_lengths
 from batch2online.moments import MU
 from batch2online.storage import storable
-from batch2online.triangular import gram_factor, qr_factor, squared_lengths, whitened
+from batch2online.triangular import gram_factor, qr_factor, whitened
 
 WELL_CONDITIONED = 1e-6
 """Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
@@ -202,24 +203,27 @@ class RidgeMoments:
         """Ridge leverage scores of rows that are among those added."""
         if self.rows == 0 or self.spectrum.total == 0:
             return np.zeros(len(rows))
-        z = self.coordinates(rows)
-        if self.spectrum.scale != 1:
-            z = z / self.spectrum.scale
         if self.gram is not None:
-            white = whitened(z, gram_factor(self.gram + self.ridge * np.eye(len(self.gram))))
+            factor = gram_factor(self.gram + self.ridge * np.eye(len(self.gram)))
+            white = (whitened(self.coordinates(piece), factor) for piece in rows.pieces())
         else:
             assert self.factor is not None
             _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
-            white = z @ (right.T / np.sqrt(sigma**2 + self.ridge))
-        return np.minimum(1.0, squared_lengths(white))
+            turned = right.T / np.sqrt(sigma**2 + self.ridge)
+            white = (self.coordinates(piece) / self.spectrum.scale @ turned for piece in rows.pieces())
+        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
         reference = self.reference
         assert reference is not None
-        z = self.coordinates(rows)
-        along = z @ (reference.directions / reference.scale)
-        return np.asarray(self._length_bounds(z) - (along * along) @ reference.reductions)
+        directions = reference.directions / reference.scale
+        bounds = []
+        for piece in rows.pieces():
+            z = self.coordinates(piece)
+            along = z @ directions
+            bounds.append(self._length_bounds(z) - (along * along) @ reference.reductions)
+        return np.concatenate(bounds)
 
     def _length_bounds(self, z: FloatArray) -> FloatArray:
         reference = self.reference

@@ -12,7 +12,7 @@ from scipy.linalg import blas, lapack
 from batch2online._types import FloatArray
 
 _NARROW = 64
-"""Columns up to which a matrix product, whatever it computes in vain, is faster than what is made for the purpose."""
+"""Columns up to which a matrix product, half of it in vain, is faster than a triangular solution."""
 
 
 def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -101,10 +101,3 @@ def column_norms(matrix: FloatArray) -> FloatArray:
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     divisor = np.where(largest > 0, largest, 1.0)
     return np.asarray(largest * np.sqrt(((matrix / divisor) ** 2).sum(axis=0)))
-
-
-def squared_lengths(rows: FloatArray) -> FloatArray:
-    """Squared Euclidean lengths of the rows; the product is faster on narrow ones."""
-    if rows.shape[1] <= _NARROW:
-        return np.asarray((rows * rows) @ np.ones(rows.shape[1]))
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))

@@ -14,9 +14,9 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.coreset import Rows
 from batch2online.coresets import RidgeLeverage
+from batch2online.distances import squared_lengths
 from batch2online.ridge import RidgeMoments, Spectrum, leading
 from batch2online.storage import storable
-from batch2online.triangular import squared_lengths
 
 _CANCELLATION = 1e-6
 """Residuals below this share of the total are computed from differences instead of squares."""
