@@ -60,3 +60,9 @@ def test_results_belong_to_the_caller():
     for pair, before in zip(first, kept, strict=True):
         for array, old in zip(pair, before, strict=True):
             np.testing.assert_array_equal(array, old)
+
+
+def test_rows_without_columns_are_at_every_center():
+    labels, squared = nearest(np.empty((3, 0)), np.empty((2, 0)))
+    assert labels.tolist() == [0, 0, 0]
+    assert squared.tolist() == [0.0, 0.0, 0.0]

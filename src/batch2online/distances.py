@@ -96,13 +96,13 @@ def _pieces(points: FloatArray, k: int) -> Iterator[slice]:
 
 
 def _prepared(centers: FloatArray) -> _Centers:
-    return _prepared_from(centers.tobytes(), centers.shape[1])
+    return _prepared_from(centers.tobytes(), centers.shape)
 
 
 @lru_cache(maxsize=8)
-def _prepared_from(content: bytes, columns: int) -> _Centers:
+def _prepared_from(content: bytes, shape: tuple[int, ...]) -> _Centers:
     """Models and seeds stay the same for many blocks."""
-    return _Centers(np.frombuffer(content).reshape(-1, columns))
+    return _Centers(np.frombuffer(content).reshape(shape))
 
 
 class _Centers:
