@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ from scipy.linalg import blas
 
 from batch2online._types import FloatArray
 from batch2online.coreset import ones
+from batch2online.threads import one_thread_for
 
 LARGEST = 2.0**501
 """Largest magnitude of a value, 6.5e150: the sum of a million such squares is still representable."""
 
 LARGEST_ID = 2**63 - 2
+_SINGLE_THREADED = 10_000
+"""Sums of more products than this OpenBLAS divides among threads."""
 
 
 def check_rows(
@@ -74,9 +78,7 @@ def check_finite(
     """Refuse NaN, infinity and magnitudes beyond ``largest``, naming the row and column of the first."""
     if array.dtype == np.float32:
         largest = min(largest, float(np.finfo(np.float32).max))
-    flat = array.reshape(-1)
-    dot = blas.sdot if array.dtype == np.float32 else blas.ddot  # NumPy's own warns of overflow
-    if flat.size == 0 or dot(flat, flat) <= largest**2:  # false for NaN as well
+    if _sum_of_squares(array.reshape(-1)) <= largest**2:  # false for NaN as well
         return
     bad = ~(np.abs(array) <= largest)
     if not bad.any():
@@ -87,6 +89,14 @@ def check_finite(
     place = f"column {names[column]!r}" if names is not None else f"column {column}"
     hint = f" Magnitudes up to {largest:g} are supported." if np.isfinite(value) else ""
     raise ValueError(f"Input {what} contains {kind} at row {first + row}, {place}.{hint}")
+
+
+def _sum_of_squares(flat: FloatArray) -> float:
+    if flat.size == 0:
+        return 0.0
+    dot = blas.sdot if flat.dtype == np.float32 else blas.ddot  # NumPy's own warns of overflow
+    with one_thread_for(1) if flat.size > _SINGLE_THREADED else nullcontext():
+        return float(dot(flat, flat))
 
 
 def _as_doubles(values: Any, what: str) -> FloatArray:
