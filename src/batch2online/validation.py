@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ LARGEST = 2.0**501
 """Largest magnitude of a value, 6.5e150: the sum of a million such squares is still representable."""
 
 LARGEST_ID = 2**63 - 2
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _SINGLE_THREADED = 10_000
 """Sums of more products than this OpenBLAS divides among threads."""
 
@@ -76,8 +76,8 @@ def check_finite(
     array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0, largest: float = LARGEST
 ) -> None:
     """Refuse NaN, infinity and magnitudes beyond ``largest``, naming the row and column of the first."""
-    if array.dtype == np.float32:
-        largest = min(largest, float(np.finfo(np.float32).max))
+    if array.dtype.char == "f":
+        largest = min(largest, _LARGEST_SINGLE)
     if _sum_of_squares(array.reshape(-1)) <= largest**2:  # false for NaN as well
         return
     bad = ~(np.abs(array) <= largest)
@@ -92,10 +92,10 @@ def check_finite(
 
 
 def _sum_of_squares(flat: FloatArray) -> float:
-    if flat.size == 0:
-        return 0.0
-    dot = blas.sdot if flat.dtype == np.float32 else blas.ddot  # NumPy's own warns of overflow
-    with one_thread_for(1) if flat.size > _SINGLE_THREADED else nullcontext():
+    dot = blas.sdot if flat.dtype.char == "f" else blas.ddot  # NumPy's own warns of overflow
+    if flat.size <= _SINGLE_THREADED:
+        return float(dot(flat, flat)) if flat.size else 0.0
+    with one_thread_for(1):
         return float(dot(flat, flat))
 
 
