@@ -233,3 +233,11 @@ def test_the_exact_solution_is_that_of_least_squares():
     model = least_squares(moments)
     best, *_ = np.linalg.lstsq(with_ones(X, True), y)
     np.testing.assert_allclose([model.intercepts[0], *model.coefficients[0]], best, rtol=1e-9, atol=1e-12)
+
+
+def test_equal_rows_of_different_weights_share_the_leverage_of_the_constant():
+    """The division by the roots of the weights must not make noise of them that counts as a direction of its own."""
+    values = [float.fromhex(value) for value in ("0x1.65535fbd033b2p+91", "0x1.87c72efc025f5p+29", "-0x1.12ebc5p-1")]
+    weights = np.array([0.25, 3.7, 1.3])
+    rows = np.sqrt(weights)[:, None] * np.array([[1.0, *values]] * 3)
+    np.testing.assert_allclose(scores.leverage(rows, intercept=True), weights / weights.sum(), rtol=1e-12)

@@ -37,10 +37,16 @@ def leverage(rows: FloatArray, *, intercept: bool = False) -> FloatArray:
 
 
 def _shifted(columns: FloatArray, constant: FloatArray) -> FloatArray:
-    """Columns less the multiple of the constant that is nearest to their mean: leverage is the same."""
+    """Columns less the multiple of the constant that is nearest to their mean: leverage is the same.
+
+    Where rows have different weights, equal values come back from the division with different last digits.
+    """
     values = columns / constant
     nearest = np.abs(values - values.mean(axis=0)).argmin(axis=0)
-    return np.asarray((values - values[nearest, np.arange(values.shape[1])]) * constant)
+    differences = values - values[nearest, np.arange(values.shape[1])]
+    if constant.min() != constant.max():
+        differences[np.abs(differences) <= 4 * np.finfo(np.float64).eps * np.abs(values)] = 0.0
+    return np.asarray(differences * constant)
 
 
 def ridge_leverage(rows: FloatArray, rank: int) -> FloatArray:
