@@ -217,12 +217,13 @@ class RidgeMoments:
         """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
         reference = self.reference
         assert reference is not None
-        directions = reference.directions / reference.scale
+        directions = np.ascontiguousarray(reference.directions.T) / reference.scale
         bounds = []
         for piece in rows.pieces():
             z = self.coordinates(piece)
-            along = z @ directions
-            bounds.append(self._length_bounds(z) - (along * along) @ reference.reductions)
+            along = directions @ z.T
+            along *= along
+            bounds.append(self._length_bounds(z) - reference.reductions @ along)
         return np.concatenate(bounds)
 
     def _length_bounds(self, z: FloatArray) -> FloatArray:

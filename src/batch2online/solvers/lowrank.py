@@ -56,11 +56,11 @@ class LowRank:
 
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
-        along = rows @ model.components.T
+        along = model.components @ rows.T  # faster than its transpose
         lengths = squared_lengths(rows)
-        squared = lengths - squared_lengths(along)
+        squared = lengths - np.einsum("ij,ij->j", along, along)
         if squared.sum() < _CANCELLATION * lengths.sum():
-            squared = np.square(rows - along @ model.components).sum(axis=1)
+            squared = np.square(rows - along.T @ model.components).sum(axis=1)
         squared = np.maximum(squared, 0.0)
         return squared, np.sqrt(squared)
 
