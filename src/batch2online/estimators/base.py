@@ -98,6 +98,7 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
 
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
+        X, y = _unmapped(X), _unmapped(y)
         if self._is_ready_for(X, y, sample_weight):
             check_finite(X, "X", largest=self._largest)
             targets = check_targets(y if self._needs_targets else None, len(X))
@@ -307,6 +308,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _unmapped(array: Any) -> Any:
+    """The same memory as an ordinary array, where it is a mapped file."""
+    return np.asarray(array) if type(array) is np.memmap else array
 
 
 def _dense(y: Any) -> Any:
