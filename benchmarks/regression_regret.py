@@ -1,6 +1,6 @@
 """Prequential loss and model changes of online regression on real data in random order.
 
-    python benchmarks/regression_regret.py [--seeds 5]
+    python benchmarks/regression_regret.py [--seeds 5] [--first-seed 0] [--growth 1.5]
 
 Loss is summed from row 1,000 on, relative to least squares on all rows so far, solved at every chunk of
 1,000 (``exact refit``) and to the hindsight optimum (``hindsight``).
@@ -60,17 +60,22 @@ def online_loss(X: np.ndarray, y: np.ndarray, settings: dict[str, Any], seed: in
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--growth", type=float, help="compare the default with another growth of its refreshes only")
     parser.add_argument("--sets", nargs="*", default=["cps1988", "diamonds", "flights"])
     arguments = parser.parse_args()
+    settings = SETTINGS
+    if arguments.growth is not None:
+        settings = {"default": {}, f"growth {arguments.growth}": {"refresh": refresh.Lazy(arguments.growth, 0.015)}}
     print(f"{'data':9} {'setting':16} {'/exact refit':>17} {'/hindsight':>10} {'late':>8} {'all':>8} {'rows/s':>10}")
     for name in arguments.sets:
         X, y = datasets.load_regression(name)
-        results: dict[str, list[tuple[float, ...]]] = {setting: [] for setting in SETTINGS}
-        for seed in range(arguments.seeds):
+        results: dict[str, list[tuple[float, ...]]] = {setting: [] for setting in settings}
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             order = np.random.default_rng(seed).permutation(len(X))
             rows, targets = X[order], y[order]
             refit, hindsight = refitted_loss(rows, targets), hindsight_loss(rows, targets)
-            for setting, options in SETTINGS.items():
+            for setting, options in settings.items():
                 loss, late, total, rate = online_loss(rows, targets, options, seed)
                 results[setting].append((loss / refit, loss / hindsight, late, total, rate))
         for setting, values in results.items():

@@ -28,7 +28,8 @@ from batch2online.storage import storable
 
 _ONES = np.broadcast_to(np.float64(1.0), (2**40,))  # one number, seen many times
 
-_PIECE_ENTRIES = 250_000
+PIECE_ENTRIES = 250_000
+"""Numbers in a piece of rows that a cache holds: two megabytes."""
 
 
 def probabilities(scores: FloatArray, constant: float) -> FloatArray:
@@ -89,7 +90,7 @@ class Rows:
 
     def pieces(self) -> Iterator[Rows]:
         """The same rows, in pieces that a cache holds; at least one, if an empty one."""
-        step = max(1, _PIECE_ENTRIES // max(1, self.points.shape[1]))
+        step = max(1, PIECE_ENTRIES // max(1, self.points.shape[1]))
         return (self[start : start + step] for start in range(0, max(1, len(self)), step))
 
     @classmethod

@@ -14,11 +14,10 @@ import numpy as np
 
 from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import Coreset, Rows, all_ones
+from batch2online.coreset import PIECE_ENTRIES, Coreset, Rows, all_ones
 from batch2online.history import History
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
-_BLOCK_ENTRIES = 250_000
 _BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
 
 
@@ -168,7 +167,7 @@ class Construction(ABC):
 
     def block_rows(self, columns: int) -> int:
         """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
-        return next((rows for rows in _BLOCK_ROWS if rows * columns <= _BLOCK_ENTRIES), _BLOCK_ROWS[-1])
+        return next((rows for rows in _BLOCK_ROWS if rows * columns <= PIECE_ENTRIES), _BLOCK_ROWS[-1])
 
     def extend(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
         """Add validated rows of positive weight, numbered from ``next_id`` on; ``owned`` ones may be kept uncopied."""

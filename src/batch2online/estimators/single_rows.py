@@ -41,10 +41,7 @@ class SingleRows:
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
         try:
-            reader = self._reader
-            values = reader.getter(x)
-            if len(x) != reader.width or not hypot(*values) <= reader.largest:  # not for NaN either
-                values = self._values_of(x)
+            values = self._reader(x)
         except Exception:  # no reader yet, no mapping, or something is amiss: the long way finds out
             if "_engine" not in self.__dict__:
                 return self._learn_first(x, y)
