@@ -13,10 +13,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from batch2online import OnlineRegression, randomness
-from batch2online.coreset import Rows, ones
+from batch2online import OnlineRegression
+from batch2online.core import randomness
+from batch2online.core.rows import Rows, ones
+from batch2online.core.validation import check_finite
 from batch2online.refresh import Geometric
-from batch2online.validation import check_finite
 
 TURNS = 60
 Pass = Callable[[np.ndarray, np.ndarray], object]

@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
-from batch2online import bounds, coresets, datasets, evaluate
+from batch2online import coresets, datasets, evaluate
+from batch2online.theory import bounds
 
 EPSILON, SIZE, CLUSTERS = 0.5, 20, 5
 SIZES = (250, 1_000, 4_000, 16_000)

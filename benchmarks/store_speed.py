@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from batch2online import OnlineRegression
-from batch2online.durable import Durable
-from batch2online.store import Store
+from batch2online.persistence.durable import Durable
+from batch2online.persistence.store import Store
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 8))
 APPENDS = 500

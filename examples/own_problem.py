@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.coreset import Coreset
+from batch2online.core.coreset import Coreset
+from batch2online.core.registry import storable
 from batch2online.coresets import Uniform
+from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.online import Online
 from batch2online.refresh import Lazy
-from batch2online.storage import storable
 
 
 @storable

@@ -6,7 +6,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from batch2online import OnlineRegression, coresets, storage
+from batch2online import OnlineRegression, coresets
+from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
 
 rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from batch2online import baselines, datasets, evaluate
 from batch2online.baselines.general import reservoir_replacements
-from batch2online.baselines.lowrank import capped, clipped, systematic_sample
+from batch2online.baselines.low_rank import capped, clipped, systematic_sample
 
 X, Y = datasets.load_regression("diabetes")
 ROWS = datasets.load_rows("digits")[:500]
@@ -251,7 +251,7 @@ def test_the_reservoir_keeps_inputs_and_targets_together():
 
 PROBLEMS = {
     "regression": (X, Y, "squared"),
-    "lowrank": (ROWS, None, "lowrank"),
+    "low_rank": (ROWS, None, "lowrank"),
     "clustering": (ROWS, None, "clustering"),
 }
 
@@ -261,7 +261,7 @@ def discovered():
         kind = getattr(baselines, name)
         if kind.__module__.endswith("general"):
             yield "regression", kind(LinearRegression())
-            yield "lowrank", kind(TruncatedSVD(3, algorithm="arpack"))
+            yield "low_rank", kind(TruncatedSVD(3, algorithm="arpack"))
             yield "clustering", kind(KMeans(3, n_init=1))
         else:
             yield kind.__module__.rpartition(".")[2], kind()

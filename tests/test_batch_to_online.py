@@ -11,7 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import has_fit_parameter
 
-from batch2online import BatchToOnline, OnlineRegression, coresets, load, storage
+from batch2online import BatchToOnline, OnlineRegression, coresets, load
+from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
 from wrapped_cases import (
     CASES,

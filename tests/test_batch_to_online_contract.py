@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import BatchToOnline
-from batch2online.durable import Durable
+from batch2online.persistence.durable import Durable
 from batch2online.refresh import Geometric
 from streams import stream
 from wrapped_cases import (

@@ -18,10 +18,10 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets
+from batch2online.problems.losses import LOSSES
+from batch2online.problems.wrapped import LossBoundWarning
 from batch2online.refresh import Geometric
-from batch2online.solvers.losses import LOSSES
 from batch2online.solvers.weighted_fit import copies
-from batch2online.solvers.wrapped import LossBoundWarning
 from wrapped_cases import (
     N,
     data,

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import coreset, coresets, scores, storage
-from batch2online.coreset import Coreset
-from batch2online.coresets import Clustering, Everything, Uniform
-from batch2online.distances import nearest
+from batch2online import coresets
+from batch2online.core import sampling
+from batch2online.core.coreset import Coreset
+from batch2online.coresets import Clustering, Everything, Uniform, scores
+from batch2online.linalg.distances import nearest
+from batch2online.persistence import checkpoint as storage
 from batch2online.solvers import kz
 
 FALSE_ALARM = 1e-6
@@ -59,7 +61,7 @@ def test_total_weights_are_unbiased_and_sizes_as_expected(bias):
     for seed in range(seeds):
         built = Clustering(4, coreset_size=size, random_state=seed).add(X)
         score = scores.clustering(X, built.seeds, 4, 2.0)
-        q = coreset.probabilities(score, size)
+        q = sampling.probabilities(score, size)
         sample = built.coreset()
         total += bias * sample.weights.sum()
         counted += len(sample)

@@ -16,10 +16,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import OnlineClustering, coreset, load, race, randomness, scores, storage
-from batch2online.coresets import Clustering, construction
+from batch2online import OnlineClustering, load
+from batch2online.core import randomness, sampling
+from batch2online.coresets import Clustering, construction, race, scores
+from batch2online.persistence import checkpoint as storage
+from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Geometric
-from batch2online.solvers.clustering import KZClustering
 
 N, SEED, SIZE = 12_500, 3, 150
 """One whole block of 10,000 ids and an unfinished one."""
@@ -148,11 +150,11 @@ def from_scratch(points, ids, built, weights):
     """Seeds, and ids and weights of the coreset, by the plain functions of all rows at once."""
     seeds = points[scores.clustering_seeds(points, built.k, built.z, built.seed, weights, ids)]
     score = scores.clustering(points, seeds, built.k, built.z, weights)
-    q = coreset.probabilities(score, built.coreset_size)
+    q = sampling.probabilities(score, built.coreset_size)
     words = randomness.words_of(built.seed, randomness.SAMPLING, ids)
-    keep = coreset.kept(randomness.inclusion_uniforms(words), q)
-    exponents = coreset.exponents(q[keep], randomness.rounding_uniforms(words[keep]), built.epsilon)
-    return seeds, ids[keep], weights[keep] * coreset.weights_of(exponents, built.epsilon)
+    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), built.epsilon)
+    return seeds, ids[keep], weights[keep] * sampling.weights_of(exponents, built.epsilon)
 
 
 def assert_from_scratch(built, points, ids, weights):

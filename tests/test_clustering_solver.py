@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
-from batch2online.distances import nearest
+from batch2online.linalg.distances import nearest
 from batch2online.solvers import kz
 from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, raced, refined

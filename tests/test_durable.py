@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClustering, OnlineRegression, load
-from batch2online.durable import Durable
-from batch2online.files import Files
-from batch2online.storage import CheckpointError
-from batch2online.store import StoreCorrupted, StoreError, StoreLocked
+from batch2online.persistence.checkpoint import CheckpointError
+from batch2online.persistence.durable import Durable
+from batch2online.persistence.files import Files
+from batch2online.persistence.store import StoreCorrupted, StoreError, StoreLocked
 from torture.durables import OTHER, X, Y, low_rank, regression, state, with_history
 from torture.faults import Unsynced
 

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import OnlineRegression, coreset, load, randomness, scores
-from batch2online.coreset import Coreset
-from batch2online.coresets import Everything, Leverage, Uniform
+from batch2online import OnlineRegression, load
+from batch2online.core import randomness, sampling
+from batch2online.core.coreset import Coreset
+from batch2online.coresets import Everything, Leverage, Uniform, scores
+from batch2online.problems.regression import coreset_moments, least_squares
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from batch2online.solvers.regression import coreset_moments, least_squares
 from streams import STREAMS, gaussian, stream
 
 N = 23_000
@@ -67,10 +68,10 @@ def from_scratch(points, targets, ids, *, construction, weights=1.0, kind=Levera
     else:
         score = weights / weights.sum() if kind is Uniform else np.ones(len(points))
     words = randomness.words(construction.seed, randomness.SAMPLING, np.asarray(ids))
-    q = coreset.probabilities(score, construction.constant)
-    keep = coreset.kept(randomness.inclusion_uniforms(words), q)
-    exponents = coreset.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
-    return np.asarray(ids)[keep], weights[keep] * coreset.weights_of(exponents, construction.epsilon)
+    q = sampling.probabilities(score, construction.constant)
+    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
+    return np.asarray(ids)[keep], weights[keep] * sampling.weights_of(exponents, construction.epsilon)
 
 
 def assert_same_coreset(actual: Coreset, ids, weights):

@@ -15,9 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from batch2online import OnlineRegression, storage
+from batch2online import OnlineRegression
+from batch2online.persistence import checkpoint as storage
+from batch2online.problems.regression import LeastSquares
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
-from batch2online.solvers.regression import LeastSquares
 
 WIDTH = 3
 FIRST_MODEL = 3 * (WIDTH + 1)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from batch2online import coreset, randomness, scores
-from batch2online.coresets import Leverage
+from batch2online.core import randomness, sampling
+from batch2online.coresets import Leverage, scores
 from streams import stream
 
 FALSE_ALARM = 1e-6
@@ -35,9 +35,9 @@ def share_of_hi(q, epsilon):
 
 def sampled_weights(q, words, epsilon, bias=1.0):
     """The weight of each point, 0 for those not kept; a bias in keeping is a defect."""
-    keep = coreset.kept(randomness.inclusion_uniforms(words), bias * q)
-    exponents = coreset.exponents(q, randomness.rounding_uniforms(words), epsilon)
-    return np.where(keep, coreset.weights_of(exponents, epsilon), 0.0)
+    keep = sampling.kept(randomness.inclusion_uniforms(words), bias * q)
+    exponents = sampling.exponents(q, randomness.rounding_uniforms(words), epsilon)
+    return np.where(keep, sampling.weights_of(exponents, epsilon), 0.0)
 
 
 # -- by enumeration ------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def sampled_weights(q, words, epsilon, bias=1.0):
 def test_exactly_the_share_q_of_words_keeps_a_point(q):
     first_lost = math.floor(q * 2**44 + 0.5)
     around = np.array([k for k in (first_lost - 1, first_lost) if k < 2**44], dtype=np.uint64)
-    keep = coreset.kept(randomness.inclusion_uniforms(around << np.uint64(20)), np.full(len(around), q))
+    keep = sampling.kept(randomness.inclusion_uniforms(around << np.uint64(20)), np.full(len(around), q))
     assert keep.tolist() == [True, False][: len(around)]
 
 
@@ -64,7 +64,7 @@ def test_weights_are_neighbours_on_the_grid_in_the_right_proportion(q, epsilon):
 
 def test_the_expected_weighted_gram_matrix_is_that_of_all_rows():
     rows = np.random.default_rng(0).standard_t(3, size=(12, 3))
-    q = coreset.probabilities(scores.leverage(rows), 3.0)
+    q = sampling.probabilities(scores.leverage(rows), 3.0)
     assert 0 < (q < 1).sum() < 12
     expected_weights = [p * sampled_weights(np.full(2**20, p), LEVELS_OF_V, 0.3).mean() for p in q]
     gram = (rows * np.array(expected_weights)[:, None]).T @ rows
@@ -136,7 +136,7 @@ def have_the_right_sizes(q, sizes):
 def test_coresets_have_the_expected_size():
     X, _ = stream("heavy_tailed", 4000)
     constructions = [Leverage(coreset_size=2000, random_state=seed).add(X) for seed in range(400)]
-    q = coreset.probabilities(scores.leverage(X), constructions[0].constant)
+    q = sampling.probabilities(scores.leverage(X), constructions[0].constant)
     sizes = [len(construction.coreset()) for construction in constructions]
     assert 0 < (q < 1).sum() < len(q)
     assert have_the_right_sizes(q, sizes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online import coreset, scores
+from batch2online.core import sampling
+from batch2online.coresets import scores
 
 ROUNDING = 1e-9
 
@@ -27,8 +28,8 @@ def test_lemma_1_weights_change_rarely(epsilon):
     for larger in np.geomspace(1.0, 0.01, 23):
         for ratio in (1 - 1e-3, 0.99, 0.95, 1 / (1 + epsilon), 0.8):
             smaller = larger * ratio
-            before = coreset.exponents(np.full(len(V), larger), V, epsilon)
-            after = coreset.exponents(np.full(len(V), smaller), V, epsilon)
+            before = sampling.exponents(np.full(len(V), larger), V, epsilon)
+            after = sampling.exponents(np.full(len(V), smaller), V, epsilon)
             assert (before != after).mean() <= min(1.0, (1 + 1 / epsilon) * (1 - ratio)) + 2 / len(V)
 
 

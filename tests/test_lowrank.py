@@ -15,8 +15,10 @@ from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from batch2online import OnlineLowRank, coreset, datasets, load, randomness, scores, storage
-from batch2online.coresets import RidgeLeverage
+from batch2online import OnlineLowRank, datasets, load
+from batch2online.core import randomness, sampling
+from batch2online.coresets import RidgeLeverage, scores
+from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import EveryStep, Geometric
 
 N, SEED, SCALES = 12_000, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
@@ -104,13 +106,13 @@ def learn(model, X, cuts):
 def from_scratch(rows, ids, construction):
     """Ids and weights of the coreset by the plain function of all rows at once."""
     m = np.column_stack([np.ones((len(rows), int(construction.intercept))), rows])
-    q = coreset.probabilities(
+    q = sampling.probabilities(
         scores.ridge_leverage(m, construction.rank + construction.intercept), construction.constant
     )
     words = randomness.words(construction.seed, randomness.SAMPLING, ids)
-    keep = coreset.kept(randomness.inclusion_uniforms(words), q)
-    exponents = coreset.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
-    return ids[keep], coreset.weights_of(exponents, construction.epsilon)
+    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
+    return ids[keep], sampling.weights_of(exponents, construction.epsilon)
 
 
 def assert_identical(one, other):

@@ -17,10 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from batch2online import OnlineClustering, load, storage
+from batch2online import OnlineClustering, load
 from batch2online.coresets import Clustering
+from batch2online.persistence import checkpoint as storage
+from batch2online.persistence.store import StoreError
 from batch2online.refresh import Geometric, Lazy
-from batch2online.store import StoreError
 
 NAMES = ["a", "b", "c"]
 CENTERS = np.array([[0.0, 0.0, 0.0], [20.0, 0.0, 5.0], [0.0, 20.0, -5.0]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from batch2online import evaluate, reference
-from batch2online.evaluate.experiment import EPSILONS, OURS, PAPER, WARMUP, panels, paper_experiment
+from batch2online.paper.experiment import EPSILONS, OURS, PAPER, WARMUP, panels, paper_experiment
 
 
 @pytest.fixture(scope="module")

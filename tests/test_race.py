@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from batch2online import race, randomness, scores
-from batch2online.coreset import Rows
-from batch2online.history import History
-from batch2online.race import Race, exponentials
+from batch2online.core import randomness
+from batch2online.core.history import History
+from batch2online.core.rows import Rows
+from batch2online.coresets import race, scores
+from batch2online.coresets.race import Race, exponentials
 
 FALSE_ALARM = 1e-6
 IDS = np.arange(200_000)

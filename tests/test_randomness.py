@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from batch2online import randomness
-from batch2online.randomness import SAMPLING, TOLERANCE, seed_from, uniforms, word_below, words, words_of
+from batch2online.core import randomness
+from batch2online.core.randomness import SAMPLING, TOLERANCE, seed_from, uniforms, word_below, words, words_of
 
 LARGEST_WORD = 2**64 - 1
 PUBLISHED = [  # the known answers that come with Random123: counter, key, words

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from batch2online import files, storage
-from batch2online.store import recovery
-from batch2online.store.store import Store
+from batch2online.persistence import checkpoint as storage
+from batch2online.persistence import files
+from batch2online.persistence.store import recovery
+from batch2online.persistence.store.store import Store
 from torture import bad_input, durables, fuzz, stores, system_calls, threads
 from torture.machine import Machine
 
@@ -96,7 +97,7 @@ def test_a_folder_that_is_not_synced_is_caught(monkeypatch):
 
 
 def test_a_checksum_that_is_always_right_is_caught(monkeypatch):
-    monkeypatch.setattr("batch2online.store.records.zlib.crc32", lambda *_: 0)
+    monkeypatch.setattr("batch2online.persistence.store.records.zlib.crc32", lambda *_: 0)
     with pytest.raises(AssertionError):
         stores.bit_flips(200)
 

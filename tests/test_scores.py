@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import scores
-from batch2online.coreset import Rows
-from batch2online.coresets import Leverage
-from batch2online.moments import MU, Moments
-from batch2online.solvers.regression import LeastSquares, LinearModel, least_squares
+from batch2online.core.rows import Rows
+from batch2online.coresets import Leverage, scores
+from batch2online.problems.regression import LeastSquares, LinearModel, least_squares
+from batch2online.statistics.moments import MU, Moments
 from streams import stream
 
 TOLERANCE = 1e-6

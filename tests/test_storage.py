@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batch2online import OnlineRegression, load, storage
-from batch2online.files import Files
+from batch2online import OnlineRegression, load
+from batch2online.persistence import checkpoint as storage
+from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
+from batch2online.persistence.files import Files
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from batch2online.storage import CheckpointError, deserialise, serialise
 from torture.faults import FaultyFiles, Killed
 
 rng = np.random.default_rng(0)
@@ -250,7 +251,7 @@ def test_a_class_that_is_not_storable_can_neither_be_written_nor_read(monkeypatc
     with pytest.raises(TypeError, match="Stranger"):
         serialise(Stranger())
     with monkeypatch.context() as patch:
-        patch.setitem(storage._storable, "Stranger", Stranger)
+        patch.setitem(storage.classes, "Stranger", Stranger)
         content = serialise(Stranger())
         assert isinstance(deserialise(content), Stranger)
     with pytest.raises(CheckpointError, match="Stranger"):
@@ -413,9 +414,9 @@ def test_fields_that_an_earlier_version_did_not_have_take_their_defaults(monkeyp
         one: int
         two: float = 2.5
 
-    monkeypatch.setitem(storage._storable, "Thing", Thing)
+    monkeypatch.setitem(storage.classes, "Thing", Thing)
     content = serialise([Thing(1)])
-    monkeypatch.setitem(storage._storable, "Thing", ThingNow)
+    monkeypatch.setitem(storage.classes, "Thing", ThingNow)
     assert deserialise(content) == [ThingNow(1, 2.5)]
 
 
@@ -425,7 +426,7 @@ def test_objects_with_other_fields_than_their_class_are_refused(monkeypatch, fie
     class Thing:
         one: int
 
-    monkeypatch.setitem(storage._storable, "Thing", Thing)
+    monkeypatch.setitem(storage.classes, "Thing", Thing)
     with pytest.raises(CheckpointError, match="Thing has"):
         deserialise(signed({"manifest.json": manifest_of({"object": "Thing", "fields": fields})}))
 

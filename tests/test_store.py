@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online.files import Files
-from batch2online.store import Store, StoreCorrupted, StoreError, StoreLocked, reader, store
-from batch2online.store.records import Header
+from batch2online.persistence.files import Files
+from batch2online.persistence.store import Store, StoreCorrupted, StoreError, StoreLocked, reader, store
+from batch2online.persistence.store.records import Header
 from torture.faults import FaultyFiles, Killed, ShortWrites, Unsynced
 from torture.stores import ROWS, STEPS, content, is_same, states_of, written
 
@@ -324,7 +324,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
 
 
 def test_a_second_process_is_refused(tmp_path):
-    code = f"from batch2online.store import Store; Store.open({str(tmp_path)!r})"
+    code = f"from batch2online.persistence.store import Store; Store.open({str(tmp_path)!r})"
     with Store.create(tmp_path, 3):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "StoreLocked" in done.stderr
@@ -434,7 +434,7 @@ def test_foreign_files_are_refused(tmp_path, content):
 
 def test_a_later_version_is_refused_with_advice(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("batch2online.store.records.VERSION", 2)
+        patch.setattr("batch2online.persistence.store.records.VERSION", 2)
         Store.create(tmp_path, 3).close()
     for repair in (False, True):
         with pytest.raises(StoreError, match="upgrade") as caught:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from batch2online import BatchToOnline, coreset, coresets, randomness, scores, theory
+from batch2online import BatchToOnline, coresets, theory
+from batch2online.core import randomness, sampling
+from batch2online.coresets import scores
 from batch2online.refresh import Geometric, OnChange
 
 pytestmark = pytest.mark.slow
@@ -25,8 +27,9 @@ SIZE = 20
 
 def state(q, words):
     """For each point its weight in the coreset, 0 if it is not in it."""
-    exponents = coreset.exponents(np.maximum(q, 1e-300), randomness.rounding_uniforms(words), EPSILON)
-    return np.where(coreset.kept(randomness.inclusion_uniforms(words), q), coreset.weights_of(exponents, EPSILON), 0.0)
+    exponents = sampling.exponents(np.maximum(q, 1e-300), randomness.rounding_uniforms(words), EPSILON)
+    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
+    return np.where(keep, sampling.weights_of(exponents, EPSILON), 0.0)
 
 
 def leverage_without(rows, i):
@@ -75,8 +78,8 @@ def is_changed(name, n, seed, same_uniforms=True):
     words = [
         randomness.words(seed + shift, randomness.SAMPLING, range(n)) for shift in (0, 0 if same_uniforms else 10**6)
     ]
-    before = state(coreset.probabilities(score(rows), SIZE / total), words[0])
-    after = state(coreset.probabilities(without(rows, i), SIZE / total), words[1])
+    before = state(sampling.probabilities(score(rows), SIZE / total), words[0])
+    after = state(sampling.probabilities(without(rows, i), SIZE / total), words[1])
     return bool(before[i]) or bool((np.delete(before, i) != np.delete(after, i)).any())
 
 

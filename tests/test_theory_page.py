@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 import batch2online
-from batch2online import bounds, coreset, regret, scores
+from batch2online.core import sampling
+from batch2online.coresets import scores
+from batch2online.engine import regret
+from batch2online.theory import bounds
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
-MODULES = {"bounds": bounds, "coreset": coreset, "regret": regret, "scores": scores}
+MODULES = {"bounds": bounds, "sampling": sampling, "regret": regret, "scores": scores}
 
 
 def named(pattern):
@@ -30,7 +33,7 @@ def test_every_file_named_exists(name):
     assert (ROOT / "tests" / name).is_file()
 
 
-@pytest.mark.parametrize("name", named(r"`((?:theory|reference|coresets|refresh|scores|coreset|regret)\.\w+)"))
+@pytest.mark.parametrize("name", named(r"`((?:theory|reference|coresets|refresh|scores|sampling|regret)\.\w+)"))
 def test_every_function_named_exists(name):
     module, attribute = name.split(".")
     home = MODULES.get(module) or getattr(batch2online, module)

@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 _homes = {
     "BatchToOnline": "batch2online.estimators.batch_to_online",
     "OnlineClustering": "batch2online.estimators.clustering",
-    "OnlineLowRank": "batch2online.estimators.lowrank",
+    "OnlineLowRank": "batch2online.estimators.low_rank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
 _modules = ("baselines", "coresets", "datasets", "evaluate", "reference", "refresh", "theory")

@@ -18,8 +18,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from batch2online.randomness import TOLERANCE, uniforms
-from batch2online.storage import storable
+from batch2online.core.randomness import TOLERANCE, uniforms
+from batch2online.core.registry import storable
 
 _NEVER = 2.0**62
 

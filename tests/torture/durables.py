@@ -13,9 +13,9 @@ from contextlib import suppress
 import numpy as np
 
 from batch2online import OnlineLowRank, OnlineRegression
-from batch2online.durable import Durable
-from batch2online.storage import CheckpointError, serialise
-from batch2online.store import StoreError
+from batch2online.persistence.checkpoint import CheckpointError, serialise
+from batch2online.persistence.durable import Durable
+from batch2online.persistence.store import StoreError
 from torture.faults import FaultyFiles, Killed, RecordingFiles, Unsynced
 from torture.stores import FAULTS, MODES, scratch
 

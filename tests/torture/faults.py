@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batch2online.files import Files
+from batch2online.persistence.files import Files
 
 CHANGING = ("create", "open", "write", "fsync", "truncate", "close", "rename", "remove", "make_folder", "fsync_folder")
 

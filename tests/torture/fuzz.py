@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, load
-from batch2online.storage import CheckpointError, serialise
-from batch2online.store import Store, StoreError
-from batch2online.store.records import HEADER_BYTES
+from batch2online.persistence.checkpoint import CheckpointError, serialise
+from batch2online.persistence.store import Store, StoreError
+from batch2online.persistence.store.records import HEADER_BYTES
 from torture.stores import COLUMNS, ROWS, STEPS, is_same, scratch, states_of, written
 from torture.stores import content as content_of
 

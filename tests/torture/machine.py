@@ -15,9 +15,9 @@ import numpy as np
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, load
-from batch2online.durable import Durable
+from batch2online.persistence.checkpoint import serialise
+from batch2online.persistence.durable import Durable
 from batch2online.refresh import Geometric
-from batch2online.storage import serialise
 from torture.faults import Unsynced
 
 WIDTH = 3

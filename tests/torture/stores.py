@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batch2online.store import Store, StoreCorrupted, StoreError
+from batch2online.persistence.store import Store, StoreCorrupted, StoreError
 from torture.faults import FaultyFiles, Killed, RecordingFiles, Unsynced
 
 FAULTS = (errno.EIO, errno.ENOSPC, "short", "kill", "kill half")
@@ -244,7 +244,7 @@ def _with_states():
 
 def record_ends(folder) -> list[int]:
     """Where the records of the only segment end."""
-    from batch2online.store.records import Header, map_file, scan
+    from batch2online.persistence.store.records import Header, map_file, scan
 
     data = map_file(folder / "00000000.rows")
     records = scan(data, Header.unpack(data)).records

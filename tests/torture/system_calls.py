@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batch2online.store import Store, StoreError
+from batch2online.persistence.store import Store, StoreError
 from torture.faults import Unsynced
 from torture.stores import content, scratch
 

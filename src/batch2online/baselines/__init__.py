@@ -2,7 +2,7 @@
 
 from batch2online.baselines.clustering import Consistent, MacQueen, WeightedSolutions
 from batch2online.baselines.general import FollowTheLeader, Reservoir
-from batch2online.baselines.lowrank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
+from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
 from batch2online.baselines.regression import Forward, GradientDescent, Ridge
 
 __all__ = [

@@ -41,8 +41,8 @@ def _is_for_people(error: Exception) -> bool:
     if isinstance(error, OSError | ModuleNotFoundError):
         return True
     from batch2online.datasets import MissingPackageError
+    from batch2online.persistence.checkpoint import CheckpointError
     from batch2online.readers import DataError
-    from batch2online.storage import CheckpointError
 
     return isinstance(error, DataError | MissingPackageError | CheckpointError)
 

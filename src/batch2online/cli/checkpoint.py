@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import batch2online
-from batch2online import storage
 from batch2online.cli.stream import Chunk
+from batch2online.persistence import checkpoint as storage
 from batch2online.readers import DataError
 
 _POSITION = "position.json"

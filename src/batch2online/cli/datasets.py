@@ -9,8 +9,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from batch2online import datasets, synthetic
+from batch2online import datasets
 from batch2online.cli.files import write_csv
+from batch2online.datasets import synthetic
 from batch2online.readers import DataError
 
 _ABOUT = {

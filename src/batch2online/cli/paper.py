@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from batch2online.evaluate.figure import paper_figure
+from batch2online.paper.figure import paper_figure
 
 
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:

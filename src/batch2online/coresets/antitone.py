@@ -14,11 +14,14 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from batch2online import randomness, theory
+from batch2online import theory
 from batch2online._types import FloatArray, IntArray, WordArray
-from batch2online.coreset import Coreset, Rows, exponents, kept, ones, probabilities, weights_of
+from batch2online.core import randomness
+from batch2online.core.coreset import Coreset
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, ones
+from batch2online.core.sampling import exponents, kept, probabilities, weights_of
 from batch2online.coresets.construction import Construction
-from batch2online.storage import storable
 
 SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""

@@ -8,17 +8,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import randomness, theory
+from batch2online import theory
 from batch2online._types import FloatArray
-from batch2online.coreset import Coreset, Rows, exponents, kept, weights_of
+from batch2online.core import randomness
+from batch2online.core.coreset import Coreset
+from batch2online.core.history import History
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
+from batch2online.core.sampling import exponents, kept, weights_of
+from batch2online.core.validation import LARGEST
 from batch2online.coresets.construction import Construction
+from batch2online.coresets.race import Race
 from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
-from batch2online.distances import nearest, power
-from batch2online.history import History
-from batch2online.history_folder import FolderHistory
-from batch2online.race import Race
-from batch2online.storage import storable
-from batch2online.validation import LARGEST
+from batch2online.linalg.distances import nearest, power
+from batch2online.persistence.history_folder import FolderHistory
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
@@ -33,7 +36,7 @@ def largest_value(z: float) -> float:
 class Clustering(Construction):
     r"""Rows are kept by their sensitivity :math:`(|x - c|^z / cost + 1 / n_c) / (1 + k)` under D^z seeds c.
 
-    The seeds come from an exponential race (:mod:`batch2online.race`), so they and the coreset are a pure
+    The seeds come from an exponential race (:mod:`batch2online.coresets.race`), so they and the coreset are a pure
     function of the rows and the seed. New rows can move the seeds, and then rows that were dropped may return: all
     rows are kept, in memory or in a folder.
 

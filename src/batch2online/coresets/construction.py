@@ -12,11 +12,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import PIECE_ENTRIES, Coreset, Rows, all_ones
-from batch2online.history import History
-from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
+from batch2online.core import randomness
+from batch2online.core.coreset import Coreset
+from batch2online.core.history import History
+from batch2online.core.rows import PIECE_ENTRIES, Rows, all_ones
+from batch2online.core.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
 _BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from batch2online import randomness
 from batch2online._types import FloatArray
-from batch2online.coreset import Coreset
+from batch2online.core import randomness
+from batch2online.core.coreset import Coreset
+from batch2online.core.validation import check_rows, check_weights
 from batch2online.solvers import kz
-from batch2online.validation import check_rows, check_weights
 
 _MOVES = 8
 _STRIDE = 10_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.coreset import Rows
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
-from batch2online.storage import storable
 
 
 @storable

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
-from batch2online.coreset import Rows
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
-from batch2online.moments import Moments
-from batch2online.storage import storable
+from batch2online.statistics.moments import Moments
 
 
 @storable

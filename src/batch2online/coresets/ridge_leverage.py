@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from batch2online.core.registry import storable
 from batch2online.coresets.antitone import Antitone, Statistics
-from batch2online.ridge import RidgeMoments
-from batch2online.storage import storable
+from batch2online.statistics.ridge import RidgeMoments
 
 
 @storable

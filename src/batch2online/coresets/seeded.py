@@ -7,12 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import randomness, scores
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.coreset import Rows, all_ones, kept, ones, probabilities
+from batch2online.core import randomness
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, all_ones, ones
+from batch2online.core.sampling import kept, probabilities
+from batch2online.coresets import scores
 from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics
-from batch2online.distances import membership, nearest, power
-from batch2online.storage import storable
+from batch2online.linalg.distances import membership, nearest, power
 
 
 @storable

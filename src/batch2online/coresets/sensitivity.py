@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from batch2online import randomness, scores
 from batch2online._types import FloatArray
-from batch2online.coreset import Rows, ones
+from batch2online.core import randomness
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, ones
+from batch2online.coresets import scores
 from batch2online.coresets.antitone import Antitone, Candidates, Statistics
 from batch2online.coresets.everything import Nothing
-from batch2online.storage import storable
 
 Score = Callable[..., Any]
 

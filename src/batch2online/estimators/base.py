@@ -14,14 +14,15 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from batch2online import storage
 from batch2online._types import FloatArray
-from batch2online.changes import ChangeEvent
-from batch2online.coreset import Coreset, ones
+from batch2online.core.coreset import Coreset
+from batch2online.core.rows import ones
+from batch2online.core.validation import LARGEST, check_finite, check_targets, check_weights
+from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
 from batch2online.estimators.single_rows import SingleRows
-from batch2online.online import Online
-from batch2online.regret import Regret
-from batch2online.validation import LARGEST, check_finite, check_targets, check_weights
+from batch2online.persistence import checkpoint as storage
 
 _PIECE_ROWS = 10_000
 _DTYPES = (np.float64, np.float32)

@@ -11,14 +11,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.core.validation import LARGEST
 from batch2online.coresets import Clustering
 from batch2online.coresets.clustering import largest_value
-from batch2online.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.online import Online
+from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Lazy, Policy
-from batch2online.solvers.clustering import KZClustering
-from batch2online.validation import LARGEST
 
 
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]

@@ -9,10 +9,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
 from batch2online.coresets import Leverage
+from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.online import Online
+from batch2online.problems.regression import LeastSquares, LinearModel
 from batch2online.refresh import Lazy, Policy
-from batch2online.solvers.regression import LeastSquares, LinearModel
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]

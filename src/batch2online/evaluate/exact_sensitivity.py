@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.coreset import Rows, probabilities
+from batch2online.core.rows import Rows
+from batch2online.core.sampling import probabilities
+from batch2online.core.validation import check_targets
 from batch2online.evaluate.deletion import fitted, is_construction, without
-from batch2online.validation import check_targets
 
 _MOST_ROWS = 9
 _DROPPED: Any = None

@@ -15,9 +15,9 @@ from sklearn.cluster import KMeans
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import Learner, capacity
 from batch2online.evaluate.metrics import label_churn, prediction_change, subspace_angle
+from batch2online.problems.low_rank import LowRank as Subspaces
+from batch2online.problems.low_rank import Subspace
 from batch2online.solvers import kz
-from batch2online.solvers.lowrank import LowRank as Subspaces
-from batch2online.solvers.lowrank import Subspace
 
 _ORTHONORMAL = 1e-8
 _RESTARTS = 10

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
+from batch2online.core.validation import LARGEST
 from batch2online.readers.batch import Batch, DataError, Kind
-from batch2online.validation import LARGEST
 
 MOST_LEVELS = 100
 

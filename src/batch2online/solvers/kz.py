@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from batch2online import randomness
 from batch2online._types import FloatArray, IntArray
-from batch2online.coreset import all_ones
-from batch2online.distances import nearest_squared, power, squared_lengths
+from batch2online.core import randomness
+from batch2online.core.rows import all_ones
+from batch2online.linalg.distances import nearest_squared, power, squared_lengths
 from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, raced, refined
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray
-from batch2online.distances import power
-from batch2online.scratch import scratch
+from batch2online.linalg.distances import power
+from batch2online.linalg.scratch import scratch
 
 SETTLED = 1e-5
 _FEW_COLUMNS = 96

@@ -13,9 +13,9 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from batch2online import randomness
 from batch2online._types import FloatArray
-from batch2online.coreset import Coreset
+from batch2online.core import randomness
+from batch2online.core.coreset import Coreset
 
 RESAMPLING, ESTIMATOR = 100, 101
 """Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed."""

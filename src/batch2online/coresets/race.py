@@ -1,0 +1,297 @@
+r"""D^z seeds as an exponential race.
+
+Stage j of D^z sampling draws the next seed in proportion to :math:`w_x D^z(x)`, the weighted distance to the
+seeds chosen before. The same law comes from a race: every point owns an exponential variable :math:`E_x^{(j)}` for
+each stage, and the point of least :math:`E_x^{(j)} / (w_x D^z(x))` wins. Since the variables belong to the points, the
+seeds are a pure function of the rows and the seed.
+
+Not every point has to run. For each stage the race keeps the few hundred points of least
+:math:`E_x / (w_x P_x)`, where :math:`P_x = |x - o|^z + a` does not depend on the seeds. As
+:math:`D^z(x) \le b P_x` for a known b (by Hoelder's inequality), the winner among them is the winner of all once its
+key is below the largest one kept over b. Only if that fails are all rows looked at, and what was found is remembered
+for the same seeds.
+
+A variable is drawn in two steps: 8 bits for each of 8 stages from one word, and the other 56 from a word of their own.
+The coarse bits rule out nearly all points.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
+from batch2online.core import randomness
+from batch2online.core.history import History
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, all_ones
+from batch2online.linalg.distances import nearest_squared, power, squared_distances, squared_lengths
+
+_STAGES = 8  # bytes of a word
+_KEPT = 256
+_FIRST_LOOK = 32
+_FIRST_ROWS = 512
+_SLACK = 1 + 1e-6
+_FAR = 10.0
+_LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_ALMOST_ONE = 1 - 2.0**-53
+
+
+def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
+    """The exponential variables of pairs of a point and a stage (counted from 0)."""
+    coarse = randomness.words_of(seed, randomness.RACE, ids, stages // _STAGES)
+    octets = (coarse >> (np.uint64(8) * (stages % _STAGES).astype(np.uint64))) & np.uint64(255)
+    return _exponentials(seed, ids, stages, octets)
+
+
+def _exponentials(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
+    detail = randomness.words_of(seed, randomness.RACE_DETAIL, ids, stages)
+    fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
+    uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
+    return np.asarray(-np.log1p(-uniform))
+
+
+def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
+    """D^z to the nearest seed, by differences: the same in whatever company a point comes; 1 while there is no seed."""
+    if len(seeds) == 0:
+        return np.ones(len(points))
+    return power(squared_distances(points, seeds).min(axis=0), z)
+
+
+def race_keys(variables: FloatArray, weights: FloatArray, losses: FloatArray) -> FloatArray:
+    """E / (w D^z), infinite where the point coincides with a seed."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(variables / (weights * losses))
+
+
+@storable
+@dataclass(frozen=True)
+class Leaders:
+    """The points of least E / (w P) in one stage, in ascending order of that."""
+
+    bound_keys: FloatArray
+    positions: IntArray
+    variables: FloatArray
+
+    @property
+    def limit(self) -> float:
+        """No point that was left out has a smaller bound key than this."""
+        return float(self.bound_keys[-1]) if len(self.bound_keys) == _KEPT else np.inf
+
+    def with_points(self, bound_keys: FloatArray, positions: IntArray, variables: FloatArray) -> Leaders:
+        keys = np.concatenate([self.bound_keys, bound_keys])
+        order = np.argsort(keys, kind="stable")[:_KEPT]
+        return Leaders(
+            keys[order],
+            np.concatenate([self.positions, positions])[order],
+            np.concatenate([self.variables, variables])[order],
+        )
+
+
+@dataclass(frozen=True)
+class Runners:
+    """Pairs of a row and a stage: the row's id and position, the stage, its coarse bits, and w P."""
+
+    ids: IntArray
+    positions: IntArray
+    stages: IntArray
+    octets: Any
+    scales: FloatArray
+
+    @classmethod
+    def joined(cls, parts: list[Runners]) -> Runners:
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*(np.concatenate(arrays) for arrays in columns))
+
+
+@storable
+@dataclass(frozen=True)
+class Winner:
+    """What a look at all rows found: the winner of the first ``rows`` rows against these seeds."""
+
+    before: tuple[int, ...]
+    rows: int
+    position: int
+    key: float
+
+
+@storable
+@dataclass(frozen=True)
+class Race:
+    """The race so far. Immutable; what it has looked at is the first ``rows`` rows of a history."""
+
+    k: int
+    z: float
+    seed: int
+    rows: int = 0
+    origin: FloatArray | None = None
+    offset: float = 1.0
+    leaders: tuple[Leaders, ...] = ()
+    winners: tuple[Winner | None, ...] = ()
+
+    def updated(self, history: History) -> Race:
+        """The race with all rows of the history."""
+        race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
+        runners: list[Runners] = []
+        waiting = 0
+        for rows in history.from_row(race.rows):
+            start = 0
+            while start < len(rows):
+                stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
+                race = race if race.origin is not None else race._begun(rows[:stop])
+                some = rows if stop - start == len(rows) else rows[start:stop]
+                runners.append(race._runners(some, race.rows + waiting))
+                waiting += stop - start
+                start = stop
+                if waiting >= race.rows:
+                    race, runners, waiting = race._with_runners(runners, waiting), [], 0
+        return race._with_runners(runners, waiting) if waiting else race
+
+    def _begun(self, rows: Rows) -> Race:
+        mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
+        origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
+        typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
+        none = Leaders(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
+        negligible = 1e-20 * float(power(origin @ origin, self.z))  # rounding, where all rows are the same
+        offset = typical if typical > negligible else 1.0
+        return replace(self, origin=origin, offset=offset, leaders=(none,) * self.k, winners=(None,) * self.k)
+
+    def _runners(self, rows: Rows, at: int) -> Runners:
+        """The pairs of a row and a stage that may be among the leaders, by their coarse bits."""
+        scale = self._scale(rows)
+        limits = np.array([leaders.limit for leaders in self.leaders])
+        parts = []
+        for page in range(-(-self.k // _STAGES)):
+            own = limits[page * _STAGES : (page + 1) * _STAGES]
+            limit = own.max() * 256 * _SLACK
+            with np.errstate(over="ignore"):
+                bound = np.minimum(scale * limit, 255.0) if np.isfinite(limit) else np.full(len(rows), 255.0)
+            words = _words_of(self.seed, rows.ids, page)
+            few = np.flatnonzero(_has_zero_octet(words) | (bound >= 1))
+            octets = words[few].view(np.uint8).reshape(-1, _STAGES)[:, : len(own)]
+            places, stages = np.nonzero(octets <= bound[few, None])
+            octet, places = octets[places, stages], few[places]
+            parts.append(Runners(rows.ids[places], at + places, stages + page * _STAGES, octet, scale[places]))
+        return Runners.joined(parts)
+
+    def _scale(self, rows: Rows) -> FloatArray:
+        """The weight of each row times P."""
+        assert self.origin is not None
+        squared = squared_lengths(rows.points - self.origin) if self.origin.any() else rows.lengths
+        scale = power(squared, self.z) + self.offset
+        return scale if all_ones(rows.weights) else scale * rows.weights
+
+    def _with_runners(self, parts: list[Runners], rows: int) -> Race:
+        runners = Runners.joined(parts)
+        variables = _exponentials(self.seed, runners.ids, runners.stages, runners.octets)
+        keys = variables / runners.scales
+        leaders = []
+        for stage, old in enumerate(self.leaders):
+            new = np.flatnonzero((runners.stages == stage) & (keys < old.limit))
+            leaders.append(old.with_points(keys[new], runners.positions[new], variables[new]) if new.size else old)
+        return replace(self, rows=self.rows + rows, leaders=tuple(leaders))
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def run(self, history: History) -> tuple[Race, IntArray]:
+        """Positions of the seeds, fewer than k if the points are fewer; and the race, maybe wiser."""
+        race, chosen = self, Rows.empty(history.width, history.n_targets)
+        positions: list[int] = []
+        first_looks = self._first_looks(history) if self.rows else []
+        for stage, first_look in enumerate(first_looks):
+            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_look)
+            if position < 0:
+                break
+            positions.append(position)
+            chosen = Rows.concatenate([chosen, history.at(np.array([position]))])
+        return race, np.array(positions, dtype=np.int64)
+
+    def _first_looks(self, history: History) -> list[Rows]:
+        """The rows of the first few leaders of each stage, all read at once."""
+        positions = [leaders.positions[:_FIRST_LOOK] for leaders in self.leaders]
+        rows = history.at(np.concatenate(positions))
+        ends = np.cumsum([0, *map(len, positions)]).tolist()
+        return [rows[start:stop] for start, stop in pairwise(ends)]
+
+    def _winner(
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, first_look: Rows
+    ) -> tuple[Race, int]:
+        leaders = self.leaders[stage]
+        factor = self._factor(seeds)
+        looked_at, best, position = 0, np.inf, -1
+        while looked_at < len(leaders.positions):
+            stop = min(len(leaders.positions), max(_FIRST_LOOK, 2 * looked_at))
+            rows = history.at(leaders.positions[looked_at:stop]) if looked_at else first_look
+            losses = distances(rows.points, seeds, self.z)
+            keys = race_keys(leaders.variables[looked_at:stop], rows.weights, losses)
+            if keys.min() < best:
+                best, position = float(keys.min()), int(leaders.positions[looked_at + int(keys.argmin())])
+            looked_at = stop
+            unseen = leaders.bound_keys[stop] if stop < len(leaders.bound_keys) else leaders.limit
+            if best * factor * _SLACK < unseen:
+                return self, position
+        return self._search(stage, before, seeds, history, best, position)
+
+    def _factor(self, seeds: FloatArray) -> float:
+        """A number b such that D^z(x) <= b P(x) for all x."""
+        if len(seeds) == 0:
+            return 1 / self.offset
+        assert self.origin is not None
+        reach = float(np.sqrt(np.square(seeds - self.origin).sum(axis=1).min()))  # D(x) <= |x - o| + reach
+        if reach == 0:
+            return 1.0
+        log_ratio = self.z * math.log(reach) - math.log(self.offset)
+        if self.z == 1:
+            return math.exp(max(0.0, log_ratio))
+        with np.errstate(over="ignore"):
+            return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
+
+    def _search(
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, best: float, position: int
+    ) -> tuple[Race, int]:
+        """The winner of all rows; rows that were searched for the same seeds before are not searched again."""
+        start, known = 0, self.winners[stage]
+        if known is not None and known.before == before:
+            start = known.rows
+            if (known.key, known.position) < (best, position):
+                best, position = known.key, known.position
+        at = start
+        for rows in history.from_row(start):
+            best, position = self._better(stage, rows, seeds, best, position, at)
+            at += len(rows)
+        winner = Winner(before, self.rows, position, best)
+        return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), position
+
+    def _better(
+        self, stage: int, rows: Rows, seeds: FloatArray, best: float, position: int, at: int
+    ) -> tuple[float, int]:
+        scale = rows.weights * (power(nearest_squared(rows.points, seeds), self.z) if len(seeds) else 1.0)
+        page, place = divmod(stage, _STAGES)
+        octets = _words_of(self.seed, rows.ids, page).view(np.uint8).reshape(-1, _STAGES)[:, place]
+        with np.errstate(over="ignore", invalid="ignore"):
+            places = np.flatnonzero((scale > 0) & (octets <= best * scale * (256 * _SLACK)))
+        if not places.size:
+            return best, position
+        few = rows[places]
+        variables = _exponentials(self.seed, few.ids, np.full(len(few), stage), octets[places])
+        keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
+        first = int(keys.argmin())
+        return min((best, position), (float(keys[first]), at + int(places[first])))
+
+
+def _has_zero_octet(words: WordArray) -> BoolArray:
+    """Whether any of the eight bytes is zero: only then does the subtraction borrow into its highest bit."""
+    return np.asarray((words - _LOW_BITS) & ~words & _HIGH_BITS, dtype=bool)
+
+
+def _words_of(seed: int, ids: IntArray, page: int) -> WordArray:
+    """Coarse words of ascending ids: drawn in one run if few are missing between them."""
+    first, last = int(ids[0]), int(ids[-1])
+    if last - first >= 2 * len(ids):
+        return randomness.words_of(seed, randomness.RACE, ids, page)
+    words = randomness.words(seed, randomness.RACE, range(first, last + 1), page)
+    return words if len(words) == len(ids) else words[ids - first]

@@ -1,0 +1,6 @@
+"""Real data sets, and synthetic streams of a known difficulty."""
+
+from batch2online.datasets.real import REGRESSION, ROWS, MissingPackageError, load_regression, load_rows
+from batch2online.datasets.synthetic import generate
+
+__all__ = ["REGRESSION", "ROWS", "MissingPackageError", "generate", "load_regression", "load_rows"]

@@ -1,0 +1,323 @@
+"""Any batch algorithm online."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+
+from batch2online.core import randomness
+from batch2online.coresets.construction import Construction
+from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
+from batch2online.estimators.batch_to_online import kinds, recipes
+from batch2online.estimators.batch_to_online.delegation import Delegating
+from batch2online.estimators.batch_to_online.targets import TakingTargets
+from batch2online.persistence import checkpoint as storage
+from batch2online.problems.losses import loss_of
+from batch2online.problems.wrapped import LossBoundWarning, Wrapped, rows_of
+from batch2online.refresh import Geometric, Policy
+from batch2online.solvers.weighted_fit import step_without_weights
+
+DEFAULT_SIZE = 5_000
+"""Expected rows of the coreset when nothing is said."""
+
+
+@dataclass(frozen=True)
+class BoundedRegret(Regret):
+    """A :class:`Regret` that also says how much of the loss ``loss_bound`` has cut off.
+
+    The optimum is that of the best model known, the current one or one solved now, measured on all rows if
+    they are kept and on the coreset otherwise. ``unsquared_loss`` repeats ``loss``.
+    """
+
+    excess: float
+
+
+class BatchToOnline(Delegating, TakingTargets):
+    """Any batch algorithm on a stream: solved on a small coreset, at times that grow geometrically.
+
+    At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
+    a pure function of the sequence and the seed, whatever the chunks. ``predict``, ``transform``, ``predict_proba``,
+    ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well.
+
+    Parameters
+    ----------
+    estimator : estimator or function
+        A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
+        ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
+    coreset : construction, class or function, optional
+        An empty construction of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
+        settings below, like ``coresets.Uniform``. None chooses by the kind of estimator, and ``repr`` says what:
+
+        - regressors: ``Leverage`` of rows with their targets, which keeps outlying targets whatever the model
+        - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
+        - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
+        - all others, and with ``resample``: ``Uniform``
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=1.2)``.
+    loss : str or function, optional
+        By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
+        "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that gives one number a row. None
+        is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
+        for transformers, negative_log_likelihood for densities; functions need one.
+    loss_bound : float, optional
+        Clip losses to [0, loss_bound], which the theorem needs. When that cuts something off, a
+        :class:`LossBoundWarning` says so, and ``regret_.excess`` how much.
+    resample : bool, default False
+        Fit to an unweighted sample of the coreset, in which each point's copies follow its weight: for estimators
+        without ``sample_weight``.
+    epsilon : float, default 0.1
+        The grid of powers of ``1 + epsilon`` on which weights lie.
+    coreset_size : int or None
+        Expected number of rows to solve on; None is 5,000.
+    keep_history : bool, default False
+        Keep all rows, which :meth:`forget` needs.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed, of the coreset and of the estimator wherever its own ``random_state`` is not an integer.
+
+    Attributes
+    ----------
+    model_ : the current model, a fitted estimator or what the function has returned
+    n_seen_, n_changes_, changes_, coreset_, regret_
+        Rows seen; changes of the model and their reasons; the coreset; loss against the best model known.
+
+    Notes
+    -----
+    Algorithm 1 of the paper with Algorithm 2 inside, for any estimator. Costs are estimated on the coreset, the
+    hindsight optimum on all rows if they are kept. Before the first refresh there is no model; rows then cost what the
+    simplest one would.
+
+    ``save`` stores the rows that the current model was solved on, not the model; ``load`` solves on them again. Only
+    scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import HuberRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BatchToOnline(HuberRegressor(alpha=0.01), coreset_size=200, random_state=0)
+    >>> model
+    BatchToOnline(coreset_size=200, estimator=HuberRegressor(alpha=0.01), random_state=0,
+                  coreset=<Leverage, for a regressor>)
+    >>> for start in range(0, len(X), 50):
+    ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
+    >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape
+    (442, (2,), (10,))
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        coreset: Any = None,
+        refresh: Policy | None = None,
+        loss: Any = None,
+        loss_bound: float | None = None,
+        resample: bool = False,
+        epsilon: float = 0.1,
+        coreset_size: int | None = None,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.coreset = coreset
+        self.refresh = refresh
+        self.loss = loss
+        self.loss_bound = loss_bound
+        self.resample = resample
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    # -- building -------------------------------------------------------------------------------------
+
+    def _new_engine(self, n_targets: int) -> Online:
+        construction = self._new_construction()
+        policy = Geometric(growth=1.2) if self.refresh is None else self.refresh
+        return Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+
+    def _new_problem(self, construction: Construction) -> Wrapped:
+        kind = kinds.kind_of(self.estimator)
+        self._check_takes_weights(kind)
+        if self.loss_bound is not None and not 0 < self.loss_bound < np.inf:
+            raise ValueError(f"loss_bound must be a finite number above 0, got {self.loss_bound!r}.")
+        return Wrapped(
+            estimator=self.estimator,
+            loss=loss_of(kinds.default_loss(kind, self.estimator) if self.loss is None else self.loss),
+            seed=construction.seed,
+            start=kinds.start_of(self.estimator, self.n_features_in_),
+            epsilon=construction.epsilon,
+            loss_bound=self.loss_bound,
+            resample=bool(self.resample),
+            labels=self._labels.known,
+        )
+
+    def _check_takes_weights(self, kind: str) -> None:
+        part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
+        if part is not None:
+            raise TypeError(
+                f"{type(part).__name__}.fit takes no sample_weight, so it cannot be fitted to a weighted coreset: "
+                "pass resample=True to fit it to an unweighted sample of the coreset instead."
+            )
+
+    def _new_construction(self) -> Construction:
+        settings = self._sampling()
+        if self.coreset_size is None:
+            settings["coreset_size"] = DEFAULT_SIZE
+        if isinstance(self.coreset, Construction):
+            return self._copied_construction(self.coreset)
+        make = self.coreset
+        if make is None:
+            make = kinds.default_coreset(kinds.kind_of(self.estimator), self.estimator, self.resample).make
+        construction = make(**settings) if callable(make) else make
+        if not isinstance(construction, Construction):
+            raise TypeError(f"coreset must be a construction of batch2online.coresets, or make one, got {make!r}.")
+        return construction
+
+    def _copied_construction(self, template: Construction) -> Construction:
+        """An empty construction as given, but with the seed, first id and history asked for here."""
+        if template.shape is not None:
+            raise ValueError("coreset must be an empty construction: this one has seen rows already.")
+        construction = template.copy()
+        if self.random_state is not None:
+            construction.seed = randomness.seed_from(self.random_state)
+        if self.first_id:
+            construction.next_id = int(self.first_id)
+        construction.keep_history = construction.keep_history or bool(self.keep_history)
+        return construction
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text: str = super().__repr__(N_CHAR_MAX)
+        if self.coreset is not None:
+            return text
+        try:
+            choice = kinds.default_coreset(kinds.kind_of(self.estimator), self.estimator, self.resample)
+        except TypeError:
+            return text
+        return f"{text[:-1]},\n{' ' * 14}coreset=<{choice.name}, for {choice.reason}>)"
+
+    # -- learning --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from these rows alone, as one stream, and end with a model of all of them."""
+        super().fit(X, y, sample_weight)
+        self._warn_of_excess(before=0.0)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
+        """Learn from further rows. The result does not depend on how rows are split into calls.
+
+        ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
+        """
+        before = self._engine.unsquared_loss if self.__sklearn_is_fitted__() else 0.0
+        super().partial_fit(X, y, sample_weight)
+        self._warn_of_excess(before)
+        return self
+
+    def _warn_of_excess(self, before: float) -> None:
+        """Say once, when it first happens, that ``loss_bound`` does not bound the loss."""
+        excess = self._engine.unsquared_loss
+        if excess > before == 0:
+            warnings.warn(
+                f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: what the "
+                "theorem promises is promised for the clipped loss. regret_.excess holds what was cut off.",
+                LossBoundWarning,
+                stacklevel=3,
+            )
+
+    # -- merging, storing, reading ----------------------------------------------------------------------
+
+    def _is_same_setting(self, own: Any, others: Any) -> bool:
+        return recipes.is_same(own, others)
+
+    def merge(self, other: Any) -> Self:
+        """Take in all that ``other``, with the same settings and other ids, has seen; solve anew."""
+        if isinstance(other, BatchToOnline):
+            self._labels.learn(other._labels)
+        return super().merge(other)
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        engine = state["engine"]
+        engine.model, engine.problem = _stored(engine.model), None
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, _stored(past)) for first, past in engine.timeline)
+        state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
+        state["labels"] = list(self._labels.known.items())
+        return state
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any], **given: Any) -> Self:
+        params = {name: recipes.made(value, name) for name, value in state["params"].items() if name not in given}
+        estimator: Self = super()._from_state(state | {"params": params | given})
+        try:
+            estimator._labels.known.update(state["labels"])
+            estimator._solve_again()
+        except Exception as error:  # whatever the estimator has against these rows
+            raise storage.CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}.") from error
+        return estimator
+
+    def _solve_again(self) -> None:
+        """Turn the rows that a checkpoint holds into the models that were solved on them."""
+        engine = self._engine
+        problem = engine.problem = self._new_problem(engine.construction)
+        engine.model = problem.solved_again(engine.model)
+        if engine.timeline is not None:
+            engine.timeline = tuple((first, problem.solved_again(rows)) for first, rows in engine.timeline)
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
+        """Like ``load``, for checkpoints of functions and other objects that no file can hold: pass them again.
+
+        >>> import tempfile, pathlib
+        >>> mean = lambda points, weights: np.average(points, axis=0, weights=weights)
+        >>> loss = lambda theta, points: np.square(points - theta).sum(axis=1)
+        >>> model = BatchToOnline(mean, loss=loss, random_state=0).fit(np.arange(100.0)[:, None])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "model.b2o"
+        ...     model.save(path)
+        ...     BatchToOnline.restore(path, estimator=mean, loss=loss).model_
+        array([49.5])
+        """
+        state = storage.deserialise(Path(path).read_bytes(), source=str(path))
+        if state.get("estimator") != cls.__name__:
+            raise storage.CheckpointError(f"{path} holds no {cls.__name__}.")
+        unknown = given.keys() - state["params"].keys()
+        if unknown:
+            raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
+        return cls._from_state(state, **given)
+
+    @property
+    def regret_(self) -> BoundedRegret:
+        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
+        plain = self._check_fitted().regret()
+        return BoundedRegret(plain.loss, plain.optimum, plain.rows, plain.loss, excess=plain.unsquared_loss)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.estimator, BaseEstimator):
+            own = get_tags(self.estimator)
+            tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
+            tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+            tags.transformer_tags = own.transformer_tags
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64"]
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _stored(model: Any) -> Any:
+    """What a checkpoint holds of a model: the rows it was solved on."""
+    return None if model is None else rows_of(model)

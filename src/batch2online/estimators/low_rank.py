@@ -1,0 +1,188 @@
+"""Online low-rank approximation and PCA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array
+
+from batch2online._types import FloatArray
+from batch2online.coresets import RidgeLeverage
+from batch2online.engine.online import Online
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.problems.low_rank import LowRank, SecondMoments, Subspace, second_moments
+from batch2online.refresh import Lazy, Policy
+
+
+class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
+    r"""Low-rank approximation of a stream: nearly the loss of an SVD of all rows, with few changes of the basis.
+
+    Rows are sampled by their ridge leverage scores into a coreset that hardly reacts to any one of them. At row
+    counts that grow geometrically, the leading subspace of the coreset replaces the present one if that has
+    become too costly. A drop-in for ``IncrementalPCA``, which changes at every call.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Rank of the approximation.
+    center : bool, default False
+        Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
+    epsilon : float, default 0.01
+        Accuracy of the coreset; its size grows like ``1 / epsilon``.
+    coreset_size : int, "theory" or None
+        Expected size of the coreset instead of the one that ``epsilon`` gives.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.008)``, and
+        ``Lazy(growth=1.5, tolerance=0.004)`` with ``center``, where explained variance matters and reacts more strongly
+        than the loss, or with ``solve="exact"``, where no noise of a coreset hides so little.
+    solve : {"coreset", "exact"}
+        Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
+    basis : {"stable", "variance"}
+        Turn a new basis towards the old one, so that embeddings stored earlier stay comparable; or order it by
+        variance, with signs that follow the old basis.
+    keep_history : bool, default False
+        Keep all rows, which :meth:`forget` needs.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    components_, mean_ : the current model; coordinate axes until ``2 * n_components`` rows have come
+    explained_variance_, explained_variance_ratio_, singular_values_
+        Of the current components, exact over all rows seen.
+    n_seen_, n_changes_, changes_, coreset_, regret_
+        Rows seen; changes of the model with the angle between subspaces; the coreset; loss against hindsight.
+
+    Notes
+    -----
+    The paper's Algorithm 4, with the corrections listed in the documentation. Its guarantee is for the squared
+    distance; ``regret_.unsquared_loss`` is the loss as the paper writes it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data / 16
+    >>> model = OnlineLowRank(n_components=10, random_state=0)
+    >>> for start in range(0, len(X), 100):
+    ...     model = model.partial_fit(X[start : start + 100])
+    >>> model.transform(X[:3]).shape
+    (3, 10)
+    >>> model.regret_.ratio < 1.25
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        center: bool = False,
+        epsilon: float = 0.01,
+        coreset_size: int | str | None = None,
+        refresh: Policy | None = None,
+        solve: str = "coreset",
+        basis: str = "stable",
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.solve = solve
+        self.basis = basis
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    def _new_engine(self, n_targets: int) -> Online:
+        width = self.n_features_in_
+        self._check_choice("solve", "coreset", "exact")
+        self._check_choice("basis", "stable", "variance")
+        if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
+            raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
+        construction = RidgeLeverage(self.n_components, intercept=self.center, **self._sampling())
+        default = Lazy(1.5, 0.004) if self.center or self.solve == "exact" else Lazy(1.7, 0.008)
+        policy = default if self.refresh is None else self.refresh
+        problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
+        return Online(problem, construction, policy, width, n_targets)
+
+    @property
+    def _model(self) -> Subspace:
+        model: Subspace = self._check_fitted().model
+        return model
+
+    def _moments(self) -> SecondMoments:
+        """Moments of all rows seen, around the mean if centred."""
+        return second_moments(self._check_fitted().caught_up().construction.statistics)
+
+    @property
+    def components_(self) -> FloatArray:
+        """The orthonormal basis, (n_components, n_features)."""
+        return self._model.components.copy()
+
+    @property
+    def mean_(self) -> FloatArray:
+        """The mean that is subtracted, zero unless ``center``."""
+        return self._model.mean.copy()
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components."""
+        return len(self._model.components)
+
+    @property
+    def singular_values_(self) -> FloatArray:
+        """Root of the squared length of all rows along each component."""
+        return np.sqrt(self._moments().along(self._model.components))
+
+    @property
+    def explained_variance_(self) -> FloatArray:
+        """Variance of all rows seen along each component; around zero unless ``center``."""
+        moments = self._moments()
+        return moments.along(self._model.components) / max(1.0, moments.weight - bool(self.center))
+
+    @property
+    def explained_variance_ratio_(self) -> FloatArray:
+        """Share of each component in the total."""
+        moments = self._moments()
+        return moments.along(self._model.components) / (moments.total or 1.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Coordinates of rows in the current basis, (n_samples, n_components)."""
+        model = self._model
+        return model.coordinates(self._checked_rows(X))
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Rows from their coordinates."""
+        model = self._model
+        X = check_array(X, dtype=np.float64)
+        if X.shape[1] != len(model.components):
+            raise ValueError(f"X has {X.shape[1]} columns, but there are {len(model.components)} components.")
+        return np.asarray(X @ model.components + model.mean)
+
+    def predict_one(self, x: Any) -> FloatArray:
+        """Coordinates of one row: a mapping of column names to values, or a sequence of values."""
+        self._check_fitted()
+        return np.asarray(self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean squared distance of rows to the subspace: higher is better."""
+        engine = self._check_fitted()
+        rows = self._checked_rows(X)
+        squared, _ = engine.problem.losses(engine.model, rows, np.empty((len(rows), 0)))
+        return -float(squared.mean())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

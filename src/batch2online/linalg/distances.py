@@ -1,0 +1,157 @@
+"""Nearest centers: one matrix product, exact where that would cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.linalg.scratch import scratch
+
+_FAR = 1e4
+_CANCELLATION = 1e-6
+"""Squared distances below this share of the squared length are computed from differences."""
+_WIDE = 32
+_PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
+
+
+def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
+    """Squared distances (k, n) by differences: exact where points and centers nearly coincide."""
+    return np.stack([_sums_of_squares(points - center) for center in centers])
+
+
+def _sums_of_squares(rows: FloatArray) -> FloatArray:
+    """Row by row, so that one does not depend on the others."""
+    return np.asarray(np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.square(rows).sum(axis=1))
+
+
+def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The nearest of the centers (k, d) for each of the points (n, d), and the squared distance to it.
+
+    Of equally near centers it is the first.
+
+    >>> labels, squared = nearest(np.array([[0.0], [2.0], [9.0]]), np.array([[1.0], [8.0]]))
+    >>> labels.tolist(), squared.tolist()
+    ([0, 0, 1], [1.0, 1.0, 1.0])
+    """
+    labels, squared = np.empty(len(points), dtype=np.int64), np.empty(len(points))
+    prepared, numbers = _prepared(centers), np.arange(len(centers), dtype=np.float32)
+    for piece in _pieces(points, len(centers)):
+        is_nearest = scratch.room("nearest", (len(centers), piece.stop - piece.start), np.bool_)
+        prepared.find_nearest(points[piece], squared[piece], is_nearest)
+        members = scratch.room("members", is_nearest.shape, np.float32)
+        np.copyto(members, is_nearest)
+        labels[piece] = numbers @ members
+    return labels, squared
+
+
+def membership(points: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Which of the centers is the nearest (k, n), exactly one for each point, and the squared distances to it.
+
+    Points come with their squared lengths.
+    """
+    is_nearest, squared = np.empty((len(centers), len(points)), dtype=np.bool_), np.empty(len(points))
+    prepared = _prepared(centers)
+    for piece in _pieces(points, len(centers)):
+        prepared.find_nearest(points[piece], squared[piece], is_nearest[:, piece], lengths[piece])
+    return is_nearest, squared
+
+
+def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
+    """Squared distances to the nearest center, without saying which it is."""
+    prepared, squared = _prepared(centers), np.empty(len(points))
+    for piece in _pieces(points, len(centers)):
+        prepared.measure(points[piece], squared[piece])
+    return squared
+
+
+def squared_lengths(points: FloatArray) -> FloatArray:
+    """Squared lengths (n,) of points (n, d): a sum of products for each of wide ones, of narrow ones all at once."""
+    lengths = np.empty(len(points))
+    for piece in _pieces(points, 1):
+        _lengths(points[piece], out=lengths[piece])
+    return lengths
+
+
+def _lengths(points: FloatArray, out: FloatArray) -> FloatArray:
+    if points.shape[1] >= _WIDE:
+        return np.asarray(np.vecdot(points, points, out=out))
+    squares = np.square(points, out=scratch.room("squares", points.shape))
+    return np.asarray(np.matmul(squares, np.ones(points.shape[1]), out=out))
+
+
+def power(squared: FloatArray, z: float) -> FloatArray:
+    """Distances to the power z from squared distances."""
+    if z == 2:
+        return squared
+    return np.sqrt(squared) if z == 1 else np.asarray(squared ** (z / 2))
+
+
+def _pieces(points: FloatArray, k: int) -> Iterator[slice]:
+    """Points in pieces whose intermediate results stay in the cache."""
+    rows = max(_LEAST_ROWS, _PIECE_ENTRIES // max(k, min(points.shape[1], _WIDE)))
+    return (slice(start, min(start + rows, len(points))) for start in range(0, len(points), rows))
+
+
+def _prepared(centers: FloatArray) -> _Centers:
+    return _prepared_from(centers.tobytes(), centers.shape)
+
+
+@lru_cache(maxsize=8)
+def _prepared_from(content: bytes, shape: tuple[int, ...]) -> _Centers:
+    """Models and seeds stay the same for many blocks."""
+    return _Centers(np.frombuffer(content).reshape(shape))
+
+
+class _Centers:
+    """Centers (k, d), ready for products with points."""
+
+    def __init__(self, centers: FloatArray) -> None:
+        self.given, self.origin = centers, _origin(centers)
+        self.centers = centers if self.origin is None else centers - self.origin
+        self.halves = np.einsum("ij,ij->i", self.centers, self.centers)[:, None] / 2
+
+    def measure(
+        self, points: FloatArray, squared: FloatArray, lengths: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+        """Fill in squared distances to the nearest center.
+
+        Also gives (|c|^2 - 2 c.x) / 2 of all pairs, its least, which points this was too coarse for, and all squared
+        distances of these.
+        """
+        near_zero = points if self.origin is None else points - self.origin
+        halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
+        np.subtract(self.halves, halves, out=halves)
+        least = halves.min(axis=0, out=scratch.room("least", squared.shape))
+        room = scratch.room("lengths", squared.shape)
+        if lengths is None or self.origin is not None:
+            lengths = _lengths(near_zero, out=room)
+        np.add(least, least, out=squared)
+        squared += lengths
+        too_small = np.multiply(lengths, _CANCELLATION, out=room)
+        close = np.flatnonzero(np.less_equal(squared, too_small, out=scratch.room("close", squared.shape, np.bool_)))
+        exact = squared_distances(points[close], self.given) if close.size else np.empty((len(self.given), 0))
+        if close.size:
+            squared[close] = exact.min(axis=0)
+        return halves, least, close, exact
+
+    def find_nearest(
+        self, points: FloatArray, squared: FloatArray, is_nearest: BoolArray, lengths: FloatArray | None = None
+    ) -> None:
+        """Fill in squared distances to the nearest center, and which one that is, the first of equally near ones."""
+        halves, least, close, exact = self.measure(points, squared, lengths)
+        np.equal(halves, least, out=is_nearest)
+        every = np.arange(len(halves))[:, None]
+        if np.count_nonzero(is_nearest) > least.size:
+            is_nearest[...] = is_nearest.argmax(axis=0) == every
+        if close.size:
+            is_nearest[:, close] = exact.argmin(axis=0) == every
+
+
+def _origin(centers: FloatArray) -> FloatArray | None:
+    """Where to put the origin: at the middle of the centers, if they are far from zero and near each other."""
+    middle = centers.mean(axis=0)
+    spread = np.square(centers - middle).sum(axis=1).max()
+    return middle if middle @ middle > _FAR * spread else None

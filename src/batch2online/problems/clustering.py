@@ -1,0 +1,122 @@
+"""(k,z)-clustering as an online problem.
+
+A model is a set of centers whose order is their ids. Costs are those of the coreset. A new model's centers take
+over the ids of the old ones with which they share most weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.core.coreset import Coreset
+from batch2online.core.registry import storable
+from batch2online.coresets import Clustering
+from batch2online.engine.changes import cluster_changes, matched, shared_weight
+from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.solvers import kz
+
+
+@storable
+@dataclass(frozen=True)
+class Centers:
+    """The rows of ``points`` (k, d) are the centers."""
+
+    points: FloatArray
+
+
+@storable
+@dataclass(frozen=True)
+class KZClustering:
+    """The problem: distances of rows to the nearest of k centers, to the power z.
+
+    With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
+    other, and the guarantee of the refresh policies is twice as wide.
+    """
+
+    k: int
+    z: float = 2.0
+    start_from_current: bool = True
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        return 1
+
+    def initial(self, first: FloatArray, n_targets: int) -> Centers:
+        """All centers on the first row."""
+        return Centers(first[None].repeat(self.k, axis=0))
+
+    def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        squared = nearest_squared(points, model.points)
+        return power(squared, self.z), np.sqrt(squared)
+
+    def solve(self, construction: Clustering, current: Centers | None) -> Centers:
+        coreset = construction.coreset()
+        known = None if current is None else current.points
+        if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
+            return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
+        start, start_cost = None, None
+        if self.start_from_current and current is not None:
+            start, start_cost = known, self.cost(current, construction)
+        centers, labels = kz.solved(
+            coreset.points, coreset.weights, self.k, self.z, construction.seed, start, current_cost=start_cost
+        )
+        return Centers(centers if known is None else _with_ids_of(known, centers, labels, coreset))
+
+    def cost(self, model: Centers, construction: Clustering) -> float:
+        """The cost on the coreset."""
+        coreset = construction.coreset()
+        return float(coreset.weights @ power(_assigned(coreset, model.points)[1], self.z))
+
+    def lower_bound(self, construction: Clustering) -> float:
+        """Nothing better than zero is known."""
+        return 0.0
+
+    def optimum(self, construction: Clustering, model: Centers) -> float:
+        """The cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
+        if construction.n_rows == 0:
+            return 0.0
+        options = [self.solve(construction, model), model]
+        return min(self._full_cost(option, construction) for option in options)
+
+    def _full_cost(self, model: Centers, construction: Clustering) -> float:
+        if construction.history is None:
+            return self.cost(model, construction)
+        return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.history)
+
+    def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
+        """What became of each cluster; the magnitude is the largest distance that a center moved."""
+        shared = _shared(old.points, new.points, construction.coreset())
+        moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
+        total = float(shared.sum())
+        return {
+            "magnitude": float(moved.max()),
+            "matching": cluster_changes(shared, moved),
+            "churn": max(0.0, 1 - float(shared.trace()) / total) if total else 0.0,
+        }
+
+    def same(self, old: Centers, new: Centers) -> bool:
+        return np.array_equal(old.points, new.points)
+
+
+def _with_ids_of(old: FloatArray, new: FloatArray, new_labels: IntArray | None, coreset: Coreset) -> FloatArray:
+    distances = np.sqrt(squared_distances(new, old))
+    labels = _assigned(coreset, new)[0] if new_labels is None else new_labels
+    shared = shared_weight(_assigned(coreset, old)[0], labels, coreset.weights, len(old))
+    return np.asarray(new[matched(shared, distances)])
+
+
+def _shared(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
+    return shared_weight(_assigned(coreset, old)[0], _assigned(coreset, new)[0], coreset.weights, len(old))
+
+
+def _assigned(coreset: Coreset, centers: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Labels and squared distances of a coreset's points, computed once for each set of centers."""
+    known = vars(coreset).setdefault("_assigned", {})
+    key = centers.tobytes()
+    if key not in known:
+        known[key] = nearest(coreset.points, centers)
+    found: tuple[IntArray, FloatArray] = known[key]
+    return found

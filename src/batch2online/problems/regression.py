@@ -1,0 +1,137 @@
+"""Linear least squares as an online problem.
+
+Models are solved from moments: those of the weighted coreset (the paper), or those of all rows
+(``exact``). Since the moments of all rows are at hand, the exact cost of any model and the hindsight
+optimum are known at any time, at the cost of a factorisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from batch2online._types import FloatArray
+from batch2online.core.coreset import Coreset
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
+from batch2online.coresets import Leverage
+from batch2online.linalg.triangular import column_norms
+from batch2online.statistics.moments import Moments
+
+_RANK_TOLERANCE = 1e-11
+"""Directions below this share of the largest one (columns of norm one) get no coefficient."""
+
+
+@storable
+@dataclass(frozen=True)
+class LinearModel:
+    """``predictions = points @ coefficients.T + intercepts``, one row of coefficients for each target."""
+
+    coefficients: FloatArray
+    intercepts: FloatArray
+
+    def predict(self, points: FloatArray) -> FloatArray:
+        return np.asarray(points @ self.coefficients.T + self.intercepts)
+
+
+@storable
+@dataclass(frozen=True)
+class LeastSquares:
+    """The problem: squared loss of linear predictions, solved on the coreset or exactly."""
+
+    exact: bool = False
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Three rows for each coefficient: enough for the problem to be posed."""
+        return 3 * (width + 1)
+
+    def initial(self, first: FloatArray, n_targets: int) -> LinearModel:
+        return LinearModel(np.zeros((n_targets, len(first))), np.zeros(n_targets))
+
+    def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if targets.shape[1] == 1:  # the usual case, in as few passes as it takes
+            residual = points @ model.coefficients[0]
+            residual += model.intercepts[0]
+            residual -= targets[:, 0]
+            return residual * residual, np.abs(residual)
+        squared = np.square(targets - model.predict(points)).sum(axis=1)
+        return squared, np.sqrt(squared)
+
+    def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
+        """The least-squares model of the coreset or of all rows; the current model is not consulted."""
+        moments = construction.statistics.moments
+        if not self.exact:
+            moments = coreset_moments(construction.coreset(), construction.intercept)
+        return least_squares(moments)
+
+    def cost(self, model: LinearModel, construction: Leverage) -> float:
+        """Exact squared loss of the model on all rows seen."""
+        moments = construction.statistics.moments
+        return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
+
+    def lower_bound(self, construction: Leverage) -> float:
+        """The optimum: what is left of the targets after the inputs, in the corner of the factor."""
+        moments = construction.statistics.moments
+        corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
+        return float(np.square(corner).sum())
+
+    def optimum(self, construction: Leverage, model: LinearModel) -> float:
+        """The same: it is exact."""
+        return self.lower_bound(construction)
+
+    def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
+        """Root mean square change of the predictions on all rows seen."""
+        moments = construction.statistics.moments
+        moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
+        return {"magnitude": float(np.sqrt(np.square(moved).sum() / construction.weight))}
+
+    def same(self, old: LinearModel, new: LinearModel) -> bool:
+        return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
+
+
+def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
+    """Moments of a weighted coreset, a pure function of it."""
+    assert coreset.targets is not None
+    targets = coreset.targets if coreset.targets.ndim == 2 else coreset.targets[:, None]
+    rows = Rows(coreset.points, targets, coreset.weights, coreset.ids)
+    return Moments.of(rows, intercept)
+
+
+def least_squares(moments: Moments) -> LinearModel:
+    """The minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
+    inputs, i = moments.n_inputs, int(moments.intercept)
+    factor = moments.regular_factor
+    centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
+    scale = column_norms(centred)
+    divisor = np.where(scale > 0, scale, 1.0)
+    solution = _triangular_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
+    coefficients = solution.T.copy()
+    shift = moments.shift
+    intercepts = np.zeros(moments.n_targets)
+    if moments.intercept and factor[0, 0] > 0:
+        means = factor[0] / factor[0, 0] + shift
+        intercepts = means[inputs:] - coefficients @ means[i:inputs]
+    return LinearModel(coefficients, intercepts)
+
+
+def _triangular_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve with a triangular factor of unit columns, by minimum norm where it is (nearly) singular."""
+    condition, _ = lapack.dtrcon(factor)
+    if condition > _RANK_TOLERANCE:
+        solution, _ = lapack.dtrtrs(factor, right)
+        return np.asarray(solution)
+    return np.asarray(np.linalg.lstsq(factor, right, rcond=_RANK_TOLERANCE)[0])
+
+
+def _deviation(model: LinearModel, moments: Moments) -> FloatArray:
+    """The matrix v with ``(m - shift) v`` = prediction minus target, for rows m = [1 | a | b]."""
+    i, d = int(moments.intercept), moments.width
+    identity = np.eye(moments.n_targets)
+    if not i:
+        return np.concatenate([model.coefficients.T, -identity])
+    shift = moments.shift
+    constant = model.intercepts + model.coefficients @ shift[i : i + d] - shift[i + d :]
+    return np.concatenate([constant[None], model.coefficients.T, -identity])

@@ -1,0 +1,155 @@
+"""Any batch algorithm as an online problem: a scikit-learn estimator, or a function."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+import joblib
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.coreset import Coreset
+from batch2online.core.rows import Rows
+from batch2online.problems.losses import Loss
+from batch2online.solvers.weighted_fit import copies, fitted
+
+
+class LossBoundWarning(UserWarning):
+    """A row has cost more than ``loss_bound``: the theorem's promise is for the clipped loss."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A model and the weighted rows it was solved on, from which it can be solved again."""
+
+    model: Any
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """The problem: an estimator or a function, solved on the coreset, and a loss measured on it.
+
+    ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
+    """
+
+    estimator: Any
+    loss: Loss
+    seed: int
+    start: int
+    epsilon: float
+    loss_bound: float | None = None
+    resample: bool = False
+    labels: dict[float, Any] = field(default_factory=dict)
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        return self.start
+
+    def initial(self, first: FloatArray, n_targets: int) -> None:
+        return None
+
+    def losses(
+        self, model: Solved | Rows | None, points: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away.
+
+        A past model that comes from a checkpoint is given by its rows, and solved again when it is asked for.
+        """
+        targets = self._decoded(targets)
+        solved = self.solved_on(model) if isinstance(model, Rows) else model
+        own = self.loss.without_model(points, targets) if solved is None else self.loss(solved.model, points, targets)
+        if self.loss_bound is None:
+            return own, np.zeros(len(own))
+        clipped = np.clip(own, 0.0, self.loss_bound)
+        return clipped, np.abs(own - clipped)
+
+    def solve(self, construction: Any, current: Any) -> Solved:
+        """The batch algorithm on the coreset; the current model is not consulted."""
+        coreset = construction.coreset()
+        return self.solved_on(self._training_rows(coreset))
+
+    def solved_again(self, rows: Rows | None) -> Solved | None:
+        """The model that was solved on these rows; None stands for that before the first refresh."""
+        return None if rows is None else self.solved_on(rows)
+
+    def _training_rows(self, coreset: Coreset) -> Rows:
+        rows = _as_rows(coreset)
+        if self.resample:
+            rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
+            rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
+        if not len(rows):
+            raise ValueError("There are no rows to solve on: coreset_size is too small.")
+        return rows
+
+    def solved_on(self, rows: Rows) -> Solved:
+        """The model of these weighted rows, a pure function of them, the settings and the seed."""
+        targets = self._decoded(rows.targets)
+        flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
+        if not hasattr(self.estimator, "fit"):
+            given = () if flat is None else (flat,)
+            return Solved(self.estimator(rows.points, rows.weights, *given), rows)
+        weights = None if self.resample else rows.weights
+        return Solved(fitted(self.estimator, rows.points, flat, weights, self.seed), rows)
+
+    def _decoded(self, targets: FloatArray) -> Any:
+        """Targets as the user gave them: labels for a classifier."""
+        if not self.labels or not len(targets):
+            return targets
+        codes, inverse = np.unique(targets[:, 0], return_inverse=True)
+        return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
+
+    def cost(self, model: Solved | None, construction: Any) -> float:
+        """Total loss on all rows seen, estimated on the coreset."""
+        coreset = construction.coreset()
+        return float(coreset.weights @ self._losses_on(coreset, model))
+
+    def _losses_on(self, coreset: Coreset, model: Solved | None) -> FloatArray:
+        rows = _as_rows(coreset)
+        return self.losses(model, rows.points, rows.targets)[0] if len(rows) else np.empty(0)
+
+    def lower_bound(self, construction: Any) -> float:
+        return 0.0
+
+    def optimum(self, construction: Any, model: Solved | None) -> float:
+        """The cost of the best model known, this one or one solved now: on all rows if they are kept."""
+        if not construction.n_rows:
+            return 0.0
+        options = [self.solve(construction, None), *([] if model is None else [model])]
+        return min(self._full_cost(option, construction) for option in options)
+
+    def _full_cost(self, model: Solved, construction: Any) -> float:
+        if construction.history is None:
+            return self.cost(model, construction)
+        return sum(float(r.weights @ self.losses(model, r.points, r.targets)[0]) for r in construction.history)
+
+    def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
+        """Mean absolute change of the loss of a row, on the coreset."""
+        coreset = construction.coreset()
+        moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
+        return {"magnitude": float(np.average(moved, weights=coreset.weights))}
+
+    def same(self, old: Solved | Rows | None, new: Solved | Rows | None) -> bool:
+        """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
+        if old is None or new is None:
+            return old is new
+        mine, theirs = rows_of(old), rows_of(new)
+        if np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights):
+            return True
+        if isinstance(old, Rows) or isinstance(new, Rows):
+            return False
+        try:
+            return bool(joblib.hash(old.model) == joblib.hash(new.model))
+        except (pickle.PicklingError, AttributeError, TypeError):  # it holds what cannot be compared
+            return False
+
+
+def rows_of(model: Solved | Rows) -> Rows:
+    """The rows that a model was solved on."""
+    return model if isinstance(model, Rows) else model.rows
+
+
+def _as_rows(coreset: Coreset) -> Rows:
+    targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
+    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)

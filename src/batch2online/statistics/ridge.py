@@ -1,0 +1,271 @@
+r"""Second moments for low-rank approximation, and the ridge leverage scores they give.
+
+The score of a row m is :math:`m^T (G + \lambda I)^{-1} m` with :math:`\lambda = |M - M_k|_F^2 / k`. Digits are lost
+only relative to lambda, so a plain Gram matrix is enough as long as lambda is not tiny next to the largest
+eigenvalue. Otherwise (rows of rank k, a huge mean, one row a billion times the others) a triangular
+factor R with R'R = G is kept instead, updated by QR. The switch happens at a block, before anything is
+lost, and never back.
+
+Lambda comes from the eigenvalues after the k-th, and is at least MU times their total: both only grow as
+rows are added, so scores never rise. No rank is decided, and fewer rows than k are no special case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.linalg import eigh
+
+from batch2online._types import FloatArray
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, all_ones
+from batch2online.linalg.distances import squared_lengths
+from batch2online.linalg.triangular import gram_factor, qr_factor, whitened
+from batch2online.statistics.moments import MU
+
+WELL_CONDITIONED = 1e-6
+"""Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
+
+LOSS_OF_DIGITS = 1e7
+"""Trace over the lambda of the last check beyond which the factor takes over."""
+
+_EXTREME = 2.0**400
+_ROUNDING = 1e-12
+_SMALL = 64
+"""Columns up to which the whole spectrum is faster than its leading part."""
+
+_FEW_ROWS = 0.8
+"""Rows to columns below which a spectrum is cheaper from the inner products of rows."""
+
+
+@storable
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues of a Gram matrix in units of ``scale`` squared: the leading ones, and the sum of all others."""
+
+    values: FloatArray  # (k,) descending
+    vectors: FloatArray  # (p, k)
+    rest: float
+    scale: float
+
+    @property
+    def total(self) -> float:
+        return float(self.values.sum()) + self.rest
+
+
+@storable
+@dataclass(frozen=True)
+class RidgeReference:
+    """What was known at the last check; its bounds stay valid as rows are added.
+
+    (G + lam I)^-1 <= I / lam - V diag(1 / lam - 1 / (values + lam)) V' for the leading eigenvectors V.
+    """
+
+    rows: int
+    limit: float  # largest trace that keeps the digits
+    scale: float
+    ridge: float
+    directions: FloatArray
+    reductions: FloatArray
+
+
+@storable
+@dataclass(frozen=True)
+class RidgeMoments:
+    """Moments of rows ``m = a`` or ``[1 | a]``. Immutable: adding returns a new object."""
+
+    has_closer_bounds: ClassVar[bool] = True
+    has_cheap_bounds: ClassVar[bool] = True
+    width: int
+    intercept: bool
+    rank: int
+    rows: int
+    weight: float
+    gram: FloatArray | None
+    factor: FloatArray | None
+    reference: RidgeReference | None
+
+    @classmethod
+    def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:
+        return cls(width, intercept, rank, 0, 0.0, None, None, None)
+
+    @classmethod
+    def of(cls, rows: Rows, rank: int, intercept: bool) -> RidgeMoments:
+        """The moments of these rows alone, to be solved, not added to."""
+        empty = cls.empty(rows.points.shape[1], rank, intercept)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return empty._first(empty.coordinates(rows), _weight(rows))
+
+    # -- adding -----------------------------------------------------------------------------------
+
+    def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
+        """The moments with these rows, and upper bounds of the rows' scores now and ever after.
+
+        The bounds are those by the length of a row alone; :meth:`bounds` are closer.
+        """
+        z = self.coordinates(rows)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            weight = _weight(rows)
+            new = self._first(z, weight)._checked() if self.reference is None else self._grown(z, weight)
+            return new, new._length_bounds(z)
+
+    def merged(self, other: RidgeMoments) -> RidgeMoments:
+        """The moments of the rows of both."""
+        if self.rows == 0 or other.rows == 0:
+            return self if other.rows == 0 else other
+        total, weight = self.rows + other.rows, self.weight + other.weight
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            if self.gram is not None and other.gram is not None:
+                joined = replace(self, gram=self.gram + other.gram, rows=total, weight=weight)
+                if joined._is_well_conditioned():
+                    return joined._checked()
+            factor = qr_factor(self.triangle, other.triangle)
+            return replace(self, gram=None, factor=factor, rows=total, weight=weight)._checked()
+
+    def settled(self) -> RidgeMoments:
+        """With bounds that are up to date: the spectrum that they take is wanted at a refresh anyway."""
+        if self.reference is None or self.reference.rows == self.rows:
+            return self
+        return self._checked()
+
+    sharpened = settled
+
+    def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
+        plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)
+        if self.rank < len(z) < _FEW_ROWS * z.shape[1] and plain._is_moderate():
+            plain.__dict__["spectrum"] = leading_of_few(z, self.rank)
+        return plain if plain._is_well_conditioned() else replace(plain, gram=None, factor=qr_factor(z))
+
+    def _grown(self, z: FloatArray, weight: float) -> RidgeMoments:
+        assert self.reference is not None
+        total, weight = self.rows + len(z), self.weight + weight
+        is_due = total >= 2 * self.reference.rows or self.reference.ridge == 0  # only zeros so far
+        if self.gram is not None:
+            gram = self.gram + z.T @ z
+            if gram.trace() <= self.reference.limit:
+                grown = replace(self, gram=gram, rows=total, weight=weight)
+                return grown._checked() if is_due else grown
+        grown = replace(self, gram=None, factor=qr_factor(self.triangle, z), rows=total, weight=weight)
+        return grown._checked() if is_due or self.gram is not None else grown
+
+    def _is_well_conditioned(self) -> bool:
+        return self._is_moderate() and bool(self.ridge >= WELL_CONDITIONED * self.spectrum.values[0])
+
+    def _is_moderate(self) -> bool:
+        """Whether no square is near overflow or underflow."""
+        assert self.gram is not None
+        return bool(1 / _EXTREME < self.gram.trace() < _EXTREME)
+
+    def _checked(self) -> RidgeMoments:
+        """With a new reference; by the factor where the Gram matrix has become too coarse."""
+        if self.gram is not None and not self._is_well_conditioned():
+            return replace(self, gram=None, factor=self.triangle)._checked()
+        spectrum, ridge = self.spectrum, self.ridge
+        reductions = 1 / ridge - 1 / (spectrum.values + ridge) if ridge > 0 else np.zeros_like(spectrum.values)
+        reference = RidgeReference(
+            self.rows, LOSS_OF_DIGITS * ridge, spectrum.scale, ridge, spectrum.vectors, reductions
+        )
+        new = replace(self, reference=reference)
+        new.__dict__["spectrum"] = spectrum  # already known, and costly
+        return new
+
+    # -- what is asked of moments -----------------------------------------------------------------
+
+    def coordinates(self, rows: Rows) -> FloatArray:
+        """The (n, p) array of the rows m, each scaled by the square root of its weight."""
+        z = rows.points
+        if self.intercept:
+            z = np.concatenate([np.ones((len(rows), 1)), z], axis=1)
+        return z if all_ones(rows.weights) else z * np.sqrt(rows.weights)[:, None]
+
+    @cached_property
+    def triangle(self) -> FloatArray:
+        """Upper triangular R with R'R the Gram matrix of m."""
+        if self.factor is not None:
+            return self.factor
+        assert self.gram is not None
+        return gram_factor(self.gram)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The spectrum of the Gram matrix of m, to the rank of the score."""
+        return leading(self.gram, self.factor, self.rank)
+
+    @property
+    def ridge(self) -> float:
+        """Lambda in units of the spectrum's scale squared."""
+        return max(self.spectrum.rest / self.rank, MU * self.spectrum.total)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        """Ridge leverage scores of rows that are among those added."""
+        if self.rows == 0 or self.spectrum.total == 0:
+            return np.zeros(len(rows))
+        if self.gram is not None:
+            factor = gram_factor(self.gram + self.ridge * np.eye(len(self.gram)))
+            white = (whitened(self.coordinates(piece), factor) for piece in rows.pieces())
+        else:
+            assert self.factor is not None
+            _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
+            turned = right.T / np.sqrt(sigma**2 + self.ridge)
+            white = (self.coordinates(piece) / self.spectrum.scale @ turned for piece in rows.pieces())
+        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
+        reference = self.reference
+        assert reference is not None
+        directions = np.ascontiguousarray(reference.directions.T) / reference.scale
+        bounds = []
+        for piece in rows.pieces():
+            z = self.coordinates(piece)
+            along = directions @ z.T
+            along *= along
+            bounds.append(self._length_bounds(z) - reference.reductions @ along)
+        return np.concatenate(bounds)
+
+    def _length_bounds(self, z: FloatArray) -> FloatArray:
+        reference = self.reference
+        assert reference is not None
+        if reference.ridge == 0:
+            return np.zeros(len(z))
+        if reference.scale != 1:
+            z = z / reference.scale
+        return squared_lengths(z) * ((1 + _ROUNDING) / reference.ridge)
+
+
+def _weight(rows: Rows) -> float:
+    return float(len(rows)) if all_ones(rows.weights) else float(rows.weights.sum())
+
+
+def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Spectrum:
+    """The leading part of a spectrum, from a Gram matrix or, to full accuracy, from its triangular factor."""
+    if gram is not None:
+        p = len(gram)
+        k = min(rank, p)
+        if p <= _SMALL:
+            values, vectors = (part[..., p - k :] for part in np.linalg.eigh(gram))
+        else:
+            values, vectors = eigh(gram, subset_by_index=[p - k, p - 1], check_finite=False)
+        values = np.maximum(values[::-1], 0.0)
+        return Spectrum(values, vectors[:, ::-1].copy(), max(0.0, float(gram.trace() - values.sum())), 1.0)
+    assert factor is not None
+    scale = 2.0 ** float(np.frexp(np.abs(factor).max(initial=0.0))[1])
+    _, sigma, right = np.linalg.svd(factor / scale)
+    squares = sigma**2
+    return Spectrum(squares[:rank], right[:rank].T.copy(), float(squares[rank:].sum()), scale)
+
+
+def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
+    """The same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
+    n = len(z)
+    k = min(rank, n)
+    inner = z @ z.T
+    values, vectors = eigh(inner, subset_by_index=[n - k, n - 1], check_finite=False)
+    values = np.maximum(values[::-1], 0.0)
+    directions = z.T @ vectors[:, ::-1]
+    lengths = np.sqrt(np.einsum("ij,ij->j", directions, directions))
+    directions /= np.where(lengths > 0, lengths, 1.0)
+    return Spectrum(values, directions, max(0.0, float(inner.trace() - values.sum())), 1.0)

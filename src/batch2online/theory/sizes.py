@@ -1,0 +1,92 @@
+"""Sizes of coresets: what the paper asks for, and what measurements show to be enough. Every constant in one place."""
+
+from __future__ import annotations
+
+import math
+
+FAILURE = 0.01
+"""The probability delta with which a coreset may miss its accuracy, in the sizes below."""
+
+
+def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
+    """The constant c of ``q = min(1, c * score)`` that is enough in measurements.
+
+    c = 4 ln(2 d / delta) + 2 / epsilon, with d the columns of a regression or the rank of an approximation:
+    at least 98 % of runs within 1 + epsilon of the optimum for epsilon from 0.01 to 0.3, heavy tails
+    included. The expected size is at most c times the sum of the scores, d or twice the rank.
+
+    >>> round(leverage_constant(22, 0.02))
+    134
+    """
+    return 4 * math.log(2 * dimension / failure) + 2 / epsilon
+
+
+def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
+    """The constant that the paper's Theorem 8.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
+    return math.log(dimension / failure) / epsilon**2
+
+
+def sampling_constant(coreset_size: int | str | None, total_score: float, dimension: int, epsilon: float) -> float:
+    """The constant c for a requested expected size: an integer, "theory", or None for the measured one.
+
+    The size is divided by a bound of the total score that no data moves, never by the total itself: scores
+    times c must not rise as rows are added.
+    """
+    if total_score == math.inf:
+        return 1.0
+    if coreset_size is None:
+        return leverage_constant(dimension, epsilon)
+    if coreset_size == "theory":
+        return leverage_constant_theory(dimension, epsilon)
+    if isinstance(coreset_size, str | bool) or not coreset_size >= 1:
+        raise ValueError(f'coreset_size must be a positive number, "theory" or None, got {coreset_size!r}.')
+    return coreset_size / total_score
+
+
+def regression_size(d: int, epsilon: float, n: int) -> int:
+    """Rows m of the sketch in Algorithm 5: epsilon^-2 d ln(d / delta) with delta = epsilon / n, hidden constants one.
+
+    >>> regression_size(5, 0.1, 1000)
+    5410
+    """
+    return math.ceil(d * math.log(d * n / epsilon) / epsilon**2)
+
+
+def low_rank_size(k: int, epsilon: float, n: int) -> int:
+    """Rows m of the sketch in Algorithm 4: epsilon^-2 k ln(k / delta), delta = epsilon / n, constants one."""
+    return math.ceil(k * math.log(k * n / epsilon) / epsilon**2)
+
+
+def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int]:
+    """N_1 and N_2 of Algorithm 6 with delta = epsilon / n, hidden constants one.
+
+    N_1 = (168 z)^(10 z) epsilon^(-5 z - 15) k^5 ln(k / delta), N_2 = epsilon^(-2 z - 2) k ln k ln(k / (epsilon delta)).
+
+    >>> len(str(clustering_sizes(3, 2.0, 0.1, 1000)[0]))
+    79
+    """
+    first = clustering_size_theory(k, z, epsilon, failure=epsilon / n)
+    second = epsilon ** (-2 * z - 2) * k * math.log(max(k, 2)) * math.log(k * n / epsilon**2)
+    return math.ceil(first), math.ceil(second)
+
+
+def clustering_size(k: int, epsilon: float) -> int:
+    """The size of a clustering coreset that is enough in measurements: ``10 (1 + k) / epsilon``.
+
+    Each cluster of the seeds is then worth at least 10 / epsilon points. A center that is the mean of m of its points
+    costs 1 + 1/m times as much as the mean of all, so that a tenth of epsilon is lost on the centers of a good
+    solution; the rest is for telling good solutions from others.
+
+    >>> clustering_size(5, 0.02)
+    3000
+    """
+    return math.ceil(10 * (1 + k) / epsilon)
+
+
+def clustering_size_theory(k: int, z: float, epsilon: float, failure: float = FAILURE) -> float:
+    """The size N_1 of the paper's Algorithm 6 with constant 1; no data set has so many points.
+
+    >>> f"{clustering_size_theory(3, 2.0, 0.1):.0e}"
+    '5e+78'
+    """
+    return float((168 * z) ** (10 * z) * epsilon ** (-5 * z - 15) * k**5 * math.log(k / failure))
