@@ -14,8 +14,8 @@ from sklearn.cluster import KMeans
 
 from batch2online import OnlineClustering
 from batch2online.core.coreset import Coreset
-from batch2online.engine.changes import cluster_changes, matched, shared_weight
 from batch2online.problems.clustering import Centers, KZClustering
+from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.refresh import Geometric
 
 # -- matching ------------------------------------------------------------------------------------------

@@ -1,40 +1,12 @@
-"""What happened when a model changed, and why; and cluster ids that outlive a change."""
+"""What happened when a model changed, and why."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.optimize import linear_sum_assignment
-
-from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
-
-
-@storable
-@dataclass(frozen=True)
-class ClusterChange:
-    """What a change did to one cluster.
-
-    Attributes
-    ----------
-    id : int
-        The cluster's id, the same before and after.
-    moved : float
-        Distance between its old and its new center.
-    kept : float
-        Share of its weight before that it still holds.
-    split_from : int or None
-        The cluster that most of its present weight comes from, if that is another one: it begins anew, as a part of it.
-    merged_into : int or None
-        The cluster that most of its former weight went to, if that is another one.
-    """
-
-    id: int
-    moved: float
-    kept: float
-    split_from: int | None
-    merged_into: int | None
+from batch2online.problems.matching import ClusterChange
 
 
 @storable
@@ -46,12 +18,17 @@ class ChangeEvent:
     ----------
     at : int
         Rows seen when the new model came into force.
-    reason : str
-        Why it was replaced, in a sentence.
+    kind : {"scheduled", "fit", "merged", "forgotten"}
+        What made the engine solve again.
     magnitude : float
         How far the model moved, in the problem's own measure.
     cost_before, cost_after : float
         Cost of the old and of the new model on all rows seen.
+    allowed : float or None
+        Share by which the old model might have cost more than the new one and stayed; None where the policy allows
+        nothing.
+    rows : int or None
+        Rows merged or forgotten.
     angle : float or None
         For subspaces: the largest angle between the old and the new one, in radians.
     matching : tuple of ClusterChange or None
@@ -61,43 +38,39 @@ class ChangeEvent:
     """
 
     at: int
-    reason: str
+    kind: str
     magnitude: float
     cost_before: float
     cost_after: float
+    allowed: float | None = None
+    rows: int | None = None
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
 
+    @property
+    def excess(self) -> float:
+        """Share by which the old model costs more than the new one; infinite where the new one costs nothing."""
+        if self.cost_after:
+            return self.cost_before / self.cost_after - 1
+        return math.inf if self.cost_before else 0.0
 
-def shared_weight(old_labels: IntArray, new_labels: IntArray, weights: FloatArray, k: int) -> FloatArray:
-    """The weight (k, k) of points with each pair of an old and a new label."""
-    return np.asarray(np.bincount(old_labels * k + new_labels, weights, k * k).reshape(k, k), dtype=np.float64)
+    @property
+    def reason(self) -> str:
+        """Why the model was replaced, in a sentence."""
+        if self.kind == "scheduled":
+            return f"scheduled refresh at {self.at:,} rows{self._comparison}"
+        if self.kind == "merged":
+            return f"merged with {self.rows:,} rows"
+        if self.kind == "forgotten":
+            return f"{self.rows:,} rows forgotten"
+        return f"{self.kind}: solved on all rows"
 
-
-def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
-    """For each old cluster the new one that continues it, such that as much weight as possible keeps its label.
-
-    ``distances`` between old and new centers decide where no weight is shared.
-
-    >>> matched(np.array([[1.0, 9.0], [8.0, 0.0]]), np.zeros((2, 2))).tolist()
-    [1, 0]
-    """
-    gain = shared / (shared.sum() or 1.0) - 1e-9 * distances / (distances.max() or 1.0)
-    return np.asarray(linear_sum_assignment(gain, maximize=True)[1], dtype=np.int64)
-
-
-def cluster_changes(shared: FloatArray, moved: FloatArray) -> tuple[ClusterChange, ...]:
-    """What became of each id, from the weight shared by old (rows) and new (columns) clusters of matched ids."""
-    before, after = shared.sum(axis=1), shared.sum(axis=0)
-    origin, destination = shared.argmax(axis=0), shared.argmax(axis=1)
-    return tuple(
-        ClusterChange(
-            id=j,
-            moved=float(moved[j]),
-            kept=float(shared[j, j] / before[j]) if before[j] else 0.0,
-            split_from=int(origin[j]) if after[j] and shared[origin[j], j] > shared[j, j] else None,
-            merged_into=int(destination[j]) if before[j] and shared[j, destination[j]] > shared[j, j] else None,
-        )
-        for j in range(len(shared))
-    )
+    @property
+    def _comparison(self) -> str:
+        if self.allowed is None:
+            return ""
+        more = "more than the new one, which costs nothing"
+        if math.isfinite(self.excess):
+            more = f"{self.excess:.2%} more than the new one"
+        return f": the old model costs {more}, {self.allowed:.2%} was allowed"

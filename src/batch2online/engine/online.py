@@ -222,15 +222,7 @@ class Online:
         after = problem.cost(new, construction)
         if allowance and before <= allowance * after:
             return
-        reason = f"scheduled refresh at {at:,} rows"
-        if allowance:
-            more = (
-                f"{before / after - 1:.2%} more than the new one"
-                if after
-                else "more than the new one, which costs nothing"
-            )
-            reason += f": the old model costs {more}, {allowance - 1:.2%} was allowed"
-        self._replace(new, reason, before, after)
+        self._replace(new, "scheduled", before, after, allowed=allowance - 1 if allowance else None)
 
     def _replace_first(self) -> None:
         self.model = self.problem.solve(self.construction, None)
@@ -238,11 +230,12 @@ class Online:
         if self.policy.only_on_change:
             self._coreset_changed()
 
-    def _replace(self, new: Any, reason: str, before: float, after: float) -> None:
+    def _replace(self, new: Any, kind: str, before: float, after: float, **details: Any) -> None:
         if self.problem.same(self.model, new):
             return
         difference = self.problem.difference(self.model, new, self.construction)
-        event = ChangeEvent(at=self.n_learned, reason=reason, cost_before=before, cost_after=after, **difference)
+        costs: dict[str, Any] = {"cost_before": before, "cost_after": after}
+        event = ChangeEvent(at=self.n_learned, kind=kind, **costs, **difference, **details)
         self.model, self.changes = new, (*self.changes, event)
 
     def _coreset_changed(self) -> bool:
@@ -250,14 +243,14 @@ class Online:
         old, self.last_coreset = self.last_coreset, (coreset.ids, coreset.weights)
         return old is None or not all(map(np.array_equal, old, self.last_coreset))
 
-    def refresh(self, reason: str) -> None:
+    def refresh(self, kind: str, **details: Any) -> None:
         """Solve now, on all rows seen, and take the new model whatever the old one costs."""
         self._process_waiting()
         self.construction.settle()
         if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)
             new = self.problem.solve(self.construction, self.model)
-            self._replace(new, reason, before, self.problem.cost(new, self.construction))
+            self._replace(new, kind, before, self.problem.cost(new, self.construction), **details)
         elif self.n_learned:
             self._replace_first()
         self.next_refresh = self.policy.after(self.n_learned)
@@ -276,7 +269,7 @@ class Online:
             self.unsquared_loss += theirs.unsquared_loss
             if self.timeline is not None and theirs.timeline is not None:
                 self.timeline = tuple(sorted((*self.timeline, *theirs.timeline), key=itemgetter(0)))
-            self.refresh(f"merged with {theirs.n_learned:,} rows")
+            self.refresh("merged", rows=theirs.n_learned)
         self.construction.clean_up()
 
     def forget(self, ids: Any) -> None:
@@ -289,7 +282,7 @@ class Online:
             self._forget_losses()
             if self.n_learned == 0:
                 self.model, self.is_solved = self.problem.initial(np.zeros(self.width), self.n_targets), False
-            self.refresh(f"{before - self.n_learned:,} rows forgotten")
+            self.refresh("forgotten", rows=before - self.n_learned)
         self.construction.clean_up()
 
     def _forget_losses(self) -> None:

@@ -84,7 +84,7 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
             fresh._learn(X, y, sample_weight)
             if not fresh.n_seen_:
                 raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-            fresh._engine.refresh("fit: solved on all rows")
+            fresh._engine.refresh("fit")
         except BaseException:
             if "_engine" in vars(fresh):
                 fresh._engine.discard()

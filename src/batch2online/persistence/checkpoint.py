@@ -24,6 +24,7 @@ import numpy as np
 
 from batch2online.core.registry import classes
 from batch2online.persistence.files import REAL, Files, write_new
+from batch2online.persistence.legacy import UPGRADES
 
 FORMAT = "batch2online"
 SCHEMA = 1
@@ -160,7 +161,8 @@ def _decode(tree: Any, array: Callable[[str], Any]) -> Any:
     if tree.get("object") not in classes:
         raise CheckpointError(f"a checkpoint cannot hold {tree.get('object')!r}.")
     content = {name: _decode(item, array) for name, item in tree["fields"].items()}
-    return _built(classes[tree["object"]], content)
+    upgrade = UPGRADES.get(tree["object"])
+    return _built(classes[tree["object"]], content if upgrade is None else upgrade(content))
 
 
 def _built(cls: type, content: dict[str, Any]) -> Any:

@@ -15,8 +15,8 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.coresets import Clustering
-from batch2online.engine.changes import cluster_changes, matched, shared_weight
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.solvers import kz
 
 

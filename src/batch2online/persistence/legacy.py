@@ -1,0 +1,36 @@
+"""Fields of classes as files of schema 1 hold them, brought to their present form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+Fields = dict[str, Any]
+
+_ALLOWED = re.compile(r"([\d.]+)% was allowed")
+_MERGED = re.compile(r"merged with ([\d,]+) rows")
+_FORGOTTEN = re.compile(r"([\d,]+) rows forgotten")
+
+
+def _change_event(fields: Fields) -> Fields:
+    """Files of schema 1 hold the sentence; its numbers are fields now."""
+    reason = fields.pop("reason", None)
+    if not isinstance(reason, str):
+        return fields
+    if merged := _MERGED.search(reason):
+        return fields | {"kind": "merged", "rows": _count(merged)}
+    if forgotten := _FORGOTTEN.search(reason):
+        return fields | {"kind": "forgotten", "rows": _count(forgotten)}
+    if reason.startswith("fit"):
+        return fields | {"kind": "fit"}
+    allowed = _ALLOWED.search(reason)
+    return fields | {"kind": "scheduled", "allowed": float(allowed[1]) / 100 if allowed else None}
+
+
+def _count(match: re.Match[str]) -> int:
+    return int(match[1].replace(",", ""))
+
+
+UPGRADES: dict[str, Callable[[Fields], Fields]] = {"ChangeEvent": _change_event}
+"""What to do with the fields of a class, by its name, before an instance is built from them."""

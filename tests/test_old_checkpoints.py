@@ -1,0 +1,53 @@
+"""Checkpoints written by earlier versions still load, and go on as they did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batch2online
+
+FOLDER = Path(__file__).parent / "data" / "schema1"
+TABLE = np.loadtxt(FOLDER / "rows.csv", delimiter=",")
+ROWS, TARGETS = np.ascontiguousarray(TABLE[:, :3]), TABLE[:, 3].copy()
+
+
+def targets_for(name):
+    if name == "wrapped_logistic":
+        return np.where(TARGETS > 0, "up", "down")
+    return TARGETS if name in ("regression", "regression_history", "wrapped_ridge") else None
+
+
+def check(model, expected):
+    coreset = model.coreset_
+    assert model.n_seen_ == expected["n_seen"]
+    assert [event.at for event in model.changes_] == expected["changes"]
+    assert coreset.ids.tolist() == expected["ids"]
+    assert coreset.weights.tolist() == expected["weights"]
+    assert model.regret_.loss == pytest.approx(expected["loss"], rel=1e-9)
+    output = model.predict(ROWS[:5]) if hasattr(model, "predict") else model.transform(ROWS[:5])
+    if isinstance(expected["output"][0], str):
+        assert output.tolist() == expected["output"]
+    else:
+        np.testing.assert_allclose(output, expected["output"], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.b2o")), ids=lambda path: path.stem)
+def test_a_checkpoint_of_schema_1_loads_and_goes_on(path):
+    expected, targets = json.loads(path.with_suffix(".json").read_text()), targets_for(path.stem)
+    model = batch2online.load(path)
+    check(model, expected["saved"])
+    model.partial_fit(ROWS[507:], None if targets is None else targets[507:])
+    check(model, expected["continued"])
+
+
+def test_sentences_of_schema_1_become_numbers():
+    model = batch2online.load(FOLDER / "regression_history.b2o")
+    kinds = {event.kind for event in model.changes_}
+    assert kinds == {"scheduled", "forgotten"}
+    scheduled = [event for event in model.changes_ if event.kind == "scheduled"]
+    assert all(0.0075 <= event.allowed <= 0.015 for event in scheduled)
+    assert [event.rows for event in model.changes_ if event.kind == "forgotten"] == [2]
