@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -130,18 +130,16 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         problem = KZClustering(construction.k, construction.z, bool(self.start_from_current))
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows alone, as one stream, and end with centers of all of them and ``labels_``."""
-        super().fit(X, y, sample_weight)
+    def _finish_fit(self, X: Any) -> None:
+        """Add the labels of the rows; say so if there are fewer distinct rows than clusters."""
         self.labels_ = self.predict(X)
         distinct = len(np.unique(self._centers, axis=0))
         if distinct < self.n_clusters:
             warnings.warn(
                 f"Only {distinct} distinct points for n_clusters={self.n_clusters}: centers repeat.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     @property
     def _centers(self) -> FloatArray:

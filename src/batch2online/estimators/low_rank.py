@@ -119,7 +119,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     def _moments(self) -> SecondMoments:
         """Moments of all rows seen, around the mean if centred."""
-        return second_moments(self._check_fitted().caught_up().construction.statistics)
+        construction: Any = self._check_fitted().caught_up().construction
+        return second_moments(construction.statistics)
 
     @property
     def components_(self) -> FloatArray:

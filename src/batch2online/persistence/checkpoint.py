@@ -133,15 +133,18 @@ def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
             raise TypeError("Only dictionaries of strings can be stored in a checkpoint.")
         return {"dict": {key: _encode(item, arrays) for key, item in value.items()}}
     if classes.get(type(value).__name__) is type(value):
-        names = [field.name for field in fields(value)] if is_dataclass(value) else _stored_names(value)
-        content = {name: _encode(getattr(value, name), arrays) for name in names}
+        content = {name: _encode(item, arrays) for name, item in _stored_fields(value).items()}
         return {"object": type(value).__name__, "fields": content}
     raise TypeError(f"{type(value).__name__} cannot be stored in a checkpoint.")
 
 
-def _stored_names(value: object) -> list[str]:
-    """Attributes that make up the state: those with a leading underscore are caches."""
-    return [name for name in vars(value) if not name.startswith("_")]
+def _stored_fields(value: Any) -> dict[str, Any]:
+    """Return the attributes that make up the state: those with a leading underscore are caches."""
+    if hasattr(value, "stored_fields"):
+        own: dict[str, Any] = value.stored_fields()
+        return own
+    names = [field.name for field in fields(value)] if is_dataclass(value) else vars(value)
+    return {name: getattr(value, name) for name in names if is_dataclass(value) or not name.startswith("_")}
 
 
 def _decode(tree: Any, array: Callable[[str], Any]) -> Any:
@@ -167,6 +170,8 @@ def _decode(tree: Any, array: Callable[[str], Any]) -> Any:
 
 def _built(cls: type, content: dict[str, Any]) -> Any:
     """An instance with these attributes; those that a file of an earlier version lacks take their defaults."""
+    if hasattr(cls, "from_fields"):
+        return cls.from_fields(content)
     if is_dataclass(cls):
         known = {field.name: field.default for field in fields(cls)}
         content = {name: value for name, value in known.items() if value is not MISSING} | content

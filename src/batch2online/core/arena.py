@@ -1,4 +1,4 @@
-"""Memory for rows that are kept, asked for in large pieces."""
+"""Memory for rows that are kept, asked for in large arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from batch2online._types import FloatArray
 _LARGEST_BYTES = 2**25
 
 
-class Memory:
+class Arena:
     """Hands out arrays of rows one after the other from large ones.
 
     The system maps a large array in huge pages, and writing to it for the first time takes a third of the time that
