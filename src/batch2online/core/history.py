@@ -42,6 +42,14 @@ class History:
     def __len__(self) -> int:
         return self._ends[self._count - 1] if self._count else 0
 
+    @property
+    def n_segments(self) -> int:
+        """The number of segments."""
+        return self._count
+
+    def write(self) -> None:
+        """Put on disk what is not there yet, if the history is one on disk."""
+
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
         if len(self._segments) != self._count:  # a copy of this history has gone on from here
