@@ -21,7 +21,9 @@ from batch2online.core.validation import LARGEST, check_finite, check_targets, c
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
+from batch2online.estimators import stored
 from batch2online.estimators.single_rows import SingleRows
+from batch2online.estimators.stored import Trusted
 from batch2online.persistence import checkpoint as storage
 
 _PIECE_ROWS = 10_000
@@ -34,6 +36,9 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
     """Base of the online estimators. A subclass builds the engine and names what the model holds."""
 
     _needs_targets = False
+    _problem: type | None = None
+    """The class of the problem in a checkpoint."""
+
     _own_settings = frozenset({"first_id", "random_state", "history"})
     """Parameters in which shards may differ; constructions compare what matters of them."""
 
@@ -231,7 +236,7 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
         history = self._check_fitted().construction.history
         if history is not None:
             history.before_checkpoint()
-        yield storage.serialise(self._state())
+        yield storage.serialise(self._state() | self._fitted_state())
         if history is not None:
             history.after_checkpoint()
 
@@ -247,8 +252,19 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
             "engine": self._engine.trimmed(),
         }
 
+    def _fitted_state(self) -> dict[str, Any]:
+        """What a file holds besides the state: the same models may be written in several ways."""
+        return {}
+
     @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None) -> Self:
+        """The estimator of a state out of a file, whose parts were checked one by one; ``trusted`` as in ``load``."""
+        stored.check_plain(state["params"])
+        return cls._assembled(state)
+
+    @classmethod
+    def _assembled(cls, state: dict[str, Any]) -> Self:
+        stored.check_state(state, cls)
         estimator = cls(**state["params"])
         estimator._engine = state["engine"]
         estimator.n_features_in_ = estimator._engine.width
@@ -293,16 +309,20 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return self._check_fitted().regret()
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator in a checkpoint. It continues bit for bit where the saved one was."""
+def load(path: str | os.PathLike[str], *, trusted: Trusted = None) -> Any:
+    """The estimator in a checkpoint, as :func:`batch2online.load` gives it: it continues bit for bit."""
     with open(path, "rb") as file:
-        state = storage.deserialise(file.read(), source=str(path))
+        return estimator_of(storage.deserialise(file.read(), source=str(path)), trusted=trusted, source=str(path))
+
+
+def estimator_of(state: Any, *, trusted: Trusted = None, source: str = "checkpoint") -> Any:
+    """The estimator that a state out of a file stands for."""
     try:
-        return estimators[state["estimator"]]._from_state(state)
-    except storage.CheckpointError:
-        raise
+        return estimators[state["estimator"]]._from_state(state, trusted=trusted)
+    except storage.CheckpointError as error:
+        raise storage.CheckpointError(f"{source}: {error}") from error
     except Exception as error:
-        raise storage.CheckpointError(f"{path} holds no estimator that this version knows.") from error
+        raise storage.CheckpointError(f"{source} holds no estimator that this version knows: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -34,6 +34,11 @@ class Labels:
         values, inverse = np.unique(labels, return_inverse=True)
         return self._codes(values)[inverse.reshape(-1)]
 
+    @staticmethod
+    def code(label: Any) -> float:
+        """The number that stands for a label."""
+        return _code(label)
+
     def learn(self, other: Labels) -> None:
         """Know what another knows."""
         self._check_kind(list(other.known.values()))
