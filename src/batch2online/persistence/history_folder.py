@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -129,11 +130,19 @@ class FolderHistory(History):
     def emptied(self) -> FolderHistory:
         new = FolderHistory(self.folder, self.block, self.width, self.n_targets, self.token, self.generation + 1)
         new.is_in_checkpoint = self.is_in_checkpoint
-        if new._subfolder.exists():  # left by an attempt that failed
+        if new._subfolder.exists() and self._owns_folder():  # left by an attempt that failed
             shutil.rmtree(new._subfolder)
         return new
 
+    def _owns_folder(self) -> bool:
+        """Whether the folder is that of this history: a forged file may name any."""
+        with suppress(OSError):
+            return secrets.compare_digest(self._owner.read_bytes(), self.token.encode())
+        return False
+
     def discard(self) -> None:
+        if not self._owns_folder():
+            return
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -150,7 +159,9 @@ class FolderHistory(History):
             self._store.sync()
 
     def after_checkpoint(self) -> None:
-        """Remove the subfolders of the histories before this one."""
+        """Remove the subfolders of the histories before this one, if the folder is its own."""
+        if not self._owns_folder():
+            return
         for subfolder in Path(self.folder).glob("rows-*"):
             if subfolder.name < self._subfolder.name:
                 shutil.rmtree(subfolder)
