@@ -174,9 +174,9 @@ class History:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> History:
-        """Return the history that :meth:`stored_fields` describes, or a file of schema 1."""
+        """Return the history that :meth:`stored_fields` describes."""
         history = cls(fields["block"], fields["width"], fields["n_targets"])
-        for rows in fields["segments"] if "segments" in fields else [*fields["blocks"], *fields["pieces"]]:
+        for rows in fields["segments"]:
             history._segments.append(rows)
             history._ends.append(len(history) + len(rows))
             history._count += 1

@@ -23,7 +23,7 @@ from batch2online.coresets.full_history import FixedSeeds
 from batch2online.coresets.race import Race
 from batch2online.coresets.seed_scores import Seeded
 from batch2online.linalg.distances import nearest, power
-from batch2online.persistence.history_folder import FolderHistory
+from batch2online.persistence.disk_history import DiskHistory, scratch
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
@@ -207,7 +207,7 @@ class Clustering(Construction):
     def _new_history(self, width: int, n_targets: int) -> History:
         if self.history_place == "memory":
             return History(self.block, width, n_targets)
-        return FolderHistory.new(self.history_place, self.block, width, n_targets)
+        return DiskHistory(self.block, width, n_targets, scratch(self.history_place))
 
     def copy(self) -> Self:
         twin = super().copy()

@@ -14,7 +14,7 @@ that come from one share its lock, for whoever puts the next one in the place of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 from typing import Any
 
@@ -55,6 +55,8 @@ class Online:
     """
 
     _room = 0  # rows that may wait, at most; not known yet
+    recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
+    """What is told of all rows that are learned, for whoever keeps them."""
 
     def __init__(
         self,
@@ -106,21 +108,23 @@ class Online:
             new.problem = problem
         with one_thread_for(self.width):
             for points, targets, weights in pieces:
+                if self.recorder is not None:
+                    self.recorder(points, targets, weights)
                 new.construction.check_ids_left(len(points))
-                new.construction.feed(points, targets, weights, new._rows_to_cut, new._process)
-        new._room = new._rows_to_cut()
+                new.construction.feed(points, targets, weights, new.rows_to_cut, new._process)
+        new._room = new.rows_to_cut()
         return new
 
     def learn_one(self, values: Sequence[float], target: Sequence[float]) -> Online:
         """Return the engine after one validated row: itself, unless the row completes a block or a refresh is due."""
         queue = self.construction.queue
-        if queue.count + 1 < self._room:
+        if queue.count + 1 < self._room and self.recorder is None:
             queue.append_one(values, target)
             return self
         row = np.array(values, dtype=np.float64)[None]
         return self.learned([(row, np.array(target, dtype=np.float64).reshape(1, -1), ones(1))])
 
-    def _rows_to_cut(self) -> int:
+    def rows_to_cut(self) -> int:
         """Return how many rows may wait: up to the next refresh or the end of the block."""
         construction = self.construction
         ids_left = LARGEST_ID + 1 - construction.next_id
@@ -204,7 +208,7 @@ class Online:
         elif self.n_learned:
             self._solve_first()
         self.next_refresh = self.policy.after(self.n_learned)
-        self._room = self._rows_to_cut()
+        self._room = self.rows_to_cut()
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
@@ -270,10 +274,11 @@ class Online:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
-        return {name: value for name, value in vars(self).items() if name != "lock" and not name.startswith("_")}
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: value for name, value in own.items() if name not in ("lock", "recorder")}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "lock"}
+        return {name: value for name, value in vars(self).items() if name not in ("lock", "recorder")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, lock=RLock())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import copy
 from abc import ABC, abstractmethod
 from threading import RLock
 from typing import Any, Self
@@ -21,16 +21,13 @@ from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
 from batch2online.estimators import input as given
 from batch2online.estimators.single_rows import SingleRows
-from batch2online.persistence import checkpoint
-
-estimators: dict[str, type[OnlineEstimator]] = {}
-"""Estimators that a checkpoint may name."""
+from batch2online.estimators.stored import Stored
 
 _FIRST_CALLS = RLock()
 _LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 
 
-class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
     All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
@@ -46,10 +43,6 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def _largest(self) -> float:
         """Largest magnitude of a value."""
         return LARGEST
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        estimators[cls.__name__] = cls
 
     @abstractmethod
     def _new_engine(self, n_targets: int) -> Online:
@@ -244,38 +237,9 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
             self._engine = self._engine.forgotten(ids)
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Copy and pickle what was learned; a copy has a queue of its own."""
-        state: dict[str, Any] = super().__getstate__()
-        if "_engine" in state:
-            state["_engine"] = state["_engine"].copy()
-        return state
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
-        self._check_fitted()
-        checkpoint.write(path, checkpoint.serialise(self._state()))
-
-    def _state(self) -> dict[str, Any]:
-        engine, params = self._check_fitted(), self.get_params(deep=False)
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = engine.construction.seed
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "estimator": type(self).__name__,
-            "params": {name: _plain(value) for name, value in params.items()},
-            "columns": None if names is None else [str(name) for name in names],
-            "engine": engine,
-        }
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        estimator = cls(**state["params"])
-        estimator._engine = state["engine"]
-        estimator.n_features_in_ = estimator._engine.width
-        if state["columns"] is not None:
-            estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
-        return estimator
+    def __copy__(self) -> Self:
+        """Return a copy that shares nothing: what one learns, the other does not."""
+        return copy.deepcopy(self)
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -312,21 +276,3 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def regret_(self) -> Regret:
         """Prequential loss and hindsight optimum of the rows seen so far."""
         return self._check_fitted().regret()
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator in a checkpoint. It continues bit for bit where the saved one was."""
-    with open(path, "rb") as file:
-        state = checkpoint.deserialise(file.read(), source=str(path))
-    try:
-        return estimators[state["estimator"]]._from_state(state)
-    except checkpoint.CheckpointError:
-        raise
-    except Exception as error:
-        raise checkpoint.CheckpointError(f"{path} holds no estimator that this version knows.") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value.item() if isinstance(value, np.generic) else value

@@ -82,6 +82,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     True
     """
 
+    _problem = KZClustering
+
     def __init__(
         self,
         n_clusters: int = 8,

@@ -75,6 +75,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     True
     """
 
+    _problem = LowRank
+
     def __init__(
         self,
         n_components: int = 2,

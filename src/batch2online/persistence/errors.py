@@ -36,4 +36,5 @@ def _kind_of(error: sqlite3.Error) -> type[StoreError]:
         return StoreLocked
     if code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreCorrupted
-    return StoreError if isinstance(error, sqlite3.OperationalError) else StoreCorrupted
+    is_usual = isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError)  # a full disk, a closed file
+    return StoreError if is_usual else StoreCorrupted

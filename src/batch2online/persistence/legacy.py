@@ -58,5 +58,25 @@ def _count(match: re.Match[str]) -> int:
     return int(match[1].replace(",", ""))
 
 
-UPGRADES: dict[str, Callable[[Fields], Fields]] = {"ChangeEvent": _change_event}
+def _history(fields: Fields) -> Fields:
+    """Files of schema 1 tell blocks that are complete from the pieces of the last one."""
+    if "segments" in fields:
+        return fields
+    segments = [*fields.pop("blocks"), *fields.pop("pieces")]
+    fields.pop("rows", None)
+    return fields | {"segments": segments}
+
+
+def _folder_history(fields: Fields) -> Fields:
+    raise ValueError(
+        "its rows lie in a folder, as version 0.1 kept them: load it with that version, read the rows there "
+        "(model._engine.construction.history.everything()) and let a new model learn them."
+    )
+
+
+UPGRADES: dict[str, Callable[[Fields], Fields]] = {
+    "ChangeEvent": _change_event,
+    "FolderHistory": _folder_history,
+    "History": _history,
+}
 """What to do with the fields of a class, by its name, before an instance is built from them."""

@@ -25,7 +25,7 @@ from batch2online.persistence.tree import CheckpointError
 class HistoryPlace:
     """Where the history of a model lies: in this branch of the table, so many segments and rows."""
 
-    in_memory: bool
+    is_in_memory: bool
     block: int
     width: int
     n_targets: int
@@ -159,7 +159,7 @@ def _history(database: Database, place: HistoryPlace, home: Any) -> History:
     history = DiskHistory.found(database, place.branch, place.segments, shape)
     if len(history) != place.rows or database.meta.get("history") != [place.branch, place.segments]:
         raise StoreCorrupted(f"{database.path} has lost rows: {len(history)} of {place.rows} are there.")
-    if place.in_memory:
+    if place.is_in_memory:
         segments = list(history)
         database.segment_keys = {number: _key(rows) for number, rows in enumerate(segments)}
         return History.from_fields(

@@ -32,7 +32,9 @@ def learn_again(database: Database, model: Any) -> int:
     total = 0
     stored = database.select("SELECT number FROM tail ORDER BY number")
     if [number for (number,) in stored] != list(range(database.meta.get("tail", 0))):
-        raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {database.meta['tail']} calls are there.")
+        raise StoreCorrupted(
+            f"{database.path} has lost rows: {len(stored)} of {database.meta['tail']} calls are there."
+        )
     for (number,) in stored:
         statement = "SELECT shape, labels, content, crc FROM tail WHERE number = ?"
         ((shape, labels, content, crc),) = database.select(statement, (number,))

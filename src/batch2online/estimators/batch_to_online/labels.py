@@ -27,7 +27,7 @@ def encoded(y: Any, known: Labels) -> tuple[FloatArray, Labels]:
         raise ValueError(f"y must be a list of labels of shape (n,), got shape {labels.shape}.")
     _check_complete(labels)
     values, inverse = np.unique(labels, return_inverse=True)
-    codes = [_code(label) for label in values.tolist()]
+    codes = [code(label) for label in values.tolist()]
     return np.array(codes, dtype=np.float64)[inverse.reshape(-1)], united(
         known, dict(zip(codes, values.tolist(), strict=True))
     )
@@ -46,7 +46,8 @@ def _check_kind(labels: list[Any]) -> None:
         raise ValueError(f"Labels must be all text or all numbers, got {examples[True]!r} and {examples[False]!r}.")
 
 
-def _code(value: Any) -> float:
+def code(value: Any) -> float:
+    """Return the number that stands for a label."""
     if isinstance(value, bool | int | float):
         return float(value)
     return float(int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=6).digest()))

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 
-from batch2online.engine.online import Online
+from batch2online.engine.online import Given, Online
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.batch_to_online import kinds, labels
 
@@ -52,6 +52,14 @@ class TakingTargets(OnlineEstimator):
             return (y, None) if is_free else super()._prepared_targets(y)
         codes, known = labels.encoded(y, self._labels)
         return codes, lambda problem: replace(problem, labels=known)
+
+    def _stored_labels(self) -> list[Any]:
+        return [[code, label] for code, label in self._labels.items()]
+
+    def _learn_again(self, given: Given, known: list[Any]) -> None:
+        engine: Any = self._engine
+        self._engine = engine.learned([], replace(engine.problem, labels=dict(map(tuple, known))))
+        super()._learn_again(given, known)
 
     def _merged(self, own: Online, other: Online) -> Online:
         problem: Any = own.problem
