@@ -50,6 +50,9 @@ class History:
     def write(self) -> None:
         """Put on disk what is not there yet, if the history is one on disk."""
 
+    def tidy(self) -> None:
+        """Remove from disk what only histories before this one hold."""
+
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
         if len(self._segments) != self._count:  # a copy of this history has gone on from here

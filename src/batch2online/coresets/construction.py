@@ -123,7 +123,8 @@ class Construction(Intake):
         """Take in all that another construction of the same kind, seed and settings has seen."""
         draft = self.copy()
         draft.join(other)
-        return self._become(draft)
+        self._become(draft).tidy()
+        return self
 
     def forget(self, ids: Any) -> Self:
         """Become what it would be had the rows with these ids never been seen. Needs the history."""
@@ -136,11 +137,13 @@ class Construction(Intake):
             kept = rows[~np.isin(rows.ids, unwanted)]
             if len(kept):
                 draft.take(kept)
-        return self._become(draft)
+        self._become(draft).tidy()
+        return self
 
     def _become(self, draft: Self) -> Self:
         """Replace the state as a whole, in one step."""
         self.__dict__.update(draft.__dict__)
+
         return self
 
     # -- for the engine, which works on a copy ---------------------------------------------------------

@@ -106,6 +106,11 @@ class Intake(ABC):
         twin.flush()
         return twin
 
+    def tidy(self) -> None:
+        """Remove from disk what merging or forgetting has left behind."""
+        if self.history is not None:
+            self.history.tidy()
+
     def copy(self) -> Self:
         """Return an independent copy; what both refer to is never written to."""
         twin = object.__new__(type(self))

@@ -209,6 +209,7 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
         with self._engine.lock:
             self._check_mergeable(other)
             self._engine = self._merged(self._engine, other._engine)
+            self._engine.construction.tidy()
         return self
 
     def _merged(self, own: Online, other: Online) -> Online:
@@ -235,6 +236,7 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
         """
         with self._check_fitted().lock:
             self._engine = self._engine.forgotten(ids)
+            self._engine.construction.tidy()
         return self
 
     def __copy__(self) -> Self:

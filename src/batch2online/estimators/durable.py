@@ -217,7 +217,7 @@ class Durable:
         if key is not None:
             ids = f"{before} {self._next_id()}"
             row = (key, ids, checksum(f"request {key}", ids))
-            self._database._connection.execute("INSERT INTO request VALUES (?, ?, ?)", row)
+            self._database.run("INSERT INTO request VALUES (?, ?, ?)", row)
             self._database.meta["requests"] = self._database.meta.get("requests", 0) + 1
         if source is not None:
             name, position = source

@@ -129,14 +129,14 @@ class Database:
     # -- changes --------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[None]:
         """Carry out changes of tables and of ``meta`` as one; an error undoes all of them."""
         self.check_process()
         before = dict(self.meta)
         try:
             with typed(f"cannot write to {self.path}"):
                 self._connection.execute("BEGIN IMMEDIATE")
-                yield self._connection
+                yield
                 self._write_meta(self.meta)
                 self._connection.execute("COMMIT")
         except BaseException:
@@ -155,6 +155,10 @@ class Database:
         """Refuse a process that has not opened the file."""
         if self._owner != os.getpid():
             raise StoreError(f"{self.path} belongs to the process that opened it: open it anew after a fork.")
+
+    def run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
+        """Change a table, inside a transaction."""
+        self._connection.execute(statement, values)
 
     def select(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """Return all rows of a query."""

@@ -47,7 +47,7 @@ def put(database: Database, number: int, rows: Rows) -> None:
     weights = np.empty(0) if all_ones(rows.weights) else rows.weights
     shape, content, crc = packed(f"history {number}", rows.points, rows.targets, weights, rows.ids.view(np.float64))
     statement = "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?)"
-    database._connection.execute(statement, (number, shape, content, crc))
+    database.run(statement, (number, shape, content, crc))
 
 
 def get(database: Database, number: int) -> Rows:
@@ -85,23 +85,25 @@ class DiskHistory(History):
         """Leave segments as they are: the last ones may be on disk."""
 
     def write(self) -> None:
-        """Put on disk what is not there yet."""
+        """Put on disk what is not there yet; other histories that share the list keep what they have in memory."""
         first, stop = self._written, self._count
         if first == stop:
             return
-        with nullcontext() if self.database.in_transaction else self.database.transaction():
+        with self._transaction():
             for index in range(first, stop):
                 put(self.database, self.branch * BRANCH + index, self._segments[index])
-            self._remove_other_branches()
-        for index in range(first, stop):
-            self._segments[index] = None
+        self._segments, self._ends = [None] * stop, self._ends[:stop]
         self._written = stop
         self._cache.cache_clear()
 
-    def _remove_other_branches(self) -> None:
-        if self._written == 0:
-            limits = (self.branch * BRANCH, (self.branch + 1) * BRANCH)
-            self.database._connection.execute("DELETE FROM history WHERE number < ? OR number >= ?", limits)
+    def tidy(self) -> None:
+        """Remove the rows of histories before this one: they were forgotten, or are in this one as well."""
+        first = self.branch * BRANCH
+        with self._transaction():
+            self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, first + BRANCH))
+
+    def _transaction(self) -> Any:
+        return nullcontext() if self.database.in_transaction else self.database.transaction()
 
     def _segment(self, index: int) -> Rows:
         rows: Rows | None = self._segments[index]

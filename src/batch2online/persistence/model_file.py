@@ -62,7 +62,7 @@ def write_state(database: Database, state: dict[str, Any]) -> None:
         state = state | {"engine": engine}
     text, arrays = tree.encoded(state)
     parts = [text.encode(), *(tree.array_bytes(array) for array in arrays)]
-    run = database._connection.execute
+    run = database.run
     run("DELETE FROM state")
     for part, content in enumerate(parts):
         run("INSERT INTO state VALUES (?, ?, ?)", (part, content, _digest(part, content)))
@@ -105,7 +105,7 @@ def _key(rows: Rows) -> tuple[int, int, int]:
 
 
 def _delete_outside(database: Database, first: int, stop: int) -> None:
-    database._connection.execute("DELETE FROM history WHERE number < ? OR number >= ?", (first, stop))
+    database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, stop))
 
 
 def _digest(part: int, content: bytes) -> bytes:

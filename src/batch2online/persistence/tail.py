@@ -23,7 +23,7 @@ def append(database: Database, pieces: list[Given], model: Any) -> None:
     labels = json.dumps(model._stored_labels())
     shape, content, crc = packed(_place(number, labels), points, targets, own)
     row = (number, shape, labels, content, crc)
-    database._connection.execute("INSERT INTO tail VALUES (?, ?, ?, ?, ?)", row)
+    database.run("INSERT INTO tail VALUES (?, ?, ?, ?, ?)", row)
     database.meta |= {"tail": number + 1, "tail_rows": rows + len(points)}
 
 
