@@ -4,8 +4,9 @@ Measures tables of speed, single lines and growth in some five minutes, and writ
 docs and docs/growth-*.svg. ``--full`` takes more rows and repetitions, and then the studies, which go to
 benchmarks/studies.json one by one: hours. With ``--out`` everything goes to that folder instead.
 ``--only`` measures the files whose path holds a word, such as ``lines/regression``, ``problems/clustering`` or
-``studies/peers``, prints what it finds, and writes nothing; ``--seeds``, ``--first-seed`` and ``--sets`` then choose the
-streams of studies. ``--page`` measures nothing and writes the pages anew from the two files.
+``studies/peers``, prints what it finds, and writes nothing, unless ``--keep`` asks for studies in full to be written;
+``--seeds``, ``--first-seed`` and ``--sets`` then choose the streams of studies. ``--page`` measures nothing and writes
+the pages anew from the two files.
 """
 
 from __future__ import annotations
@@ -35,15 +36,19 @@ def main() -> None:
     kept = Kept(arguments.out)
     with threadpool_limits(1):
         if arguments.only:
-            run.only(form, arguments.only)
-            return
-        if not arguments.page:
+            found = run.only(form, arguments.only)
+        elif arguments.page:
+            found = iter(())
+        else:
             kept.results = run.everything(form)
             kept.write()
-            for file, found in run.studies(form):
-                kept.replace(file, found)
+            found = run.studies(form)
+        for file, studies in found:
+            kept.replace(file, studies)
+            if not arguments.only or arguments.keep:
                 kept.write()
-    kept.write()
+    if arguments.page:
+        kept.write()
 
 
 class Kept:
@@ -91,6 +96,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="how many streams a study is measured on")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="data sets of a study")
+    parser.add_argument("--keep", action="store_true", help="write the studies of --only too")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
@@ -98,6 +104,9 @@ def _arguments() -> argparse.Namespace:
         parser.error("--tiny measures nothing worth keeping: name a folder with --out")
     if (arguments.seeds or arguments.first_seed or arguments.sets) and not arguments.only:
         parser.error("--seeds, --first-seed and --sets choose streams for --only")
+    is_whole = arguments.form == "full" and arguments.only and not (arguments.seeds or arguments.sets)
+    if arguments.keep and not (is_whole and arguments.first_seed == 0):
+        parser.error("--keep is for --full --only, with all sets and seeds")
     return arguments
 
 

@@ -58,5 +58,5 @@ def _studies(place: str, studies: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _where(machine: dict[str, Any]) -> str:
-    busy = ", busy with other work: compare rates only roughly" if machine["busy"] else ""
+    busy = ", busy with other work, which disturbs rates alone" if machine["busy"] else ""
     return f"Measured on {machine['processor']}, {machine['cores']} cores{busy}."

@@ -47,8 +47,8 @@ def studies(form: Form, chosen: list[ModuleType] | None = None) -> Iterator[tupl
         yield file, found
 
 
-def only(form: Form, words: list[str]) -> None:
-    """Measure the files whose path holds one of the words."""
+def only(form: Form, words: list[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Measure the files whose path holds one of the words; what studies find is handed on."""
 
     def chosen(folder: str) -> list[ModuleType]:
         return [module for module in modules(folder) if any(word in _path(module) for word in words)]
@@ -56,7 +56,7 @@ def only(form: Form, words: list[str]) -> None:
     for problem in chosen("problems"):
         _told(problem.NAME, table(problem, form))
     list(_lines(form, chosen("lines")))
-    list(studies(form, chosen("studies")))
+    yield from studies(form, chosen("studies"))
 
 
 def _path(module: ModuleType) -> str:

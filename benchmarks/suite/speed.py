@@ -14,23 +14,26 @@ from benchmarks.suite.plots import file_of
 COMMANDS = {"tiny": "python -m benchmarks.suite --tiny", "quick": "make bench", "full": "make bench-full"}
 TITLES = {"regression": "Regression", "lowrank": "Low rank", "clustering": "Clustering"}
 HOW = """\
-All runs of a comparison take turns, {repeats} times (2 where a run is long), with one BLAS and one OpenMP thread unless a
-line says otherwise. Times are medians of **processor time**, which other programs on the machine disturb least; *turns*
-gives the lowest and the highest ratio of single turns, *spread* half the range of the times over their median. Rows/s
-count learning alone, in our case with the loss of each row before it is learned; *elapsed* is the same by the clock on
-the wall. *Peak MB* is what is allocated while learning, by `tracemalloc`, in a run of its own."""
+All runs of a comparison take turns, {repeats} times (2 where a run is long), with one BLAS and one OpenMP thread unless
+a line says otherwise. Times are medians of **processor time**, which other programs on the machine disturb least;
+*turns* gives the lowest and the highest ratio of single turns, *spread* half the range of the times over their median.
+Rows/s count learning alone, in our case with the loss of each row before it is learned; *elapsed* is the same by
+the clock on the wall. *Peak MB* is what is allocated while learning, by `tracemalloc`, in a run of its own."""
 LIMITS = """\
 *Limits* are bare arithmetic that an exact method needs at least: `X.T @ X` on the same chunks; squared distances to k
 centers and their argmin; and reading the rows once (`x.dot(x)`)."""
 PEERS = """\
-Real data in random order, one seed. The loss is summed from the second chunk on and divided by that of the best model in
-hindsight of the rows given. Slow learners are given the first rows only."""
+Real data in random order, one seed. The loss is summed from the second chunk on and divided by that of the best model
+in hindsight of the rows given. Slow learners are given the first rows only."""
+READING = """\
+A figure of 2 x is twice the time in a line that says *time / ...*, twice the speed in one that says *rows/s / ...*."""
 GROUPS = {
     "regression": ("Regression in large chunks", "Drawn rows in chunks of 10,000, ours with its loss tracked."),
     "low rank": ("Low rank in large chunks", "Drawn rows in chunks of 1,000, rank 10."),
     "clustering": (
         "Clustering in large chunks",
-        "Drawn and real rows in chunks of 1,000. `MiniBatchKMeans` does not track its loss; the last column has it do so.",
+        "Drawn and real rows in chunks of 1,000. `MiniBatchKMeans` does not track its loss; in the last column it "
+        "does.",
     ),
     "mapped file": ("Rows from a file", "A memory-mapped file, read by us and by the bare product alike."),
     "single rows": ("Single rows", "A prediction for one row, the best of many rounds."),
@@ -48,11 +51,11 @@ GROUPS = {
 def section(results: dict[str, Any]) -> Iterator[str]:
     """How fast, against what, how it grows, and how it was measured."""
     yield "## How fast, beside other learners\n"
-    yield f"{PEERS} {LIMITS}\n"
+    yield f"{PEERS}\n{LIMITS}\n"
     for problem, found in results["tables"].items():
         yield from _learners(problem, found)
     yield "## How fast, in single questions\n"
-    yield "A figure of 2 x in a line that says *time / ...* is twice that time; in one that says *rows/s / ...*, twice as fast.\n"
+    yield f"{READING}\n"
     for group, members in groupby(results["lines"], key=lambda line: line["group"]):
         yield from _lines(group, list(members))
     yield from _growth(results["growth"])

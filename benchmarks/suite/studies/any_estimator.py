@@ -17,8 +17,8 @@ CONSTRUCTIONS = {"Leverage": partial(coresets.Leverage, intercept=True), "Unifor
 FORMATS = {"seconds": ".1f", "times faster": ".1f"}
 TEXT = (
     f"scikit-learn's `GradientBoostingRegressor` with its defaults on a coreset of {SIZE:,} rows, refreshed by "
-    f"`Geometric({GROWTH})`, against the same estimator refitted on all rows as often. Random order, one seed, chunks of "
-    "1,000, squared loss from row 1,000 on. `BatchToOnline` chooses `Leverage` for regressors."
+    f"`Geometric({GROWTH})`, against the same estimator refitted on all rows as often. Random order, one seed, "
+    "chunks of 1,000, squared loss from row 1,000 on. `BatchToOnline` chooses `Leverage` for regressors."
 )
 
 
@@ -32,7 +32,11 @@ def measure(form: Form) -> Iterator[Study]:
 
 
 def compared(X: np.ndarray, y: np.ndarray, form: Form) -> list[dict]:
-    batch, policy = GradientBoostingRegressor(random_state=0), refresh.Geometric(GROWTH, start=form.chunk)
+    trees = form.choose(tiny=5, quick=100, full=100)
+    batch, policy = (
+        GradientBoostingRegressor(n_estimators=trees, random_state=0),
+        refresh.Geometric(GROWTH, start=form.chunk),
+    )
     models = {
         name: BatchToOnline(batch, coreset=construction, coreset_size=SIZE, refresh=policy, loss="squared")
         for name, construction in CONSTRUCTIONS.items()

@@ -19,10 +19,10 @@ from benchmarks.suite.study import Study, loaded
 
 EPSILON, STRIDE = 0.1, 100
 TEXT = (
-    "the paper's Algorithm 5 with its errata (`reference.online_regression`), which draws a sketch of all rows so far at "
-    "every row, against `OnlineRegression(epsilon=0.1)` fed single rows and chunks of 1,000. Diamonds in random order, "
-    "processor seconds, loss from row 1,000 on. At 20,000 rows the naive side is timed at every 100th step, and its "
-    "figures are 100 times that."
+    "the paper's Algorithm 5 with its errata (`reference.online_regression`), which draws a sketch of all rows so far "
+    "at every row, against `OnlineRegression(epsilon=0.1)` fed single rows and chunks of 1,000. Diamonds in random "
+    "order, processor seconds, loss from row 1,000 on. At 20,000 rows the naive side is timed at every 100th step, and "
+    "its figures are 100 times that."
 )
 COLUMNS = ["rows", "naive, s", "single rows, s", "chunks, s", "naive / single rows", "naive / chunks"]
 FORMATS = {"naive, s": ".1f", "loss, naive": ",.1f", "loss, ours": ",.1f"}

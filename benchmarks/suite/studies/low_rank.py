@@ -24,7 +24,6 @@ def measure(form: Form) -> Iterator[Study]:
         for rank in (rank for rank in form.choose(tiny=(5,), quick=(5, 10, 20), full=(5, 10, 20)) if rank < X.shape[1]):
             settings = {
                 "default": OnlineLowRank(rank),
-                "epsilon=0.01": OnlineLowRank(rank, epsilon=0.01),
                 'solve="exact"': OnlineLowRank(rank, solve="exact"),
             }
             refit = named("exact refit at every chunk").make("lowrank", Told(rank))

@@ -17,8 +17,8 @@ from benchmarks.suite.problems.regression import draw
 from benchmarks.suite.study import Study
 
 TEXT = (
-    "what is done with each block of rows in online regression between two refreshes: nanoseconds a row, medians over many "
-    "blocks, each of them cold in the cache."
+    "what is done with each block of rows in online regression between two refreshes: nanoseconds a row, medians over "
+    "many blocks, each of them cold in the cache."
 )
 Pass = Callable[[np.ndarray, np.ndarray], object]
 

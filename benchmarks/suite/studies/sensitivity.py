@@ -16,9 +16,9 @@ from benchmarks.suite.study import Study, loaded
 
 EPSILON, SIZE, CLUSTERS = 0.5, 20, 5
 TEXT = (
-    "the probability that the output changes when a random row is deleted and the randomness of the others stays, its 95 % "
-    "interval, and after the slash the bound of the theory; the slope of its logarithm over log n. Diamonds, coresets of "
-    "20 expected rows, epsilon = 0.5."
+    "the probability that the output changes when a random row is deleted and the randomness of the others stays, its "
+    "95 % interval, and after the slash the bound of the theory; the slope of its logarithm over log n. Diamonds, "
+    "coresets of 20 expected rows, epsilon = 0.5."
 )
 Bound = Callable[[int], float]
 
