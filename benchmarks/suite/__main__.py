@@ -42,6 +42,7 @@ def main() -> None:
         else:
             kept.results = run.everything(form)
             kept.write()
+            kept.draw()
             found = run.studies(form)
         for file, studies in found:
             kept.replace(file, studies)
@@ -49,6 +50,7 @@ def main() -> None:
                 kept.write()
     if arguments.page:
         kept.write()
+        kept.draw()
 
 
 class Kept:
@@ -79,6 +81,8 @@ class Kept:
             path = self.docs / name
             old = path.read_text(encoding="utf-8") if path.exists() else _empty(name)
             path.write_text(page.inserted(old, self.results, self.studies), encoding="utf-8")
+
+    def draw(self) -> None:
         plots.draw(self.results["growth"], self.docs)
 
 
