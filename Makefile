@@ -28,14 +28,11 @@ doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs
 docs: .venv/ready ## docs/*.md as pages in site/, without network
 	$(BIN)/python docs/build.py
 
-bench: .venv/ready ## speed against physical limits and other libraries, five minutes; writes docs/benchmarks.md
+bench: .venv/ready ## speed beside other libraries and physical limits, five minutes; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.suite
 
-bench-full: .venv/ready ## the same with more rows and repetitions, and the tables of loss and changes: hours
+bench-full: .venv/ready ## the same with more rows and repetitions, then the tables of loss and changes: hours
 	$(BIN)/python -m benchmarks.suite --full
-	$(BIN)/python benchmarks/regression_regret.py
-	$(BIN)/python benchmarks/lowrank_regret.py
-	$(BIN)/python benchmarks/clustering_regret.py
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
 	cd tests && ../$(BIN)/python -m torture

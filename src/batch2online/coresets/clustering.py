@@ -53,7 +53,7 @@ class Clustering(Construction):
     z : float, default 2.0
         Power of the distance, at least 1: 2 for k-means, 1 for k-median.
     stages : {1, 2}
-        One stage of sampling, or the paper's two (Algorithm 6): a larger sample first, from it one in proportion to
+        One stage of sampling, or the paper's two (Algorithm 7): a larger sample first, from it one in proportion to
         the cost, and the seeds themselves with the weight that is missing. Weights of the second stage carry those of
         the first, which the paper omits, and seeds never weigh less than nothing.
     history : "memory", "coreset" or the path of a folder

@@ -37,7 +37,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     z : float, default 2.0
         Power of the distance, at least 1.
     stages : {1, 2}
-        Stages of sampling; 2 is the paper's Algorithm 6 with its corrections.
+        Stages of sampling; 2 is the paper's Algorithm 7 with its corrections.
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
         again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
@@ -67,7 +67,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     Notes
     -----
-    The paper's Algorithms 3 and 6, with the corrections listed in the documentation.
+    The paper's Algorithms 3 and 7, with the corrections listed in the documentation.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Algorithms 3 and 6: (k, z)-clustering online, on a two-stage coreset of all rows so far."""
+"""Algorithms 3 and 7: (k, z)-clustering online, on a two-stage coreset of all rows so far."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def clustering_coreset(
     sizes: tuple[int, int] | None = None,
     errata: bool = True,
 ) -> WeightedSet:
-    """Algorithm 6: N_1 rows drawn by distance from seeds C*, N_2 of those drawn again, and C* itself.
+    """Algorithm 7: N_1 rows drawn by distance from seeds C*, N_2 of those drawn again, and C* itself.
 
     Errata: weights of the second draw carry u; seeds have what is left of their cluster, without the factor
     1 + 10 epsilon; where less than nothing is left, the weights of the cluster are scaled down to its mass, since

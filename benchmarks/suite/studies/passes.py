@@ -1,15 +1,9 @@
-"""Where the time of a row goes in online regression between two refreshes: the passes over a block, one by one.
-
-    OPENBLAS_NUM_THREADS=1 python benchmarks/passes.py [--columns 20 100] [--rows 300000]
-
-Nanoseconds a row, least and median over many blocks, each of them cold in the cache.
-"""
+"""Where the time of a row goes in online regression between two refreshes: the passes over a block, one by one."""
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -18,9 +12,27 @@ from batch2online.core import randomness
 from batch2online.core.rows import Rows, ones
 from batch2online.core.validation import check_finite
 from batch2online.refresh import Geometric
+from benchmarks.suite.form import Form
+from benchmarks.suite.problems.regression import draw
+from benchmarks.suite.study import Study
 
-TURNS = 60
+TEXT = (
+    "what is done with each block of rows in online regression between two refreshes: nanoseconds a row, medians over "
+    "many blocks, each of them cold in the cache."
+)
 Pass = Callable[[np.ndarray, np.ndarray], object]
+
+
+def measure(form: Form) -> Iterator[Study]:
+    widths, records = (20, 100), {}
+    for columns in widths:
+        X, y = draw(np.random.default_rng(0), form.choose(tiny=30_000, quick=300_000, full=300_000), columns)
+        block, named = passes(X, y)
+        for name, run in named.items():
+            record = records.setdefault(name, {"pass over a block": name})
+            record[f"{columns} columns"] = round(float(np.median(timed(run, X, y, block, form))))
+    heads = ["pass over a block", *(f"{columns} columns" for columns in widths)]
+    yield Study("studies", "Where the time of a row goes", TEXT, heads, list(records.values()))
 
 
 def passes(X: np.ndarray, y: np.ndarray) -> tuple[int, dict[str, Pass]]:
@@ -41,41 +53,23 @@ def passes(X: np.ndarray, y: np.ndarray) -> tuple[int, dict[str, Pass]]:
         "`X.T @ X`, the limit": lambda points, _: points.T @ points,
         "check of values": lambda points, _: check_finite(points, "X"),
         "losses under the model": lambda *pair: engine._add_losses(engine.model, *pair, ones(block)),
-        "moments of [1, a, b]": lambda *pair: moments._plain_gram(*moments._plain_columns(rows(*pair))),
+        "moments of [1, a, b], the limit among them": lambda *pair: moments._plain_gram(
+            *moments._plain_columns(rows(*pair))
+        ),
         "bounds of scores": bounds,
         "random words": lambda *_: randomness.words(0, randomness.SAMPLING, range(len(X), len(X) + block)),
-        "choice of candidates": lambda *pair: construction._chosen(rows(*pair).ids, some),
-        "all, `partial_fit`": lambda points, targets: model.partial_fit(points, targets[:, 0]),
+        "choice of candidates, with the words": lambda *pair: construction._chosen(rows(*pair).ids, some),
+        "all of it, `partial_fit`": lambda points, targets: model.partial_fit(points, targets[:, 0]),
     }
 
 
-def timed(run: Pass, X: np.ndarray, y: np.ndarray, block: int) -> np.ndarray:
+def timed(run: Pass, X: np.ndarray, y: np.ndarray, block: int, form: Form) -> np.ndarray:
     """Nanoseconds a row of each turn."""
     found = []
-    for turn in range(TURNS):
+    for turn in range(form.choose(tiny=3, quick=60, full=60)):
         start = turn * block % (len(X) - block + 1) // block * block
         points, targets = X[start : start + block], y[start : start + block, None]
         started = time.perf_counter()
         run(points, targets)
         found.append((time.perf_counter() - started) / block * 1e9)
     return np.array(found)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--columns", nargs="*", type=int, default=[20, 100])
-    parser.add_argument("--rows", type=int, default=300_000)
-    arguments = parser.parse_args()
-    for columns in arguments.columns:
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(arguments.rows, columns))
-        y = X @ np.cos(np.arange(columns)) + rng.normal(size=len(X))
-        block, named = passes(X, y)
-        print(f"\n{columns} columns, blocks of {block:,}\n\n| pass | least | median |\n|---|---|---|")
-        for name, run in named.items():
-            turns = timed(run, X, y, block)
-            print(f"| {name} | {turns.min():.1f} | {np.median(turns):.1f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

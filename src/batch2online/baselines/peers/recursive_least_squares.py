@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
-MOST_ROWS = 20_000
+from batch2online._types import FloatArray
 
 
-class RecursiveLeastSquares(RegressorMixin, BaseEstimator):
+class RecursiveLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Sherman and Morrison's formula, starting from a ridge of one."""
 
-    def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+    def partial_fit(self, X: Any, y: Any) -> Self:
         rows = np.column_stack([np.ones(len(X)), X])
         if not hasattr(self, "inverse_"):
             self.inverse_, self.weights_ = np.eye(rows.shape[1]), np.zeros(rows.shape[1])
@@ -24,9 +24,5 @@ class RecursiveLeastSquares(RegressorMixin, BaseEstimator):
             self.inverse_ -= np.outer(gain, moved)
         return self
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return X @ self.weights_[1:] + self.weights_[0]
-
-
-def regression(k: int) -> dict[str, Any]:
-    return {"recursive least squares, row by row": RecursiveLeastSquares()}
+    def predict(self, X: Any) -> FloatArray:
+        return np.asarray(np.asarray(X) @ self.weights_[1:] + self.weights_[0])

@@ -12,6 +12,7 @@ from benchmarks.suite import limits as physical
 from benchmarks.suite.form import Form
 
 NAME, LOSS, CHUNK = "lowrank", "lowrank", 1_000
+TITLE = "Low rank"
 K = 10
 """The rank."""
 COLUMNS = 100

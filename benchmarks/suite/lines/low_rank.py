@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.decomposition import IncrementalPCA
 
+from batch2online.baselines.peers import Told, named
 from benchmarks.suite import limits
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
-from benchmarks.suite.problems import lowrank as problem
-from benchmarks.suite.problems.lowrank import K, draw, learner
+from benchmarks.suite.problems import low_rank as problem
+from benchmarks.suite.problems.low_rank import K, draw, learner
 from benchmarks.suite.states import line, states
 
 GROUP, CHUNK = "low rank", 1_000
+PCA = named("scikit-learn IncrementalPCA")
 TIMES_LIMIT = {100: 2.5, 784: 2.5}
 TIMES_PCA = {16: 5.0, 100: 5.0, 784: 2.0}
 
@@ -39,7 +40,7 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
             "limit": (rows, lambda: limits.gram(X, CHUNK)),
             "ours": (rows, lambda: feed(learner(), X, None, CHUNK)),
             "exact": (rows, lambda: feed(learner(solve="exact"), X, None, CHUNK)),
-            "pca": (part, lambda: feed(IncrementalPCA(K), X[:part], None, min(CHUNK, part))),
+            "pca": (part, lambda: feed(PCA.make("lowrank", Told(K)), X[:part], None, min(CHUNK, part))),
         },
         form.choose(tiny=1, quick=2, full=3),
     )

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import Birch, KMeans
 
-MOST_ROWS = 20_000
-"""It slows down as its tree grows."""
 
-
-class BirchThenKMeans(BaseEstimator):
+class BirchThenKMeans(BaseEstimator):  # type: ignore[misc]
     """Birch names no k centers: those of k-means on its subclusters stand for them."""
 
     def __init__(self, n_clusters: int, threshold: float = 0.5, random_state: Any = None) -> None:
@@ -20,14 +16,10 @@ class BirchThenKMeans(BaseEstimator):
         self.threshold = threshold
         self.random_state = random_state
 
-    def partial_fit(self, X: np.ndarray) -> Self:
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         if not hasattr(self, "tree_"):
             self.tree_ = Birch(n_clusters=None, threshold=self.threshold)
         middles = self.tree_.partial_fit(X).subcluster_centers_
         k = min(self.n_clusters, len(middles))
         self.cluster_centers_ = KMeans(k, n_init=1, random_state=self.random_state).fit(middles).cluster_centers_
         return self
-
-
-def clustering(k: int) -> dict[str, Any]:
-    return {"scikit-learn Birch, then k-means": BirchThenKMeans(k)}
