@@ -18,6 +18,7 @@ check: lint types test doctest ## what CI runs
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: .venv/ready
 	$(BIN)/mypy
@@ -46,4 +47,4 @@ torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input
 	touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

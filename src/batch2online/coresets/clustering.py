@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import theory
 from batch2online._types import FloatArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
@@ -22,6 +21,7 @@ from batch2online.coresets.race import Race
 from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
 from batch2online.linalg.distances import nearest, power
 from batch2online.persistence.history_folder import FolderHistory
+from batch2online.theory import sizes
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
@@ -117,10 +117,10 @@ class Clustering(Construction):
         """Expected size of the (first) sample."""
         size: Any = self.coreset_size
         if size is None:
-            size = theory.clustering_size(self.k, self.epsilon)
+            size = sizes.clustering_size(self.k, self.epsilon)
         elif size == "theory":
-            size = theory.clustering_size_theory(self.k, self.z, self.epsilon)
-        theory.sampling_constant(size, 1, self.k, self.epsilon)
+            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
+        sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
     def _add_piece(self, rows: Rows) -> None:
