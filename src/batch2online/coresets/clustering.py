@@ -21,7 +21,7 @@ from batch2online.coresets.race import Race
 from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
 from batch2online.linalg.distances import nearest, power
 from batch2online.persistence.history_folder import FolderHistory
-from batch2online.theory import sizes
+from batch2online.theory import bounds, sizes
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
@@ -222,6 +222,12 @@ class Clustering(Construction):
         twin = super().copy()
         twin.sampler = None if self.sampler is None else self.sampler.copy()
         return twin
+
+    def sensitivity(self, n: int) -> float:
+        """Proved for one stage and the full history; 1 otherwise."""
+        if self.stages != 1 or not self.keep_history or self.sampler is None:
+            return 1.0
+        return bounds.clustering_sensitivity(n, self.sampler.constant, self.k, self.epsilon)
 
     def _check_started(self) -> None:
         if self.shape is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,38 +27,9 @@ from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.regret import Regret
 from batch2online.linalg.threads import one_thread_for
+from batch2online.problems.problem import Problem as Problem
+from batch2online.problems.problem import check_joined
 from batch2online.refresh import Policy
-
-
-class Problem(Protocol):
-    """A batch problem: what a model is, what it costs, and how to solve for one."""
-
-    def first_refresh(self, width: int, n_targets: int) -> int:
-        """Rows after which the problem can be posed."""
-
-    def initial(self, first: FloatArray, n_targets: int) -> Any:
-        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
-
-    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss of each row, and the same without the square, as the paper writes it."""
-
-    def solve(self, construction: Any, current: Any) -> Any:
-        """The batch algorithm, run on the coreset."""
-
-    def cost(self, model: Any, construction: Any) -> float:
-        """Total loss on all rows seen: exact, or measured on the coreset."""
-
-    def lower_bound(self, construction: Any) -> float:
-        """A bound that no model's cost is below; 0 where nothing better is known."""
-
-    def optimum(self, construction: Any, model: Any) -> float:
-        """The hindsight optimum on all rows seen, or the best that is known."""
-
-    def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
-        """How far the model has moved, as fields of a :class:`ChangeEvent`: ``magnitude`` at least."""
-
-    def same(self, old: Any, new: Any) -> bool:
-        """Whether two models are identical."""
 
 
 @storable
@@ -72,6 +43,7 @@ class Online:
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}.")
+        check_joined(problem, construction)
         self.problem: Any = problem
         self.construction: Any = construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))

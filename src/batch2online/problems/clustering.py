@@ -7,7 +7,7 @@ over the ids of the old ones with which they share most weight.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from batch2online.core.registry import storable
 from batch2online.coresets import Clustering
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
+from batch2online.problems.problem import DependsOn, Problem
 from batch2online.solvers import kz
 
 
@@ -30,16 +31,21 @@ class Centers:
 
 @storable
 @dataclass(frozen=True)
-class KZClustering:
+class KZClustering(Problem):
     """The problem: distances of rows to the nearest of k centers, to the power z.
 
     With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
     other, and the guarantee of the refresh policies is twice as wide.
     """
 
+    needs: ClassVar[type] = Clustering
     k: int
     z: float = 2.0
     start_from_current: bool = True
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.CURRENT_MODEL if self.start_from_current else DependsOn.CORESET
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 1

@@ -7,7 +7,7 @@ so the exact cost of any model and the hindsight optimum are known at any time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets import RidgeLeverage
 from batch2online.linalg.distances import squared_lengths
+from batch2online.problems.problem import DependsOn, Problem
 from batch2online.statistics.ridge import RidgeMoments, Spectrum, leading
 
 _CANCELLATION = 1e-6
@@ -36,17 +37,22 @@ class Subspace:
 
 @storable
 @dataclass(frozen=True)
-class LowRank:
+class LowRank(Problem):
     """The problem: squared distance of rows to a subspace of this rank.
 
     ``stable_basis`` turns each new basis towards the old one as far as the subspace allows (orthogonal
     Procrustes); otherwise it is ordered by variance, with signs that follow the old basis.
     """
 
+    needs: ClassVar[type] = RidgeLeverage
     rank: int
     center: bool = False
     exact: bool = False
     stable_basis: bool = True
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 2 * (self.rank + self.center)

@@ -8,7 +8,7 @@ optimum are known at any time, at the cost of a factorisation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -19,6 +19,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage
 from batch2online.linalg.triangular import column_norms
+from batch2online.problems.problem import DependsOn, Problem
 from batch2online.statistics.moments import Moments
 
 _RANK_TOLERANCE = 1e-11
@@ -39,10 +40,15 @@ class LinearModel:
 
 @storable
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(Problem):
     """The problem: squared loss of linear predictions, solved on the coreset or exactly."""
 
+    needs: ClassVar[type] = Leverage
     exact: bool = False
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         """Three rows for each coefficient: enough for the problem to be posed."""
