@@ -12,7 +12,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
-from batch2online.problems.losses import Loss
+from batch2online.problems.losses import RowLoss
 from batch2online.problems.problem import Problem
 from batch2online.solvers.weighted_fit import copies, fitted
 
@@ -37,7 +37,7 @@ class Wrapped(Problem):
     """
 
     estimator: Any
-    loss: Loss
+    loss: RowLoss
     seed: int
     start: int
     epsilon: float
