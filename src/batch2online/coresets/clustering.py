@@ -105,7 +105,7 @@ class Clustering(Construction):
     def _start_over(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.seed), None
         self.raced_rows = self.sampled_rows = 0
-        self._cached: Any = None  # as many rows may come again, but others
+        self._cached: Any = None  # the number of rows and their coreset; void once other rows may reach that number
 
     def _new_sampler(self, kind: type[Seeded], seeds: Rows, width: int) -> Seeded:
         sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
