@@ -50,7 +50,7 @@ class Rows:
         return squared_lengths(self.points)
 
     def pieces(self) -> Iterator[Rows]:
-        """Split the rows into pieces of at most two megabytes, which fit into a processor's cache.
+        """Split the rows into pieces of about two megabytes, which fit into a processor's cache.
 
         No rows give one empty piece, so that results for the pieces can always be concatenated.
         """
