@@ -13,12 +13,13 @@ from batch2online.core.registry import storable
 from batch2online.coresets import Uniform
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
+from batch2online.problems.problem import Problem
 from batch2online.refresh import Lazy
 
 
 @storable
 @dataclass(frozen=True)
-class Medians:
+class Medians(Problem):
     """The problem: the loss of a row is its distance to the model, summed over columns."""
 
     def first_refresh(self, width: int, n_targets: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from batch2online import evaluate
 from batch2online.baselines.peers import SPEED, Told, learners, named
-from batch2online.evaluate.adapters import Learner, fresh
+from batch2online.evaluate.adapters import Adapter, fresh
 from benchmarks.suite.contest import Run, contest
 from benchmarks.suite.form import Form
 
@@ -50,7 +50,7 @@ def _learning(model: Any, data: Data, chunk: int) -> Run:
     X, y = data
 
     def run() -> None:
-        learner = Learner(fresh(model, 0))
+        learner = Adapter(fresh(model, 0))
         for start in range(0, len(X), chunk):
             rows = slice(start, start + chunk)
             learner.learn(X[rows], None if y is None else y[rows])

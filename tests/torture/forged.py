@@ -195,7 +195,8 @@ def swap_two_arrays(tree, members, rng):
 
 
 CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one, repeat_one,
-           nest_deeply, rename_an_object, change_an_array, change_an_array, change_an_array, swap_two_arrays)  # fmt: skip
+           nest_deeply, rename_an_object, change_an_array, change_an_array, change_an_array,
+           swap_two_arrays)  # fmt: skip
 
 
 # -- loading ----------------------------------------------------------------------------------------------

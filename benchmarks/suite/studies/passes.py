@@ -53,8 +53,8 @@ def passes(X: np.ndarray, y: np.ndarray) -> tuple[int, dict[str, Pass]]:
         "`X.T @ X`, the limit": lambda points, _: points.T @ points,
         "check of values": lambda points, _: check_finite(points, "X"),
         "losses under the model": lambda *pair: engine._add_losses(engine.model, *pair, ones(block)),
-        "moments of [1, a, b], the limit among them": lambda *pair: moments._plain_gram(
-            *moments._plain_columns(rows(*pair))
+        "moments of [1, a, b], the limit among them": lambda *pair: moments.plain_gram(
+            *moments.plain_columns(rows(*pair))
         ),
         "bounds of scores": bounds,
         "random words": lambda *_: randomness.words(0, randomness.SAMPLING, range(len(X), len(X) + block)),

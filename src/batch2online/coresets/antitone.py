@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from batch2online import theory
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
@@ -22,6 +21,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import exponents, kept, probabilities, weights_of
 from batch2online.coresets.construction import Construction
+from batch2online.theory import sizes
 
 SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
@@ -108,7 +108,7 @@ class Antitone(Construction):
 
     def _begin(self, width: int, n_targets: int) -> None:
         self.statistics, total, dimension = self._new_statistics(width, n_targets)
-        self.constant = theory.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
+        self.constant = sizes.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
         self.expected_size = self.constant * total
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64), np.empty(0))]
         self.n_unthinned = 0

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import theory
 from batch2online._types import FloatArray, IntArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
@@ -24,6 +23,7 @@ from batch2online.coresets.race import Race
 from batch2online.coresets.seed_scores import Seeded
 from batch2online.linalg.distances import nearest, power
 from batch2online.persistence.disk_history import DiskHistory, scratch
+from batch2online.theory import bounds, sizes
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
@@ -107,7 +107,7 @@ class Clustering(Construction):
     def _start_over(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.seed), None
         self.raced_rows = self.sampled_rows = 0
-        self._cached: Any = None  # as many rows may come again, but others
+        self._cached: Any = None  # the number of rows and their coreset; void once other rows may reach that number
 
     def _new_sampler(self, kind: type[Seeded], seeds: Rows, width: int) -> Seeded:
         sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
@@ -119,10 +119,10 @@ class Clustering(Construction):
         """Expected size of the (first) sample."""
         size: Any = self.coreset_size
         if size is None:
-            size = theory.clustering_size(self.k, self.epsilon)
+            size = sizes.clustering_size(self.k, self.epsilon)
         elif size == "theory":
-            size = theory.clustering_size_theory(self.k, self.z, self.epsilon)
-        theory.sampling_constant(size, 1, self.k, self.epsilon)
+            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
+        sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
     def _absorb(self, rows: Rows) -> None:
@@ -213,6 +213,12 @@ class Clustering(Construction):
         twin = super().copy()
         twin.sampler = None if self.sampler is None else self.sampler.copy()
         return twin
+
+    def sensitivity(self, n: int) -> float:
+        """Proved for one stage and the full history; 1 otherwise."""
+        if self.stages != 1 or not self.keep_history or self.sampler is None:
+            return 1.0
+        return bounds.clustering_sensitivity(n, self.sampler.constant, self.k, self.epsilon)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"k": self.k, "z": self.z, "stages": self.stages}

@@ -84,6 +84,10 @@ class Construction(Intake):
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
 
+    def sensitivity(self, n: int) -> float:
+        """A bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
+        return 1.0
+
     # -- public -----------------------------------------------------------------------------------
 
     def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:

@@ -41,9 +41,11 @@ class AssignedStatistics(SeedStatistics):
         return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
 
     def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
-        """Which rows may have a score above this level, and certainly those that have one.
+        """Mark every row whose score exceeds ``level``; some rows with a lower score may be marked as well.
 
-        Rows of the large clusters are compared with one bound of the loss.
+        A score exceeds the level where the loss exceeds a threshold that depends on the cluster. Small clusters are
+        compared with their own threshold. The large ones share the lowest of theirs, which saves a pass over the rows
+        for each of them; the caller looks at the scores of marked rows anyway.
         """
         if self.cost == 0 or not all_ones(rows.weights):
             return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level

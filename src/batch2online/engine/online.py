@@ -29,7 +29,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.regret import Regret
 from batch2online.linalg.threads import one_thread_for
-from batch2online.problems.problem import Problem
+from batch2online.problems.problem import Problem, check_joined
 from batch2online.refresh import Policy
 
 Given = tuple[FloatArray, FloatArray, FloatArray]
@@ -69,6 +69,7 @@ class Online:
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}.")
+        check_joined(problem, construction)
         self.problem, self.construction = problem, construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
         self.width, self.n_targets = int(width), int(n_targets)

@@ -12,8 +12,9 @@ from batch2online._types import FloatArray
 from batch2online.coresets import RidgeLeverage
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.problems.low_rank import LowRank, SecondMoments, Subspace, second_moments
+from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.refresh import Lazy, Policy
+from batch2online.statistics.second_moments import SecondMoments, second_moments
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]

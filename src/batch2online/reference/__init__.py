@@ -22,10 +22,10 @@ from batch2online.reference.clustering import clustering_coreset, dz_sampling, o
 from batch2online.reference.low_rank import low_rank_sketch, online_low_rank, ridge_leverage_scores
 from batch2online.reference.regression import leverage_scores, online_regression, regression_sketch
 from batch2online.reference.sampling import WeightedSet, coreset
-from batch2online.reference.transformation import Run, batch_to_online
+from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 __all__ = [
-    "Run",
+    "OnlineRun",
     "WeightedSet",
     "batch_to_online",
     "clustering_coreset",

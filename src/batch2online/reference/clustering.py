@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from batch2online import theory
 from batch2online._types import FloatArray, IntArray
 from batch2online.reference.sampling import WeightedSet, gathered, keep_all
-from batch2online.reference.transformation import Run, batch_to_online
+from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 Solver = Callable[[np.random.Generator, FloatArray, FloatArray, int, float], FloatArray]
 
@@ -159,7 +159,7 @@ def online_clustering(
     solver: Solver = alternate,
     steps: Iterable[int] | None = None,
     errata: bool = True,
-) -> Run:
+) -> OnlineRun:
     """Algorithm 3. Models are centers (k, d).
 
     Errata, beside those of the coreset: step 1 has no data, its centers are at the origin. While fewer than k distinct

@@ -14,7 +14,8 @@ from batch2online.coresets.seed_scores import SeedStatistics
 from batch2online.coresets.sensitivity import LewisScore, Summary
 from batch2online.coresets.uniform import TotalWeight
 from batch2online.engine.invariants.rows import is_finite
-from batch2online.statistics.moments import Moments, Reference
+from batch2online.statistics.moments import Moments
+from batch2online.statistics.reference import Reference
 from batch2online.statistics.ridge import RidgeMoments, RidgeReference, Spectrum
 
 _LARGEST_STATED = 256
