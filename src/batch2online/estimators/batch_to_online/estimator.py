@@ -314,7 +314,6 @@ class BatchToOnline(Delegating, TakingTargets):
             tags.transformer_tags = own.transformer_tags
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64"]
-        tags.input_tags.sparse = True
         return tags
 
 
