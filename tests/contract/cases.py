@@ -126,7 +126,7 @@ CASES: dict[str, dict[str, Case]] = {
         "centred": Case(partial(OnlineLowRank, 1, center=True, solve="exact", basis="variance")),
     },
     "OnlineClustering": {
-        "memory": clustering(partial(OnlineClustering, 3)),
+        "memory": clustering(partial(OnlineClustering, 3, refresh=Geometric(2.0))),
         "bounded": clustering(
             partial(OnlineClustering, 3, z=1.5, stages=2, history="coreset", refresh=Geometric(3.0)),
             lacks=WITHOUT_HISTORY,

@@ -17,7 +17,7 @@ def cases_of(classes):
     return [pytest.param(case, id=f"{name} {label}") for name in classes for label, case in CASES.get(name, {}).items()]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def small_blocks(blocks_of):
     """Few rows fill many blocks."""
     blocks_of(BLOCK)
@@ -36,12 +36,14 @@ def test_what_is_excused_or_registered_is_there_and_what_is_public_is_not_excuse
         assert all(type(case.new()) is FOUND[name] for case in cases.values())
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("case", cases_of(FOUND))
 @pytest.mark.parametrize("name", checks.of_all)
 def test_promises_of_all(name, case, tmp_path):
     checks.keep(name, case, tmp_path)
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("case", cases_of(ESTIMATORS))
 @pytest.mark.parametrize("name", checks.of_estimators)
 def test_promises_of_estimators(name, case, tmp_path):
