@@ -17,7 +17,7 @@ _homes = {
     "OnlineLowRank": "batch2online.estimators.low_rank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("baselines", "coresets", "datasets", "evaluate", "reference", "refresh", "theory")
+_modules = ("baselines", "coresets", "datasets", "evaluate", "extend", "reference", "refresh", "theory")
 
 __all__ = [
     "BatchToOnline",
@@ -29,6 +29,7 @@ __all__ = [
     "coresets",
     "datasets",
     "evaluate",
+    "extend",
     "load",
     "reference",
     "refresh",

@@ -245,6 +245,11 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
 
     # -- reading --------------------------------------------------------------------------------------
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True  # every row is validated, and made dense, by this class
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return "_engine" in vars(self)
 

@@ -185,8 +185,3 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         centers = self._centers
         losses = power(nearest_squared(self._checked_rows(X), centers), float(self.z))
         return -float(losses.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ losses)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

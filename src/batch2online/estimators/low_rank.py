@@ -185,8 +185,3 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         rows = self._checked_rows(X)
         squared, _ = engine.problem.losses(engine.model, rows, np.empty((len(rows), 0)))
         return -float(squared.mean())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

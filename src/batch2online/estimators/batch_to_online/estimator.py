@@ -347,9 +347,10 @@ class BatchToOnline(Delegating, TakingTargets):
             tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
             tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
             tags.transformer_tags = own.transformer_tags
+        if tags.classifier_tags is not None:  # labels are one list, whatever the estimator takes
+            tags.classifier_tags.multi_label = tags.target_tags.multi_output = False
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64"]
-        tags.input_tags.sparse = True
         return tags
 
 
