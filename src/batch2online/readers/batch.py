@@ -10,8 +10,29 @@ from typing import Any
 import pyarrow as pa
 
 
+class Remedy(StrEnum):
+    """What a caller can ask for so that the input is taken after all."""
+
+    NO_HEADER = "read the first line as a row"
+    DROP_ROWS = "drop rows with a gap"
+    FILL_GAPS = "fill gaps with the mean"
+    LOOK_FURTHER = "look at more rows before deciding"
+    LEAVE_OUT = "leave the column out"
+    ENCODE_TEXT = "encode text as categories"
+
+
 class DataError(ValueError):
-    """The input cannot be used; the message is a sentence that names the place."""
+    """The input cannot be used; the message is a sentence that names the place.
+
+    Attributes
+    ----------
+    remedies : tuple of Remedy
+        What would let the readers go on.
+    """
+
+    def __init__(self, message: str, *remedies: Remedy) -> None:
+        super().__init__(message)
+        self.remedies = remedies
 
 
 class Kind(StrEnum):

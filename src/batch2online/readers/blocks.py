@@ -18,7 +18,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
-class Block:
+class LineBlock:
     """Whole lines, the first of which has this number in its file."""
 
     content: bytes
@@ -45,7 +45,7 @@ class Block:
         return next(number for index, (number, _) in enumerate(self.lines()) if index == row)
 
 
-def blocks(file: IO[bytes], name: str, size: int = BLOCK) -> Iterator[Block]:
+def blocks(file: IO[bytes], name: str, size: int = BLOCK) -> Iterator[LineBlock]:
     """The lines of a file in blocks of about ``size`` bytes; the last line may lack its end."""
     rest, line = b"", 1
     with file:
@@ -53,13 +53,13 @@ def blocks(file: IO[bytes], name: str, size: int = BLOCK) -> Iterator[Block]:
             rest += piece
             cut = _end_of_last_line(rest)
             if cut:
-                block = Block(rest[:cut], line)
+                block = LineBlock(rest[:cut], line)
                 rest, line = rest[cut:], line + block.n_lines()
                 yield block
             elif len(rest) > _LONGEST_LINE:
                 raise DataError(f"{name}, line {line:,} is longer than {_LONGEST_LINE >> 20} MB: no table of text.")
     if rest:
-        yield Block(rest, line)
+        yield LineBlock(rest, line)
 
 
 def _pieces(file: IO[bytes], name: str, size: int) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from batch2online.readers.batch import Batch, DataError, Kind, kind_of, with_plain_types
-from batch2online.readers.blocks import Block
+from batch2online.readers.blocks import LineBlock
 
 
 class JsonLines:
@@ -19,7 +19,7 @@ class JsonLines:
     A key that an object lacks is a missing value; a key that the first block never had is passed over.
     """
 
-    def __init__(self, blocks: Iterator[Block], name: str) -> None:
+    def __init__(self, blocks: Iterator[LineBlock], name: str) -> None:
         self._blocks, self._name = blocks, name
         self.kinds: dict[str, Kind] = {}
         self._first = next((block for block in blocks if not block.is_blank), None)
@@ -40,12 +40,12 @@ class JsonLines:
                 yield self._batch(block, columns)
             block = next(self._blocks, None)
 
-    def _batch(self, block: Block, columns: Sequence[str]) -> Batch:
+    def _batch(self, block: LineBlock, columns: Sequence[str]) -> Batch:
         schema = pa.schema([(column, self._types[column]) for column in columns])
         table = with_plain_types(self._parsed(block, schema).select(list(columns)))
         return Batch(table, lambda row: f"line {block.line_of(row):,}")
 
-    def _parsed(self, block: Block, schema: Any) -> Any:
+    def _parsed(self, block: LineBlock, schema: Any) -> Any:
         parse = None
         if schema is not None:
             parse = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
@@ -63,7 +63,7 @@ class JsonLines:
             raise DataError(f"{self._name}, from line {block.first_line:,} on: not one JSON object a line.")
         return table
 
-    def _explain(self, block: Block) -> None:
+    def _explain(self, block: LineBlock) -> None:
         """Raise the error of the first line that is wrong."""
         seen: dict[str, type] = {}
         for number, line in block.lines():

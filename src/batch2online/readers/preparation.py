@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.core.validation import LARGEST
-from batch2online.readers.batch import Batch, DataError, Kind
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy
 
 MOST_LEVELS = 100
 
@@ -97,19 +97,17 @@ class Preparation:
         if self.missing != "drop" and missing.any():
             row = int(missing.argmax())
             column = next(column for column, gap in gaps.items() if gap[row])
-            raise DataError(
-                f"{name}, {batch.place(row)}, column {column!r}: the value is missing{self._advice(column)}"
-            )
+            no_mean = " and has no mean" if self.missing == "mean" else ""
+            message = f"{name}, {batch.place(row)}, column {column!r}: the value is missing{no_mean}."
+            raise DataError(message, *self._remedies(column))
         return np.asarray(~missing)
 
     def _fills(self, column: str) -> bool:
         return self.missing == "mean" and column in self.numbers
 
-    def _advice(self, column: str) -> str:
-        if self.missing == "mean":
-            return " and has no mean; --missing drop leaves such rows out."
-        drop = "; --missing drop leaves such rows out"
-        return f"{drop}, --missing mean fills them." if column in self.numbers else f"{drop}."
+    def _remedies(self, column: str) -> tuple[Remedy, ...]:
+        can_fill = self.missing != "mean" and column in self.numbers
+        return (Remedy.DROP_ROWS, Remedy.FILL_GAPS) if can_fill else (Remedy.DROP_ROWS,)
 
     def _encoded(self, batch: Batch, column: str, kept: BoolArray, name: str) -> FloatArray:
         values = pc.index_in(batch.table.column(column), pa.array(self.levels[column], pa.string()))
@@ -119,7 +117,9 @@ class Preparation:
             row = int(unknown.argmax())
             raise DataError(
                 f"{name}, {batch.place(row)}, column {column!r}: {batch.table.column(column)[row].as_py()!r} did not "
-                f"occur in the first {self.known_rows:,} rows; raise --lookahead or leave the column out."
+                f"occur in the first {self.known_rows:,} rows.",
+                Remedy.LOOK_FURTHER,
+                Remedy.LEAVE_OUT,
             )
         return np.asarray(codes[:, None] == np.arange(self.drop_first, len(self.levels[column])), dtype=np.float64)
 
@@ -143,8 +143,8 @@ def prepare(
     ]
     if unusable:
         column = unusable[0]
-        hint = "leave it out with --columns" + (", or pass --categories encode" if kinds[column] is Kind.TEXT else "")
-        raise DataError(f"{name}: column {column!r} holds {kinds[column]}: {hint}.")
+        encode_too = (Remedy.ENCODE_TEXT,) if kinds[column] is Kind.TEXT else ()
+        raise DataError(f"{name}: column {column!r} holds {kinds[column]}.", Remedy.LEAVE_OUT, *encode_too)
     if target is not None and kinds[target] is not Kind.NUMBER:
         raise DataError(f"{name}: the target {target!r} must hold numbers, it holds {kinds[target]}.")
     numbers = [column for column in inputs if kinds[column] is Kind.NUMBER]
@@ -158,7 +158,8 @@ def _levels(table: Any, column: str, name: str) -> list[str]:
     if len(levels) > MOST_LEVELS:
         raise DataError(
             f"{name}: column {column!r} has {len(levels):,} different texts in its first {table.num_rows:,} rows, "
-            "too many for a category: leave it out with --columns."
+            "too many for a category.",
+            Remedy.LEAVE_OUT,
         )
     return levels
 

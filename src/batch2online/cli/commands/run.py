@@ -12,13 +12,12 @@ from typing import Any
 import click
 import numpy as np
 
-from batch2online.cli import console
-from batch2online.cli.checkpoint import StateFolder
-from batch2online.cli.datasets import load as load_dataset
-from batch2online.cli.learner import Learner
-from batch2online.cli.result import result_of
-from batch2online.cli.settings import Settings
-from batch2online.cli.stream import ArraySource, Chunk, open_stream, source_of
+from batch2online.cli.run import console
+from batch2online.cli.run.checkpoint import StateFolder
+from batch2online.cli.run.learning import LearningLoop
+from batch2online.cli.run.result import result_of
+from batch2online.cli.run.stream import ArraySource, Chunk, open_stream, source_of
+from batch2online.cli.tasks.base import Task
 from batch2online.readers import DataError, Source
 
 
@@ -34,36 +33,36 @@ class Wishes:
     json: bool = False
 
 
-def run(path: str | None, dataset: str | None, settings: Settings, wishes: Wishes) -> dict[str, Any]:
+def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> dict[str, Any]:
     """Stream an input through an online model; print, and write, what came of it."""
     _check_packages(wishes)
-    source, name = open_input(path, dataset, settings)
-    stream = open_stream(source, name, settings)
-    state = None if wishes.state is None else StateFolder(wishes.state, {"source": name, **settings.as_dict()})
-    learner = Learner(settings.estimator(), state, wishes.state_every)
-    with console.progress(name, wishes.quiet or wishes.json) as progress:
-        learner.learn(rechunked(stream.chunks(), wishes.chunk), progress)
-        rate = progress.rate(learner.rows)
-    if not learner.rows:
+    source, name = open_input(path, dataset, task)
+    stream = open_stream(source, name, task)
+    state = None if wishes.state is None else StateFolder(wishes.state, {"source": name, **task.settings.as_dict()})
+    loop = LearningLoop(task.estimator(), state, wishes.state_every)
+    with console.live_line(name, wishes.quiet or wishes.json) as line:
+        loop.learn(rechunked(stream.chunks(), wishes.chunk), line)
+        rate = line.rate(loop.rows)
+    if not loop.rows:
         raise DataError(f"{name} has no complete row.")
-    learner.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
-    result = result_of(learner, stream, settings, settings.command(path, dataset))
-    report_path = _write(wishes.out, learner.model, result)
+    loop.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
+    result = result_of(loop, stream, task, task.settings.command(path, dataset))
+    report_path = _write(wishes.out, loop.model, result, task)
     if wishes.json:
         click.echo(json.dumps(result))
     else:
-        console.show_result(result, rate, report_path)
+        console.show_result(result, task.best, rate, report_path)
     return result
 
 
-def open_input(path: str | None, dataset: str | None, settings: Settings) -> tuple[Source, str]:
+def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Source, str]:
     """The reader of a file or of a named data set, and what errors call it."""
     if (path is None) == (dataset is None):
         raise DataError("Name one input: a FILE (- for standard input) or --dataset NAME.")
     if path is not None:
-        return source_of(path, settings), "standard input" if path == "-" else Path(path).name
+        return source_of(path, task.settings), "standard input" if path == "-" else Path(path).name
     assert dataset is not None
-    return ArraySource(*load_dataset(dataset, settings.task)), dataset
+    return ArraySource(*task.dataset(dataset)), dataset
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
@@ -80,9 +79,9 @@ def _check_packages(wishes: Wishes) -> None:
         raise DataError("The report of --out needs matplotlib: pip install 'batch2online[plot]'.")
 
 
-def _write(out: Path | None, model: Any, result: dict[str, Any]) -> str | None:
+def _write(out: Path | None, model: Any, result: dict[str, Any], task: Task) -> str | None:
     if out is None:
         return None
-    from batch2online.cli.outputs import write_outputs
+    from batch2online.cli.run.outputs import write_outputs  # needs matplotlib, which is optional
 
-    return str(write_outputs(out, model, result))
+    return str(write_outputs(out, model, result, task))

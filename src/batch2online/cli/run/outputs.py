@@ -13,24 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from batch2online import report
 from batch2online.cli.files import write_csv
-from batch2online.cli.result import change_record
+from batch2online.cli.run.result import change_record
+from batch2online.report.page import Subject, html
 
 
-def write_outputs(folder: Path, model: Any, result: dict[str, Any]) -> Path:
+def write_outputs(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> Path:
     """Write everything beside the folder, then move it there; the path of the report."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        _write_all(staging, model, result)
+        _write_all(staging, model, result, subject)
         _move_into(folder, staging)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return folder / "report.html"
 
 
-def _write_all(folder: Path, model: Any, result: dict[str, Any]) -> None:
+def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> None:
     model.save(folder / "model.b2o")
     coreset = coreset_table(model.coreset_, result)
     parquet.write_table(coreset, folder / "coreset.parquet")
@@ -38,7 +38,7 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any]) -> None:
         write_csv(coreset, file)
     changes = [json.dumps(change_record(event)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes))
-    (folder / "report.html").write_text(report.html(model, result))
+    (folder / "report.html").write_text(html(model, result, subject))
     (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
