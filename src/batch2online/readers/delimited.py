@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from batch2online.readers.batch import Batch, DataError, Kind, Remedy, kind_of, with_plain_types
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy, check_distinct, kind_of, with_plain_types
 from batch2online.readers.blocks import LineBlock
 
 _DELIMITERS = ",\t;|"
+_WIDE = 1000
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
@@ -59,29 +60,43 @@ class Delimited:
         return Batch(with_plain_types(table), lambda row: f"line {block.line_of(row):,}")
 
     def _inferred(self) -> dict[str, Any]:
-        if self._first.is_blank:
-            return dict.fromkeys(self.names, pa.float64())
+        numbers = dict.fromkeys(self.names, pa.float64())
+        if self._first.is_blank or self._holds(numbers):
+            return numbers
         table = self._parsed(self._first, None)
         return {name: _settled(table.column(name)) for name in self.names}
 
-    def _parsed(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
-        options = arrow_csv.ConvertOptions(strings_can_be_null=True)
-        if types is not None:
-            options.column_types, options.include_columns = types, list(types)
-        size = len(block.content) + 1 if types is None else 1 << 20  # types are inferred from the first piece alone
+    def _holds(self, types: dict[str, Any]) -> bool:
+        """Whether the first block is of these types; to ask is far cheaper than to infer them for many columns."""
         try:
-            table = arrow_csv.read_csv(
-                pa.py_buffer(block.content),
-                read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size),
-                parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
-                convert_options=options,
-            )
+            self._read(self._first, types)
+        except (pa.ArrowInvalid, pa.ArrowKeyError):
+            return False
+        return True
+
+    def _parsed(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
+        try:
+            table = self._read(block, types)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
             self._explain(block)
             raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.") from error
         if b'"' in block.content and table.num_rows != sum(1 for _ in block.lines()):
             self._explain(block)
         return table
+
+    def _read(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
+        options = arrow_csv.ConvertOptions(strings_can_be_null=True)
+        if types is not None:
+            options.column_types, options.include_columns = types, list(types)
+        is_wide = len(self.names) > _WIDE  # a task for each column of each piece costs more than it saves
+        is_whole = is_wide or types is None  # types are inferred from the first piece alone
+        size = len(block.content) + 1 if is_whole else 1 << 20
+        return arrow_csv.read_csv(
+            pa.py_buffer(block.content),
+            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size, use_threads=not is_wide),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=options,
+        )
 
     def _explain(self, block: LineBlock) -> None:
         """Raise the error of the first line that is wrong."""
@@ -114,9 +129,7 @@ class Delimited:
         return cells
 
     def _check_names(self, names: list[str]) -> None:
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise DataError(f"{self._name} has more than one column named {repeated[0]!r}.")
+        check_distinct(names, self._name)
         if all(_is_number(name) and name for name in names):
             raise DataError(f"{self._name} has numbers in its first line, not names.", Remedy.NO_HEADER)
 

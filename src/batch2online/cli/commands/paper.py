@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batch2online.cli import terminal
+from batch2online.cli.files import json_text
 from batch2online.paper.figure import paper_figure
 
 
@@ -20,7 +20,7 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
     progress = sys.stderr.isatty() and not as_json
     figure = paper_figure(out, quick=not full, rows=rows, seeds=seeds, jobs=jobs, progress=progress)
     if as_json:
-        click.echo(json.dumps(figure.table))
+        click.echo(json_text(figure.table))
         return
     screen = terminal.console(soft_wrap=True)
     screen.print()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from batch2online.cli.files import json_text
 from batch2online.cli.run import console
 from batch2online.cli.run.checkpoint import StateFolder
 from batch2online.cli.run.learning import LearningLoop
@@ -49,7 +49,7 @@ def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> di
     result = result_of(loop, stream, task, task.settings.command(path, dataset))
     report_path = _write(wishes.out, loop.model, result, task)
     if wishes.json:
-        click.echo(json.dumps(result))
+        click.echo(json_text(result))
     else:
         console.show_result(result, task.best, rate, report_path)
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batch2online.cli import terminal
+from batch2online.cli.files import json_text
 from batch2online.cli.models import load_model
 from batch2online.cli.run.result import change_record, present_cost
 from batch2online.engine.changes import ChangeEvent
@@ -22,7 +22,7 @@ def show(path: Path, as_json: bool, most: int) -> None:
     model, _ = load_model(path)
     facts = facts_of(model)
     if as_json:
-        click.echo(json.dumps({**facts, "changes": [change_record(event) for event in model.changes_]}))
+        click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
         return
     tables = [terminal.pairs(_lines(facts))]
     if model.changes_:

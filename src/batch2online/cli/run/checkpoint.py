@@ -45,14 +45,16 @@ class StateFolder:
     def load(self) -> Position | None:
         """The last position, or None at the start."""
         try:
-            content = json.loads((self.path / _POSITION).read_text())
+            content = json.loads((self.path / _POSITION).read_bytes())
+            before, rest = dict(content["run"]), (content["rows"], content["checksum"], content["curve"])
+            model = self.path / content["model"]
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise DataError(f"{self.path} holds no usable state: {error}.") from error
-        self._check_same_run(content["run"])
-        model = batch2online.load(self.path / content["model"])
-        return Position(content["rows"], content["checksum"], model, content["curve"])
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise DataError(f"{self.path} holds no usable state: {type(error).__name__} in {_POSITION}.") from error
+        self._check_same_run(before)
+        rows, sum_of_rows, curve = rest
+        return Position(rows, sum_of_rows, batch2online.load(model), curve)
 
     def save(self, position: Position) -> None:
         """Replace the last position by this one."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from batch2online.cli.files import write_csv
+from batch2online.cli.files import json_text, write_csv
+from batch2online.cli.run.replacing import put_in_place
 from batch2online.cli.run.result import change_record
 from batch2online.report.page import Subject, html
 
+FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
+
 
 def write_outputs(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> Path:
-    """Write everything beside the folder, then move it there; the path of the report."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    """Write everything beside the folder, then put it in place in one step; the path of the report."""
+    target = folder.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         _write_all(staging, model, result, subject)
-        _move_into(folder, staging)
-    finally:
+        put_in_place(staging, target, FILES)
+    except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
+        raise
+    _discard_replaced(staging)
     return folder / "report.html"
+
+
+def _discard_replaced(staging: Path) -> None:
+    """Remove the former outputs, which the exchange has put here, and nothing that somebody else has added."""
+    with suppress(OSError):
+        for name in FILES:
+            (staging / name).unlink(missing_ok=True)
+        staging.rmdir()
 
 
 def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> None:
@@ -36,26 +49,10 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subjec
     parquet.write_table(coreset, folder / "coreset.parquet")
     with open(folder / "coreset.csv", "wb") as file:
         write_csv(coreset, file)
-    changes = [json.dumps(change_record(event)) + "\n" for event in model.changes_]
-    (folder / "changes.jsonl").write_text("".join(changes))
-    (folder / "report.html").write_text(html(model, result, subject))
-    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-
-
-def _move_into(folder: Path, staging: Path) -> None:
-    """One rename where the folder is new; otherwise file by file, the result last."""
-    if not folder.exists():
-        staging.chmod(0o777 & ~_umask())
-        os.rename(staging, folder)
-        return
-    for file in sorted(staging.iterdir(), key=lambda file: file.name == "result.json"):
-        os.replace(file, folder / file.name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
+    (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
+    (folder / "report.html").write_text(html(model, result, subject), encoding="utf-8")
+    (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")
 
 
 def coreset_table(coreset: Any, result: dict[str, Any]) -> Any:

@@ -88,6 +88,8 @@ def source_of(path: str, settings: Settings) -> Source:
 def _inputs(source: Source, name: str, settings: Settings) -> list[str]:
     """The columns that the model reads, in the order asked for."""
     wanted = list(settings.columns) or [column for column in source.names if column != settings.target]
+    if len(set(wanted)) < len(wanted):
+        raise DataError(f"--columns names {next(c for c in wanted if wanted.count(c) > 1)!r} more than once.")
     known = set(source.names)
     for column in [*wanted, *_target(settings)]:
         if column not in known:
