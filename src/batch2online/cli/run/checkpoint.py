@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import batch2online
-from batch2online.cli.stream import Chunk
+from batch2online.cli.run.stream import Chunk
 from batch2online.persistence import checkpoint as storage
 from batch2online.readers import DataError
 
@@ -45,14 +45,16 @@ class StateFolder:
     def load(self) -> Position | None:
         """The last position, or None at the start."""
         try:
-            content = json.loads((self.path / _POSITION).read_text())
+            content = json.loads((self.path / _POSITION).read_bytes())
+            before, rest = dict(content["run"]), (content["rows"], content["checksum"], content["curve"])
+            model = self.path / content["model"]
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise DataError(f"{self.path} holds no usable state: {error}.") from error
-        self._check_same_run(content["run"])
-        model = batch2online.load(self.path / content["model"])
-        return Position(content["rows"], content["checksum"], model, content["curve"])
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise DataError(f"{self.path} holds no usable state: {type(error).__name__} in {_POSITION}.") from error
+        self._check_same_run(before)
+        rows, sum_of_rows, curve = rest
+        return Position(rows, sum_of_rows, batch2online.load(model), curve)
 
     def save(self, position: Position) -> None:
         """Replace the last position by this one."""
@@ -81,10 +83,11 @@ class StateFolder:
 
 
 def checksum(chunk: Chunk, before: int = 0) -> int:
-    """CRC-32 of the rows and of the targets, one above the other, going on from those before.
+    """The checksum of all rows up to the end of this chunk; ``before`` is that of the chunks before it.
 
-    Bytes are taken row by row, so it does not depend on chunks.
+    The lower 32 bits are the CRC-32 of the rows, the upper 32 bits that of the targets. A CRC can be continued, so
+    the same rows give the same checksum however they are cut into chunks.
     """
     rows, targets = chunk
-    above = 0 if targets is None else zlib.crc32(np.ascontiguousarray(targets).data, before >> 32)
-    return (above << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)
+    of_targets = 0 if targets is None else zlib.crc32(np.ascontiguousarray(targets).data, before >> 32)
+    return (of_targets << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)

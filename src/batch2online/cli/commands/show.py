@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from batch2online.cli.console import pairs
+from batch2online.cli import terminal
+from batch2online.cli.files import json_text
 from batch2online.cli.models import load_model
-from batch2online.cli.result import change_record, present_cost
-from batch2online.report.page import why
+from batch2online.cli.run.result import change_record, present_cost
+from batch2online.engine.changes import ChangeEvent
+from batch2online.report.text import why
 
 
 def show(path: Path, as_json: bool, most: int) -> None:
@@ -21,18 +22,12 @@ def show(path: Path, as_json: bool, most: int) -> None:
     model, _ = load_model(path)
     facts = facts_of(model)
     if as_json:
-        click.echo(json.dumps({**facts, "changes": [change_record(event) for event in model.changes_]}))
+        click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
         return
-    table = pairs()
-    for name, value in _lines(facts):
-        table.add_row(name, value)
-    console = Console(highlight=False)
-    console.print()
-    console.print(table)
+    tables = [terminal.pairs(_lines(facts))]
     if model.changes_:
-        console.print()
-        console.print(_changes(model.changes_[-most:][::-1]))
-    console.print()
+        tables.append(_changes(model.changes_[-most:][::-1]))
+    terminal.print_apart(*tables)
 
 
 def facts_of(model: Any) -> dict[str, Any]:
@@ -55,7 +50,7 @@ def facts_of(model: Any) -> dict[str, Any]:
     }
 
 
-def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
     inputs = facts["inputs"]
     listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
     return [
@@ -70,8 +65,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _changes(events: list[Any]) -> Table:
-    table = Table(box=None, padding=(0, 2), header_style="dim")
+def _changes(events: list[ChangeEvent]) -> Table:
+    table = terminal.listing()
     table.add_column("at row", justify="right", no_wrap=True)
     table.add_column("moved", justify="right", no_wrap=True)
     table.add_column("why it changed")

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from batch2online.cli.checkpoint import Position, StateFolder, checksum
-from batch2online.cli.recorder import Recorder
-from batch2online.cli.stream import Chunk
+from batch2online.cli.run.checkpoint import Position, StateFolder, checksum
+from batch2online.cli.run.recorder import Recorder
+from batch2online.cli.run.stream import Chunk
 from batch2online.readers import DataError
 
 
-class Learner:
+class LearningLoop:
     """A model on its way through a stream.
 
     Parameters
@@ -38,7 +38,7 @@ class Learner:
         """Rows that an earlier run has learned."""
         return 0 if self._start is None else self._start.rows
 
-    def learn(self, chunks: Iterator[Chunk], progress: Callable[[Learner], None]) -> None:
+    def learn(self, chunks: Iterator[Chunk], progress: Callable[[LearningLoop], None]) -> None:
         """Go through all chunks."""
         for chunk in chunks:
             for piece in self._cut_at_start(chunk):

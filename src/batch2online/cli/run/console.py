@@ -7,28 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from batch2online.cli.learner import Learner
+from batch2online.cli import terminal
+from batch2online.cli.run.learning import LearningLoop
 
 
-class Progress:
+class LiveLine:
     """The live line: rows, rows a second, loss against hindsight, changes."""
 
     def __init__(self, live: Live | None, name: str) -> None:
         self._live, self._name = live, name
         self._started = self._shown = time.monotonic()
 
-    def __call__(self, learner: Learner) -> None:
+    def __call__(self, learner: LearningLoop) -> None:
         now = time.monotonic()
         if self._live is not None and now - self._shown >= 0.1:
             self._shown = now
             self._live.update(self._line(learner, now - self._started), refresh=True)
 
-    def _line(self, learner: Learner, seconds: float) -> Text:
+    def _line(self, learner: LearningLoop, seconds: float) -> Text:
         line = Text(no_wrap=True, overflow="ellipsis")
         line.append(f" {learner.rows:,} rows", style="bold")
         line.append(f"  {learner.rows / seconds:,.0f} rows/s", style="dim")
@@ -38,7 +37,7 @@ class Progress:
             line.append(f"  {last['changes']} changes")
         else:
             line.append("  reading what was learned before", style="dim")
-        line.append(f"  {self._name}", style="dim")
+        line.append_text(terminal.shown(f"  {self._name}", style="dim"))
         return line
 
     def rate(self, rows: int) -> float:
@@ -47,43 +46,32 @@ class Progress:
 
 
 @contextmanager
-def progress(name: str, quiet: bool) -> Iterator[Progress]:
+def live_line(name: str, quiet: bool) -> Iterator[LiveLine]:
     """A live line on standard error, where that is a terminal."""
-    console = Console(stderr=True)
+    console = terminal.console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Progress(None, name)
+        yield LiveLine(None, name)
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield Progress(live, name)
+        yield LiveLine(live, name)
 
 
-def show_result(result: dict[str, Any], rate: float | None, report_path: str | None) -> None:
-    """The closing table."""
-    console = Console(highlight=False, soft_wrap=True)
-    table = pairs()
-    for name, value in _lines(result, rate):
-        table.add_row(name, value)
+def show_result(result: dict[str, Any], best: str, rate: float | None, report_path: str | None) -> None:
+    """Print the closing table; the loss is compared with the best of what ``best`` names."""
+    rows = list(_lines(result, best, rate))
     if report_path is not None:
-        table.add_row("report", Text(report_path, style="cyan"))
-    console.print()
-    console.print(table)
-    console.print()
+        rows.append(("report", terminal.shown(report_path, style="cyan")))
+    screen = terminal.console(soft_wrap=True)
+    screen.print()
+    screen.print(terminal.pairs(rows))
+    screen.print()
 
 
-def pairs() -> Table:
-    """An empty table of names and values, without lines."""
-    table = Table.grid(padding=(0, 2), pad_edge=True)
-    table.add_column(style="dim", justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Text | str]]:
+def _lines(result: dict[str, Any], best: str, rate: float | None) -> Iterator[tuple[str, Text | str]]:
     yield "model", f"{result['title']} from {result['source']}"
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"
-    best = "clustering known, by the coreset" if result["task"] == "clustering" else "model in hindsight"
     yield "loss online", Text.assemble((_ratio(result["loss"], result["optimum"]), "bold"), f" times the best {best}")
     yield "last model", Text.assemble((f"{result['last_model']['ratio']:.4f}", "bold"), " times the best, on all rows")
     yield "changes", Text.assemble((f"{result['changes']:,}", "bold"), _last_change(result))

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.cli.learner import Learner
-from batch2online.cli.settings import Settings
-from batch2online.cli.stream import Stream
+from batch2online.cli.run.learning import LearningLoop
+from batch2online.cli.run.stream import PreparedStream
+from batch2online.cli.tasks.base import Task
 
 
-def result_of(learner: Learner, stream: Stream, settings: Settings, command: str) -> dict[str, Any]:
+def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
     """The content of ``result.json``."""
     model = learner.model
     regret = model.regret_
     cost = present_cost(model)
     return {
-        "title": title_of(settings, len(stream.preparation.names)),
+        "title": task.title(len(stream.preparation.names)),
         "source": stream.name,
         "command": command,
-        "task": settings.task,
+        "task": task.name,
         "rows": int(model.n_seen_),
         "rows_dropped": stream.dropped,
         "rows_checksum": f"{learner.checksum:016x}",
@@ -38,19 +38,10 @@ def result_of(learner: Learner, stream: Stream, settings: Settings, command: str
         "last_change": model.changes_[-1].at if model.changes_ else None,
         "coreset_size": len(model.coreset_),
         "curve": learner.recorder.closed(model),
-        "settings": settings.as_dict(),
+        "settings": task.settings.as_dict(),
         "preparation": asdict(stream.preparation),
         "versions": versions(),
     }
-
-
-def title_of(settings: Settings, width: int) -> str:
-    """What the model is, in a few words."""
-    if settings.task == "regression":
-        return f"linear regression of {settings.target} on {width:,} inputs"
-    if settings.task == "lowrank":
-        return f"rank {settings.k} approximation of {width:,} columns"
-    return f"{settings.k} clusters (z = {settings.z:g}) in {width:,} columns"
 
 
 def present_cost(model: Any) -> float:
@@ -68,7 +59,8 @@ def described(model: Any) -> dict[str, Any]:
 
 def change_record(event: Any) -> dict[str, Any]:
     """A change event as one line of ``changes.jsonl``."""
-    return {name: value for name, value in asdict(event).items() if value is not None}
+    known = {name: value for name, value in asdict(event).items() if value is not None}
+    return {**known, "excess": event.excess, "reason": event.reason}
 
 
 def versions() -> dict[str, str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from batch2online.cli import terminal
+from batch2online.cli.files import json_text
 from batch2online.paper.figure import paper_figure
 
 
@@ -19,21 +20,20 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
     progress = sys.stderr.isatty() and not as_json
     figure = paper_figure(out, quick=not full, rows=rows, seeds=seeds, jobs=jobs, progress=progress)
     if as_json:
-        click.echo(json.dumps(figure.table))
+        click.echo(json_text(figure.table))
         return
-    console = Console(highlight=False, soft_wrap=True)
-    console.print()
-    console.print(_table(figure.table))
-    console.print("\n  Loss relative to hindsight, and changes of the model in brackets.", style="dim")
-    console.print(f"\n  figure  [cyan]{figure.png}[/], also as .svg and .csv\n")
+    screen = terminal.console(soft_wrap=True)
+    screen.print()
+    screen.print(_table(figure.table))
+    screen.print("\n  Loss relative to hindsight, and changes of the model in brackets.", style="dim")
+    path = terminal.shown(figure.png, style="cyan")
+    screen.print(Text.assemble("\n  figure  ", path, ", also as .svg and .csv\n"))
 
 
 def _table(lines: list[dict[str, Any]]) -> Table:
     """One line for each panel and accuracy; loss / hindsight and, in brackets, changes for each algorithm."""
     algorithms = list(dict.fromkeys(line["algorithm"] for line in lines))
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for head in ("problem", "data"):
-        table.add_column(head, no_wrap=True)
+    table = terminal.listing("problem", "data", padding=1)
     for head in ("epsilon", *algorithms):
         table.add_column(head, justify="right")
     cells: dict[tuple[str, str, str], list[str]] = {}

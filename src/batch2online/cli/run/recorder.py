@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from batch2online.cli.stream import Chunk
+from batch2online.cli.run.stream import Chunk
 
 GROWTH = 1.5
 START = 50

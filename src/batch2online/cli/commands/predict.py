@@ -22,11 +22,10 @@ from batch2online.readers import DataError, open_source
 def predict(model_path: Path, path: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
     """Write a line of predictions for each row of the input, empty where a value is missing and rows may be dropped."""
     model, result = load_model(model_path)
-    names = [str(column) for column in getattr(model, "feature_names_in_", [])]
-    model.__dict__.pop("feature_names_in_", None)  # rows come as plain arrays, in the order of the columns
     source = open_source(path, format, header=header)
     name = "standard input" if path == "-" else Path(path).name
-    preparation = preparation_for(names, result, source, name)
+    preparation = preparation_for(model, result, source, name)
+    model.__dict__.pop("feature_names_in_", None)  # rows come as plain arrays, in the order of the columns
     with _output(out) as file:
         for index, batch in enumerate(source.batches(preparation.columns)):
             rows, _, kept = preparation.apply(batch, name)

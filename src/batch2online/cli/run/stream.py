@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from batch2online._types import FloatArray
 from batch2online.cli.settings import Settings
+from batch2online.cli.tasks.base import Task
 from batch2online.readers import Batch, DataError, Kind, Source, open_source
 from batch2online.readers.batch import row_place
 from batch2online.readers.preparation import Preparation, prepare
@@ -23,7 +24,7 @@ ROWS = 1 << 16
 
 
 @dataclass
-class Stream:
+class PreparedStream:
     """Prepared rows of an input, in the order asked for.
 
     Attributes
@@ -54,11 +55,13 @@ class Stream:
                 yield rows, targets
 
 
-def open_stream(source: Source, name: str, settings: Settings) -> Stream:
+def open_stream(source: Source, name: str, task: Task) -> PreparedStream:
     """Choose the columns, look at the first rows, and decide how all are prepared."""
+    settings = task.settings
     inputs = _inputs(source, name, settings)
-    columns = [*inputs, *([] if settings.target is None else [settings.target])]
-    batches = source.batches(columns)
+    if all(source.kinds[column] is Kind.NUMBER for column in inputs):
+        task.check_width(len(inputs), name)
+    batches = source.batches([*inputs, *_target(settings)])
     first = _first_rows(batches, settings.lookahead)
     if not first:
         raise DataError(f"{name} has no rows, only {len(source.names)} columns.")
@@ -70,11 +73,11 @@ def open_stream(source: Source, name: str, settings: Settings) -> Stream:
         missing=settings.missing,
         standardise=settings.standardize,
         encode=settings.categories == "encode",
-        drop_first=settings.task == "regression",
+        drop_first=task.has_intercept,
         name=name,
     )
     seed = settings.seed if settings.order == "random" else None
-    return Stream(name, preparation, chain(first, batches), seed)
+    return PreparedStream(name, preparation, chain(first, batches), seed)
 
 
 def source_of(path: str, settings: Settings) -> Source:
@@ -83,19 +86,21 @@ def source_of(path: str, settings: Settings) -> Source:
 
 
 def _inputs(source: Source, name: str, settings: Settings) -> list[str]:
+    """The columns that the model reads, in the order asked for."""
     wanted = list(settings.columns) or [column for column in source.names if column != settings.target]
-    for column in [*wanted, *([] if settings.target is None else [settings.target])]:
-        if column not in source.names:
+    if len(set(wanted)) < len(wanted):
+        raise DataError(f"--columns names {next(c for c in wanted if wanted.count(c) > 1)!r} more than once.")
+    known = set(source.names)
+    for column in [*wanted, *_target(settings)]:
+        if column not in known:
             raise DataError(f"{name} has no column {column!r}; it has {_listed(source.names)}.")
     if settings.target in wanted:
         raise DataError(f"{settings.target!r} cannot be both an input and the target.")
-    if not wanted:
-        raise DataError(f"{name} has no column besides the target.")
-    if settings.task == "lowrank" and settings.k is not None and settings.k > len(wanted):
-        numbers = all(source.kinds[column] is Kind.NUMBER for column in wanted)
-        if numbers:
-            raise DataError(f"--k {settings.k} is more than the {len(wanted)} columns of {name}.")
     return wanted
+
+
+def _target(settings: Settings) -> list[str]:
+    return [] if settings.target is None else [settings.target]
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
