@@ -30,7 +30,7 @@ def run_safely(arguments: Sequence[str]) -> int:
         return errors.fail(error.format_message(), 2)
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ImportError, ValueError) as error:
+    except Exception as error:
         if not errors.is_for_people(error):
             raise
         return errors.fail(errors.sentence(error), 2)
