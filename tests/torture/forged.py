@@ -194,8 +194,8 @@ def swap_two_arrays(tree, members, rng):
     members[one], members[other] = members[other], members[one]
 
 
-CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one, repeat_one,
-           nest_deeply, rename_an_object, change_an_array, change_an_array, change_an_array, swap_two_arrays)  # fmt: skip
+CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one,
+           repeat_one, nest_deeply, rename_an_object, swap_two_arrays, *[change_an_array] * 3)  # fmt: skip
 
 
 # -- loading ----------------------------------------------------------------------------------------------
