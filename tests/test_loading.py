@@ -371,6 +371,7 @@ def test_every_storable_class_says_what_its_fields_are():
     own = [cls for cls in registry.classes.values() if cls.__module__.startswith("batch2online.")]
     assert len(own) > 30
     for cls in own:
+        assert registry.is_closed(cls), cls
         assert registry.kinds_of(cls) or (dataclasses.is_dataclass(cls) and not dataclasses.fields(cls)), cls
 
 

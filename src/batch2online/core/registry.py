@@ -64,6 +64,11 @@ def check_instance(instance: Any) -> None:
             _checks[base](instance)
 
 
+def is_closed(cls: type) -> bool:
+    """Whether a class has no other fields than those whose kinds are known."""
+    return is_dataclass(cls) or cls in _checks
+
+
 @cache
 def kinds_of(cls: type) -> dict[str, Any]:
     """The kind of each field; none where the class says nothing about them."""

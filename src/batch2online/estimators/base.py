@@ -36,7 +36,7 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
     """Base of the online estimators. A subclass builds the engine and names what the model holds."""
 
     _needs_targets = False
-    _problem: type | None = None
+    _problem: type = object
     """The class of the problem in a checkpoint."""
 
     _own_settings = frozenset({"first_id", "random_state", "history"})

@@ -15,7 +15,7 @@ from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.antitone import Antitone, Candidates
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.construction import Construction
-from batch2online.coresets.everything import Nothing
+from batch2online.coresets.everything import Everything, Nothing
 from batch2online.coresets.leverage import Leverage, LeverageStatistics
 from batch2online.coresets.race import Race
 from batch2online.coresets.ridge_leverage import RidgeLeverage
@@ -26,6 +26,7 @@ from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.statistics.ridge import RidgeMoments
 
 _STATISTICS: dict[type, tuple[type, ...]] = {
+    Everything: (Nothing,),
     Leverage: (LeverageStatistics,),
     RidgeLeverage: (RidgeMoments,),
     Uniform: (TotalWeight,),
@@ -101,7 +102,8 @@ def check_antitone(construction: Antitone) -> None:
         require(construction.statistics is None, "an empty construction knows nothing.")
         require(not construction.parts and not construction.tail, "an empty construction has seen no rows.")
         return
-    require(type(construction.statistics) in _STATISTICS.get(type(construction), (Nothing,)), "statistics fit.")
+    statistics = type(construction.statistics)
+    require(statistics in _STATISTICS.get(type(construction), (statistics,)), "statistics fit.")
     require(0 < construction.constant < math.inf and construction.expected_size > 0, "sizes are positive.")
     require(construction.parts and all(map(len, construction.tail)), "a construction has its candidates.")
     require(construction.n_unthinned >= 0, "counts are not negative.")
@@ -162,12 +164,25 @@ def check_seeded(sampler: Seeded) -> None:
     statistics = sampler.statistics
     require((statistics.k, statistics.z) == (sampler.k, sampler.z), "statistics have the same settings.")
     require(np.array_equal(statistics.seeds, sampler.seeds.points), "statistics have the same seeds.")
-    if isinstance(sampler, FixedSeeds):
-        require(not sampler.tail and sampler.shape == (3, 0), "no rows wait for fixed seeds.")
-        for part in sampler.parts:
-            losses, labels, positions = part.rows.points.T
-            require(_are_indices(labels, len(sampler.seeds)), "rows are nearest to one of the seeds.")
-            require((losses >= 0).all() and _are_indices(positions, sampler.n_rows), "rows have their positions.")
+
+
+@check_of(FixedSeeds)
+def check_fixed_seeds(sampler: FixedSeeds) -> None:
+    require(not sampler.tail and sampler.shape == (3, 0), "no rows wait for fixed seeds.")
+    for part in sampler.parts:
+        losses, labels, positions = part.rows.points.T
+        require(_are_indices(labels, len(sampler.seeds)), "rows are nearest to one of the seeds.")
+        require((losses >= 0).all() and _are_indices(positions, sampler.n_rows), "rows have their positions.")
+
+
+@check_of(MovingSeeds)
+def check_moving_seeds(sampler: MovingSeeds) -> None:
+    require(sampler.shape is not None and sampler.shape[1] == 0, "clusters have no targets.")
+
+
+@check_of(Everything)
+def check_everything(construction: Everything) -> None:
+    require(construction.n_rows >= sum(map(len, construction.parts)), "all rows are kept, and no others.")
 
 
 def _are_indices(values: Any, stop: int) -> bool:

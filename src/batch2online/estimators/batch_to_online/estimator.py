@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.dummy import DummyClassifier
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 
 from batch2online.core import randomness
@@ -29,7 +28,7 @@ from batch2online.persistence import checkpoint as storage
 from batch2online.problems.losses import loss_of
 from batch2online.problems.wrapped import LossBoundWarning, Solved, Wrapped, rows_of
 from batch2online.refresh import Geometric, Policy
-from batch2online.solvers.weighted_fit import step_without_weights
+from batch2online.solvers.weighted_fit import seeded, step_without_weights
 
 DEFAULT_SIZE = 5_000
 """Expected rows of the coreset when nothing is said."""
@@ -124,6 +123,8 @@ class BatchToOnline(Delegating, TakingTargets):
     >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape
     (442, (2,), (10,))
     """
+
+    _problem = type(None)  # it is made anew, by the parameters
 
     def __init__(
         self,
@@ -313,7 +314,8 @@ class BatchToOnline(Delegating, TakingTargets):
     def _as_fitted(self, content: Any, trust: Trust) -> Solved:
         """The stored model, if it is one of this estimator and these rows."""
         rows, model = self._engine.model, fitted.loaded(content, trust)
-        if type(model) not in (type(self.estimator), DummyClassifier) or model.n_features_in_ != self.n_features_in_:
+        asked_for = seeded(self.estimator, self._engine.construction.seed)
+        if model.n_features_in_ != self.n_features_in_ or not recipes.is_same(clone(model), asked_for):
             raise fitted.UnusableError("it is a model of another kind.")
         solved, few = Solved(model, rows), rows[:_FEW]
         if not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
