@@ -1,4 +1,4 @@
-"""Wrapped estimators in files: the rows that a model was solved on, and the fitted model where that is safe to store."""
+"""Wrapped estimators in files: the rows that a model was solved on, and the fitted model where it is safe to store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
@@ -80,7 +81,8 @@ class StoredWrapped(TakingTargets):
     def _solve_again(self, content: Any, trust: Trust) -> None:
         """Turn the rows that a checkpoint holds into the model that was solved on them; past ones stay rows."""
         engine = self._engine
-        rows, problem = engine.model, engine.problem
+        rows = engine.model
+        problem: Any = engine.problem
         try:
             engine.model = None if content is None or rows is None else self._as_fitted(content, trust)
         except fitted.UnusableError:
