@@ -7,18 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray
-from batch2online.core.coreset import Coreset
-from batch2online.core.registry import storable
 from batch2online.coresets import Uniform
-from batch2online.engine.online import Online
-from batch2online.estimators.base import OnlineEstimator
-from batch2online.refresh import Lazy
+from batch2online.extend import Coreset, FloatArray, Online, OnlineEstimator, Problem, storable
+from batch2online.refresh import Lazy, Policy
 
 
 @storable
 @dataclass(frozen=True)
-class Medians:
+class Medians(Problem):
     """The problem: the loss of a row is its distance to the model, summed over columns."""
 
     def first_refresh(self, width: int, n_targets: int) -> int:
@@ -63,13 +59,26 @@ def weighted_medians(coreset: Coreset) -> FloatArray:
 class OnlineMedian(OnlineEstimator):
     """The estimator: validation, chunking, checkpoints, changes and regret come from its base."""
 
-    def __init__(self, *, coreset_size: int = 2000, random_state: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.1,
+        coreset_size: int = 2000,
+        refresh: Policy | None = None,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
         self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.keep_history = keep_history
+        self.first_id = first_id
         self.random_state = random_state
 
     def _new_engine(self, n_targets: int) -> Online:
-        construction = Uniform(coreset_size=self.coreset_size, random_state=self.random_state)
-        return Online(Medians(), construction, Lazy(growth=1.5, tolerance=0.01), self.n_features_in_, n_targets)
+        policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
+        return Online(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
 
     @property
     def medians_(self) -> FloatArray:

@@ -26,6 +26,7 @@ SUBJECTS = {
     "Leverage": lambda: coresets.Leverage(**SHARED),
     "RidgeLeverage": lambda: coresets.RidgeLeverage(2, **SHARED),
     "Clustering": lambda: coresets.Clustering(3, random_state=0, coreset_size=40),
+    "Sensitivity": lambda: coresets.Sensitivity(coresets.LewisScore(1.0), **SHARED),
     "Uniform": lambda: coresets.Uniform(**SHARED),
     "Everything": lambda: coresets.Everything(**SHARED),
 }

@@ -30,7 +30,7 @@ def run_safely(arguments: Sequence[str]) -> int:
         return errors.fail(error.format_message(), 2)
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ImportError, ValueError) as error:
+    except Exception as error:
         if not errors.is_for_people(error):
             raise
         return errors.fail(errors.sentence(error), 2)
@@ -104,10 +104,8 @@ def _order(default: str) -> Callable[[Command], Command]:
 @_order("given")
 @click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
-@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder that makes the run resumable.")
-@click.option(
-    "--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two checkpoints."
-)
+@click.option("--state", type=click.Path(path_type=Path), help="File in which the model lives: the run can go on.")
+@click.option("--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two states.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No live line.")
 def run(file: str | None, dataset: str | None, **given: Any) -> None:

@@ -18,10 +18,11 @@ def is_for_people(error: Exception) -> bool:
     if isinstance(error, OSError | ModuleNotFoundError):
         return True
     from batch2online.datasets import MissingPackageError
-    from batch2online.persistence.checkpoint import CheckpointError
+    from batch2online.persistence.errors import StoreError
+    from batch2online.persistence.tree import CheckpointError
     from batch2online.readers import DataError
 
-    return isinstance(error, DataError | MissingPackageError | CheckpointError)
+    return isinstance(error, DataError | MissingPackageError | CheckpointError | StoreError)
 
 
 def sentence(error: Exception) -> str:

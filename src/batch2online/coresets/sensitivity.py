@@ -66,13 +66,13 @@ class Summary(Statistics):
 
     def add(self, rows: Rows) -> tuple[Summary, FloatArray]:
         own = np.asarray(self.summarise(*_arguments(rows)), dtype=np.float64)
-        new = Summary(self.score, self.summarise, own if self.total is None else self.total + own)
+        new = Summary(self.score, self.summarise, own if self.total is None else np.asarray(self.total + own))
         return new, new.scores(rows)
 
     def merged(self, other: Summary) -> Summary:
         if self.total is None or other.total is None:
             return other if self.total is None else self
-        return Summary(self.score, self.summarise, self.total + other.total)
+        return Summary(self.score, self.summarise, np.asarray(self.total + other.total))
 
     def scores(self, rows: Rows) -> FloatArray:
         if len(rows) == 0:

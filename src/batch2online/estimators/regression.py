@@ -69,6 +69,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     _needs_targets = True
 
+    _problem = LeastSquares
+
     def __init__(
         self,
         *,
@@ -128,8 +130,3 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         model: LinearModel = engine.model
         predictions = model.coefficients @ np.asarray(self._values_of(x), dtype=np.float64) + model.intercepts
         return float(predictions[0]) if engine.construction.flat_targets else predictions
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

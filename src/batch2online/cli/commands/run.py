@@ -13,9 +13,9 @@ import numpy as np
 
 from batch2online.cli.files import json_text
 from batch2online.cli.run import console
-from batch2online.cli.run.checkpoint import StateFolder
 from batch2online.cli.run.learning import LearningLoop
 from batch2online.cli.run.result import result_of
+from batch2online.cli.run.state import Kept, Unkept
 from batch2online.cli.run.stream import ArraySource, Chunk, open_stream, source_of
 from batch2online.cli.tasks.base import Task
 from batch2online.readers import DataError, Source
@@ -38,21 +38,29 @@ def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> di
     _check_packages(wishes)
     source, name = open_input(path, dataset, task)
     stream = open_stream(source, name, task)
-    state = None if wishes.state is None else StateFolder(wishes.state, {"source": name, **task.settings.as_dict()})
-    loop = LearningLoop(task.estimator(), state, wishes.state_every)
-    with console.live_line(name, wishes.quiet or wishes.json) as line:
-        loop.learn(rechunked(stream.chunks(), wishes.chunk), line)
-        rate = line.rate(loop.rows)
-    if not loop.rows:
-        raise DataError(f"{name} has no complete row.")
-    loop.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
-    result = result_of(loop, stream, task, task.settings.command(path, dataset))
-    report_path = _write(wishes.out, loop.model, result, task)
+    with _keeper(task, name, wishes) as keeper:
+        loop = LearningLoop(keeper)
+        with console.live_line(name, wishes.quiet or wishes.json) as line:
+            loop.learn(rechunked(stream.chunks(), wishes.chunk), line)
+            rate = line.rate(loop.rows)
+        if not loop.rows:
+            raise DataError(f"{name} has no complete row.")
+        loop.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
+        result = result_of(loop, stream, task, task.settings.command(path, dataset))
+        report_path = _write(wishes.out, loop.model, result, task)
     if wishes.json:
         click.echo(json_text(result))
     else:
         console.show_result(result, task.best, rate, report_path)
     return result
+
+
+def _keeper(task: Task, name: str, wishes: Wishes) -> Unkept | Kept:
+    """Return what holds the model during the run."""
+    if wishes.state is None:
+        return Unkept(task.estimator())
+    settings = {"source": name, **task.settings.as_dict()}
+    return Kept(wishes.state, task.estimator(), settings, wishes.state_every)
 
 
 def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Source, str]:

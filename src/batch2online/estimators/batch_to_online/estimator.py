@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyClassifier
 from sklearn.utils import get_tags
 
 from batch2online.core import randomness
+from batch2online.core.kinds import conforms
+from batch2online.core.registry import require
 from batch2online.coresets.construction import Construction
+from batch2online.engine.invariants.engine import targets_of
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
-from batch2online.estimators.batch_to_online import kinds, recipes
+from batch2online.estimators.batch_to_online import fitted, kinds, labels, recipes
 from batch2online.estimators.batch_to_online.delegation import Delegating
 from batch2online.estimators.batch_to_online.targets import TakingTargets
-from batch2online.persistence import checkpoint as storage
+from batch2online.estimators.batch_to_online.trust import Trust
+from batch2online.estimators.stored import Trusted, state_in
+from batch2online.persistence.tree import CheckpointError
 from batch2online.problems.losses import loss_of
-from batch2online.problems.wrapped import LossBoundWarning, Wrapped, rows_of
+from batch2online.problems.wrapped import LossBoundWarning, Solved, Wrapped, rows_of
 from batch2online.refresh import Geometric, Policy
 from batch2online.solvers.weighted_fit import step_without_weights
 
 DEFAULT_SIZE = 5_000
 """Expected rows of the coreset when nothing is said."""
+
+_FEW = 10
+"""Rows on which a model out of a file is tried."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +104,10 @@ class BatchToOnline(Delegating, TakingTargets):
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; rows then cost what the
     simplest one would.
 
-    ``save`` stores the rows that the current model was solved on, not the model; ``load`` solves on them again. Only
-    scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
+    ``save`` stores the rows that the current model was solved on and, if skops is installed, the fitted model in its
+    form. ``load`` takes the model if all of its types are known to be harmless or trusted, and solves on the rows again
+    otherwise, if the estimator and its parameters are (``trusted=`` of :func:`batch2online.load`). Only scikit-learn's
+    own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
 
     Examples
     --------
@@ -161,7 +171,6 @@ class BatchToOnline(Delegating, TakingTargets):
             epsilon=construction.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
-            labels=self._labels.known,
         )
 
     def _check_takes_weights(self, kind: str) -> None:
@@ -210,31 +219,30 @@ class BatchToOnline(Delegating, TakingTargets):
 
     # -- learning --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows alone, as one stream, and end with a model of all of them."""
-        super().fit(X, y, sample_weight)
-        self._warn_of_excess(before=0.0)
-        return self
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Learn from further rows. The result does not depend on how rows are split into calls.
 
         ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
         """
-        before = self._engine.unsquared_loss if self.__sklearn_is_fitted__() else 0.0
-        super().partial_fit(X, y, sample_weight)
-        self._warn_of_excess(before)
-        return self
+        return super().partial_fit(X, y, sample_weight)
 
-    def _warn_of_excess(self, before: float) -> None:
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return self.loss_bound is None and super()._is_ready_for(X, y, sample_weight)
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+        before = self._engine.unsquared_loss if self.__sklearn_is_fitted__() else 0.0
+        engine = super()._learned(X, y, sample_weight)
+        self._warn_of_excess(before, engine.unsquared_loss)
+        return engine
+
+    def _warn_of_excess(self, before: float, excess: float) -> None:
         """Say once, when it first happens, that ``loss_bound`` does not bound the loss."""
-        excess = self._engine.unsquared_loss
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: what the "
                 "theorem promises is promised for the clipped loss. regret_.excess holds what was cut off.",
                 LossBoundWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     # -- merging, storing, reading ----------------------------------------------------------------------
@@ -242,40 +250,67 @@ class BatchToOnline(Delegating, TakingTargets):
     def _is_same_setting(self, own: Any, others: Any) -> bool:
         return recipes.is_same(own, others)
 
-    def merge(self, other: Any) -> Self:
-        """Take in all that ``other``, with the same settings and other ids, has seen; solve anew."""
-        if isinstance(other, BatchToOnline):
-            self._labels.learn(other._labels)
-        return super().merge(other)
-
     def _state(self) -> dict[str, Any]:
         state = super()._state()
-        engine = state["engine"]
+        engine = state["engine"] = state["engine"].copy()
+        state["labels"] = list(engine.problem.labels.items())
         engine.model, engine.problem = _stored(engine.model), None
-        if engine.timeline is not None:
-            engine.timeline = tuple((first, _stored(past)) for first, past in engine.timeline)
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
-        state["labels"] = list(self._labels.known.items())
         return state
 
+    def _fitted_state(self) -> dict[str, Any]:
+        solved = self._engine.model
+        is_nameable = solved is not None and "class" in _recipe_of(self.estimator)
+        return {"fitted": fitted.dumped(solved.model) if is_nameable else None}
+
     @classmethod
-    def _from_state(cls, state: dict[str, Any], **given: Any) -> Self:
-        params = {name: recipes.made(value, name) for name, value in state["params"].items() if name not in given}
-        estimator: Self = super()._from_state(state | {"params": params | given})
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, **given: Any) -> Self:
+        trust = Trust.of(trusted)
+        params = {n: recipes.made(value, n, trust) for n, value in state["params"].items() if n not in given}
+        estimator = cls._assembled(state | {"params": params | given})
         try:
-            estimator._labels.known.update(state["labels"])
-            estimator._solve_again()
+            engine = estimator._engine
+            engine.problem = replace(
+                estimator._new_problem(engine.construction), labels=estimator._checked_labels(state["labels"])
+            )
+            estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
         except Exception as error:  # whatever the estimator has against these rows
-            raise storage.CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}.") from error
+            raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error
         return estimator
 
-    def _solve_again(self) -> None:
-        """Turn the rows that a checkpoint holds into the models that were solved on them."""
+    def _checked_labels(self, stored: Any) -> dict[float, Any]:
+        """Return the labels of a file; all of its rows must have one of them."""
+        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
+        require(self._has_labels or not stored, "only classifiers have labels.")
+        require(self._needs_targets == bool(self._engine.n_targets), "there are targets where they are needed.")
+        require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
+        known = dict(stored)
+        if self._has_labels:
+            for targets in targets_of(self._engine):
+                is_known = np.isin(targets, np.array(list(known)))
+                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
+        return known
+
+    def _solve_again(self, content: Any, trust: Trust) -> None:
+        """Turn the rows that a checkpoint holds into the model that was solved on them; past ones stay rows."""
         engine = self._engine
-        problem = engine.problem = self._new_problem(engine.construction)
-        engine.model = problem.solved_again(engine.model)
-        if engine.timeline is not None:
-            engine.timeline = tuple((first, problem.solved_again(rows)) for first, rows in engine.timeline)
+        rows, problem = engine.model, engine.problem
+        try:
+            engine.model = None if content is None or rows is None else self._as_fitted(content, trust)
+        except fitted.UnusableError:
+            engine.model = None
+        if engine.model is None:
+            engine.model = problem.solved_again(rows)
+
+    def _as_fitted(self, content: Any, trust: Trust) -> Solved:
+        """The stored model, if it is one of this estimator and these rows."""
+        rows, model = self._engine.model, fitted.loaded(content, trust)
+        if type(model) not in (type(self.estimator), DummyClassifier) or model.n_features_in_ != self.n_features_in_:
+            raise fitted.UnusableError("it is a model of another kind.")
+        solved, few = Solved(model, rows), rows[:_FEW]
+        if not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
+            raise fitted.UnusableError("its losses are no numbers.")
+        return solved
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
@@ -291,13 +326,13 @@ class BatchToOnline(Delegating, TakingTargets):
         ...     BatchToOnline.restore(path, estimator=mean, loss=loss).model_
         array([49.5])
         """
-        state = storage.deserialise(Path(path).read_bytes(), source=str(path))
+        state = state_in(path)
         if state.get("estimator") != cls.__name__:
-            raise storage.CheckpointError(f"{path} holds no {cls.__name__}.")
+            raise CheckpointError(f"{path} holds no {cls.__name__}.")
         unknown = given.keys() - state["params"].keys()
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
-        return cls._from_state(state, **given)
+        return cls._from_state(state, **given)  # what is given is the caller's own code
 
     @property
     def regret_(self) -> BoundedRegret:
@@ -312,10 +347,17 @@ class BatchToOnline(Delegating, TakingTargets):
             tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
             tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
             tags.transformer_tags = own.transformer_tags
+        if tags.classifier_tags is not None:  # labels are one list, whatever the estimator takes
+            tags.classifier_tags.multi_label = tags.target_tags.multi_output = False
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64"]
-        tags.input_tags.sparse = True
         return tags
+
+
+def _recipe_of(estimator: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is left out was said before
+        return recipes.recipe(estimator)
 
 
 def _stored(model: Any) -> Any:

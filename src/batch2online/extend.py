@@ -1,0 +1,40 @@
+"""What a problem, a construction or an estimator of one's own is made of.
+
+``Problem``
+    A batch problem: what a model is, what it costs, how to solve for one.
+``Online``
+    The engine that joins a problem, a construction and a refresh policy.
+``OnlineEstimator``
+    Base of the estimators: validation, single rows, checkpoints, merging, forgetting, the log of changes.
+``Construction``, ``Antitone``, ``Statistics``
+    Base of all coreset constructions; base of those whose scores never rise; what these know of the rows seen.
+``Coreset``, ``Rows``
+    The weighted rows that a construction gives; rows with targets, weights and ids, as it takes them in.
+``storable``
+    Marks a class whose instances a checkpoint may hold.
+
+The page "Adding a problem" of the documentation shows them at work.
+"""
+
+from batch2online._types import FloatArray
+from batch2online.core.coreset import Coreset
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
+from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.coresets.construction import Construction
+from batch2online.engine.online import Online
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.problems.problem import Problem
+
+__all__ = [
+    "Antitone",
+    "Construction",
+    "Coreset",
+    "FloatArray",
+    "Online",
+    "OnlineEstimator",
+    "Problem",
+    "Rows",
+    "Statistics",
+    "storable",
+]

@@ -1,0 +1,63 @@
+"""Every estimator and every construction that discovery finds keeps every promise."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from batch2online import coresets
+from contract import checks, discovery
+from contract.cases import BLOCK, CASES, PARTS
+
+ESTIMATORS = discovery.estimators()
+FOUND = ESTIMATORS | discovery.constructions()
+
+
+def cases_of(classes):
+    return [pytest.param(case, id=f"{name} {label}") for name in classes for label, case in CASES.get(name, {}).items()]
+
+
+@pytest.fixture
+def small_blocks(blocks_of):
+    """Few rows fill many blocks."""
+    blocks_of(BLOCK)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_registry_says_how_to_make_what_is_found(name):
+    discovery.assert_known(name, FOUND[name])
+
+
+def test_what_is_excused_or_registered_is_there_and_what_is_public_is_not_excused():
+    assert set(PARTS) | set(CASES) <= set(FOUND)
+    assert not set(PARTS) & set(coresets.__all__)
+    assert not set(PARTS) & set(ESTIMATORS)
+    for name, cases in CASES.items():
+        assert all(type(case.new()) is FOUND[name] for case in cases.values())
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("case", cases_of(FOUND))
+@pytest.mark.parametrize("name", checks.of_all)
+def test_promises_of_all(name, case, tmp_path):
+    checks.keep(name, case, tmp_path)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("case", cases_of(ESTIMATORS))
+@pytest.mark.parametrize("name", checks.of_estimators)
+def test_promises_of_estimators(name, case, tmp_path):
+    checks.keep(name, case, tmp_path)
+
+
+def expected_failures(estimator):
+    case = next(c for c in CASES[type(estimator).__name__].values() if repr(c.make()) == repr(estimator))
+    return dict(case.expected_failures)
+
+
+@parametrize_with_checks(
+    [case.make() for name in ESTIMATORS for case in CASES.get(name, {}).values() if case.scikit_learn],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
