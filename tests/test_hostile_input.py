@@ -171,13 +171,13 @@ def test_a_malformed_preparation_is_one_sentence(finished, capsys, field, value)
         sentence(["predict", out, path], capsys)
 
 
-def test_a_state_that_is_no_object(tmp_path, capsys):
+@pytest.mark.parametrize("content", [b"[]", b"x" * 5000, b"SQLite format 3\0" + b"\0" * 5000])
+def test_a_state_that_holds_no_model(tmp_path, capsys, content):
     path = write_csv(tmp_path / "rows.csv", ["a", "b"], ROWS[:, :2])
-    (tmp_path / "state").mkdir()
-    for content in ("[]", "{}", "5", '{"run": 3}', "[" * 100_000):
-        (tmp_path / "state" / "position.json").write_text(content)
-        words = ["run", path, "--task", "lowrank", "--k", 1, "--state", tmp_path / "state"]
-        assert "holds no usable state" in sentence(words, capsys)
+    state = tmp_path / "state.b2o"
+    state.write_bytes(content)
+    assert "state.b2o" in sentence(["run", path, "--task", "lowrank", "--k", 1, "--state", state], capsys)
+    assert state.read_bytes() == content
 
 
 def test_json_holds_finite_numbers_alone(tmp_path, capsys):
