@@ -381,6 +381,19 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     assert undisturbed["rows_dropped"] == ("drop" in words)
 
 
+@pytest.mark.parametrize("rows", [49, 50, 51, 75])
+def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsys, rows):
+    lines = long_stream.read_text().splitlines(keepends=True)
+    task = task_for(Settings(task="regression", target="y"))
+    long_stream.write_text("".join(lines[:1001]))
+    stream = open_stream(source_of(str(long_stream), task.settings), "long.csv", task)
+    known = {"source": "long.csv", **task.settings.as_dict()}
+    with Kept(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
+        LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), rows), 1), lambda _: None)
+    resumed = result_of(*run_with_state(long_stream, tmp_path), capsys=capsys)
+    assert resumed == result_of("run", long_stream, "--task", "regression", "--target", "y", capsys=capsys)
+
+
 def pairs_of(words):
     flags = [(word, True) for word in words if word == "--standardize"]
     return flags + [pair for pair in pairwise(words) if pair[0] in ("--order", "--missing")]
