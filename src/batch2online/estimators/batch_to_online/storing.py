@@ -1,8 +1,9 @@
-"""Wrapped estimators in files: the rows that a model was solved on, and the fitted model where a safe form of it exists."""
+"""Wrapped estimators in files: the rows that a model was solved on, and the fitted model where that is safe to store."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Self
@@ -19,6 +20,7 @@ from batch2online.estimators.batch_to_online.trust import Trust
 from batch2online.estimators.stored import Trusted, state_in
 from batch2online.persistence.tree import CheckpointError
 from batch2online.problems.wrapped import Solved, Wrapped, rows_of
+from batch2online.solvers.weighted_fit import seeded
 
 _FEW = 10
 """Rows on which a model out of a file is tried."""
