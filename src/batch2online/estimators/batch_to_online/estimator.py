@@ -250,6 +250,18 @@ class BatchToOnline(Delegating, TakingTargets):
     def _is_same_setting(self, own: Any, others: Any) -> bool:
         return recipes.is_same(own, others)
 
+    def _can_be_stored(self, value: Any) -> bool:
+        if isinstance(value, Policy):
+            return super()._can_be_stored(value)
+        return not recipes.is_missing(_recipe_of(value))
+
+    def _instead_of_durable(self, name: str) -> str:
+        return f"Use save, and BatchToOnline.restore(path, {name}=...)."
+
+    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+        is_same = state["params"].get("estimator") == _recipe_of(self.estimator)
+        return {"estimator": self.estimator} if is_same else {}
+
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         engine = state["engine"] = state["engine"].copy()
