@@ -142,6 +142,13 @@ def remove_one(tree, members, rng):
     del at(tree, path[:-1])[path[-1]]
 
 
+def add_one(tree, members, rng):
+    """A field of another name, maybe that of a method."""
+    every = [path for path in places(tree) if isinstance(at(tree, path), dict)]
+    name = _pick(("sample", "coreset", "add", "_cached", "_memory", "__dict__", "x", "model", "copy"), rng)
+    at(tree, _pick(every, rng))[name] = copy.deepcopy(_pick(ODD, rng))
+
+
 def repeat_one(tree, members, rng):
     lists = [path for path in places(tree) if isinstance(at(tree, path), list) and at(tree, path)]
     if lists:
@@ -194,9 +201,8 @@ def swap_two_arrays(tree, members, rng):
     members[one], members[other] = members[other], members[one]
 
 
-CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one, repeat_one,
-           nest_deeply, rename_an_object, change_an_array, change_an_array, change_an_array,
-           swap_two_arrays)  # fmt: skip
+CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one, add_one,
+           repeat_one, nest_deeply, rename_an_object, swap_two_arrays, *[change_an_array] * 3)  # fmt: skip
 
 
 # -- loading ----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Stored:
     """The part of an estimator that is written to files and read from them."""
 
     _engine: Online
-    _problem: type | None = None
+    _problem: type = object
     """The class of the problem in a file."""
 
     get_params: Callable[..., dict[str, Any]]
@@ -166,8 +166,7 @@ def check_state(state: Any, cls: Any) -> None:
     require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
     engine, columns = state.get("engine"), state.get("columns")
     require(isinstance(engine, Online), "an estimator has an engine.")
-    kind = type(None) if cls._problem is None else cls._problem
-    require(type(engine.problem) is kind, f"the engine of a {cls.__name__} solves another problem.")
+    require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
     require(conforms(columns, list[str] | None), "names of columns are strings.")
     require(columns is None or len(columns) == engine.width, "each column has a name.")
 

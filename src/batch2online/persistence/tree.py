@@ -11,12 +11,13 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from batch2online.core.registry import check_instance, check_kinds, classes, kinds_of, optional_of
+from batch2online.core.registry import check_instance, check_kinds, classes, is_closed, kinds_of, optional_of
 from batch2online.persistence.legacy import UPGRADES
 
 Array = np.ndarray[Any, Any]
@@ -190,10 +191,10 @@ def _built(cls: Any, content: dict[str, Any]) -> Any:
     known = dict.fromkeys(kinds_of(cls), MISSING)
     if is_dataclass(cls):
         known |= {field.name: field.default for field in fields(cls)}
-    if known:
-        content = {name: value for name, value in known.items() if value is not MISSING} | content
-        if content.keys() - known or (known.keys() - optional_of(cls)) - content.keys():
-            raise CheckpointError(f"a {cls.__name__} has {sorted(known)}, not {sorted(content)}.")
+    content = {name: value for name, value in known.items() if value is not MISSING} | content
+    others, missing = content.keys() - known.keys(), known.keys() - optional_of(cls) - content.keys()
+    if missing or (others and (is_closed(cls) or any(map(partial(hasattr, cls), others)))):
+        raise CheckpointError(f"a {cls.__name__} has {sorted(known)}, not {sorted(content)}.")
     check_kinds(cls, content)
     if hasattr(cls, "from_fields"):
         instance = cls.from_fields(content)

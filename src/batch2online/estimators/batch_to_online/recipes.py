@@ -15,8 +15,10 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from batch2online import coresets
+from batch2online.core.kinds import conforms
 from batch2online.coresets.construction import Construction
 from batch2online.estimators.batch_to_online.trust import Trust, harmless, is_modest, public_name
 from batch2online.persistence.checkpoint import CheckpointError
@@ -81,9 +83,19 @@ def _made_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
     if params.get("memory") is not None:
         raise CheckpointError(f"the memory of {value['class']} is a path, and no file may name one.")
     try:
-        return _class_of(value["module"], value["class"], params, trust)(**params)
+        estimator = _class_of(value["module"], value["class"], params, trust)(**params)
     except TypeError as error:
         raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
+    _check_parameters(estimator)
+    return estimator
+
+
+def _check_parameters(estimator: Any) -> None:
+    """Raise ValueError for parameters that ``fit`` would refuse, which may come much later."""
+    if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
+        raise CheckpointError("the steps of a pipeline have names.")
+    if hasattr(estimator, "_validate_params"):
+        estimator._validate_params()
 
 
 def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> Any:
