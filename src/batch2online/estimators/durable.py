@@ -141,7 +141,7 @@ class Durable:
             if model is None:
                 raise StoreError(f"{self.path} holds no model yet: give one.")
             return
-        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted)
+        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted, like=model)
         if model is not None:
             model._check_same_settings(found)
         replayed = tail.learn_again(self._database, found)
