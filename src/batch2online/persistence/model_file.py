@@ -149,7 +149,7 @@ def _parts(database: Database) -> Iterator[bytes]:
     if [part for part, _, _ in stored] != list(range(database.meta.get("parts", 0))) or not stored:
         raise StoreCorrupted(f"{database.path} has lost a part of its state.")
     for part, content, digest in stored:
-        if _digest(part, content) != digest:
+        if not isinstance(content, bytes) or _digest(part, content) != digest:
             raise StoreCorrupted(f"{database.path} is damaged: part {part} of its state does not match its checksum.")
         yield content
 
