@@ -17,7 +17,7 @@ from batch2online.core.history import History
 from batch2online.core.registry import check_instance, storable
 from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.persistence.database import Database, packed, unpacked
-from batch2online.persistence.errors import StoreCorrupted, typed
+from batch2online.persistence.errors import StoreCorrupted, intact, typed
 
 BRANCH = 2**40
 """Segments that one branch of a history may have; a history that is rewritten moves to the next branch."""
@@ -152,9 +152,10 @@ class DiskHistory(History):
         )
         if len(stored) != count or [number - first for number, _ in stored] != list(range(len(stored))):
             raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
-        for _, described in stored:
-            history._ends.append(len(history) + int(json.loads(described)[0][0]))
-            history._segments.append(None)
-            history._count += 1
+        with intact(database.path):
+            for _, described in stored:
+                history._ends.append(len(history) + int(json.loads(described)[0][0]))
+                history._segments.append(None)
+                history._count += 1
         history._written = count
         return history

@@ -160,7 +160,7 @@ def _parts(database: Database) -> Iterator[bytes]:
     if len(stored) != database.meta.get("parts") or [part for part, _, _ in stored] != list(range(len(stored))):
         raise StoreCorrupted(f"{database.path} has lost a part of its state.")
     for part, content, digest in stored:
-        if _digest(part, content) != digest:
+        if not isinstance(content, bytes) or _digest(part, content) != digest:
             raise StoreCorrupted(f"{database.path} is damaged: part {part} of its state does not match its checksum.")
         yield content
 
