@@ -34,7 +34,7 @@ class _Columnar(ABC):
         """Record batches that hold these columns at least."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows, with these columns alone."""
+        """Iterate over the rows, with these columns alone."""
         start = 0
         try:
             for records in self._record_batches(list(columns)):

@@ -75,7 +75,7 @@ def _keeper(task: Task, name: str, wishes: Wishes) -> Unkept | Kept:
 
 
 def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Source, str]:
-    """The reader of a file or of a named data set, and what errors call it."""
+    """Return the reader of a file or of a named data set, and what errors call it."""
     if (path is None) == (dataset is None):
         raise DataError("Name one input: a FILE (- for standard input) or --dataset NAME.")
     if path is not None:
@@ -85,7 +85,7 @@ def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Sourc
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
-    """The same rows in chunks of at most this size; as they come where no size is given."""
+    """Cut the rows into chunks of at most this size; leave them as they come where no size is given."""
     for rows, targets in chunks:
         step = size or len(rows)
         for start in range(0, len(rows), step):

@@ -50,7 +50,7 @@ class LearningLoop:
             )
 
     def _cut_at_start(self, chunk: Chunk) -> Iterator[Chunk]:
-        """The chunk, in two parts where the earlier run ended inside it."""
+        """Cut the chunk in two where the earlier run ended inside it."""
         rows, targets = chunk
         cut = min(len(rows), max(0, self.resumed_at - self.rows))
         for part in (slice(0, cut), slice(cut, len(rows))):

@@ -73,7 +73,7 @@ def check_disk_history(history: DiskHistory) -> None:
 
 
 def check_segments(parts: list[Rows], block: int, width: int, n_targets: int) -> None:
-    """The segments of a history hold rows, in ascending ids, each of one block."""
+    """Check that the segments of a history hold rows, in ascending ids, each of one block."""
     require(all(map(len, parts)), "no segment of a history is empty.")
     check_ascending(parts)
     check_width(parts, width, n_targets, np.inf)
