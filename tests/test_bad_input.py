@@ -9,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 from batch2online import OnlineRegression, coresets
 from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from contract.subjects import refused, state
+from contract import refusals
+from contract.subjects import refuses, state
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))
@@ -30,16 +31,9 @@ def seen_names():
     return fresh().partial_fit(pd.DataFrame(X, columns=NAMES), Y)
 
 
-def refuses(model, act, message, error=ValueError):
-    with refused(model, message, error):
-        act(model)
-
-
 def with_cell(value):
     """Ten rows with this value at row 4, column 1."""
-    bad = X[:10].astype(np.float64 if isinstance(value, float) else object)
-    bad[4, 1] = value
-    return bad
+    return refusals.with_cell(X, value)
 
 
 LEARN = {

@@ -71,7 +71,7 @@ def one_column(rng):
 
 
 def many_columns(rng):
-    return rng.normal(size=(250, 784)) + 3 * rng.integers(3, size=(250, 1))
+    return rng.normal(size=(700, 784)) + 3 * rng.integers(3, size=(700, 1))
 
 
 def tight_clusters(rng):

@@ -17,7 +17,8 @@ from batch2online import OnlineClustering, load
 from batch2online.coresets import Clustering
 from batch2online.persistence.store import StoreError
 from batch2online.refresh import Geometric, Lazy
-from contract.subjects import refused
+from contract import refusals
+from contract.subjects import refuses
 
 NAMES = ["a", "b", "c"]
 CENTERS = np.array([[0.0, 0.0, 0.0], [20.0, 0.0, 5.0], [0.0, 20.0, -5.0]])
@@ -139,15 +140,9 @@ def test_whole_weights_cost_as_much_as_repetitions(z):
 # -- what is refused -----------------------------------------------------------------------------------
 
 
-def refuses(model, act, message, error=ValueError):
-    with refused(model, message, error):
-        act(model)
-
-
 def with_cell(value):
-    bad = X[:10].astype(np.float64 if isinstance(value, float) else object)
-    bad[4, 1] = value
-    return bad
+    """Ten rows with this value at row 4, column 1."""
+    return refusals.with_cell(X, value)
 
 
 @pytest.mark.parametrize("method", ["fit", "score"])
