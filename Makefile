@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check lint types doctest docs bench bench-full torture clean
+.PHONY: run test test-lowest check lint types doctest docs bench bench-full torture clean
 
 run: .venv/ready ## all three problems on real data, with a report each in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
@@ -13,11 +13,18 @@ run: .venv/ready ## all three problems on real data, with a report each in resul
 test: .venv/ready ## all tests, slow ones included
 	$(BIN)/python -m pytest -q -n auto
 
+QUICK := assignments batch_to_online clustering_coreset clustering_solver distances exports law metadata \
+	names race randomness reference scores sensitivity stable_ids theory
+
+test-lowest: .venv-lowest/ready ## quick tests that need no extras, with the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow" $(QUICK:%=tests/test_%.py)
+
 check: lint types test doctest ## what CI runs
 
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: .venv/ready
 	$(BIN)/mypy
@@ -28,14 +35,11 @@ doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs
 docs: .venv/ready ## docs/*.md as pages in site/, without network
 	$(BIN)/python docs/build.py
 
-bench: .venv/ready ## speed against physical limits and other libraries, five minutes; writes docs/benchmarks.md
+bench: .venv/ready ## speed beside other libraries and physical limits, five minutes; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.suite
 
-bench-full: .venv/ready ## the same with more rows and repetitions, and the tables of loss and changes: hours
+bench-full: .venv/ready ## the same with more rows and repetitions, then the tables of loss and changes: hours
 	$(BIN)/python -m benchmarks.suite --full
-	$(BIN)/python benchmarks/regression_regret.py
-	$(BIN)/python benchmarks/lowrank_regret.py
-	$(BIN)/python benchmarks/clustering_regret.py
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
 	cd tests && ../$(BIN)/python -m torture
@@ -45,5 +49,11 @@ torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+.venv-lowest/ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e . \
+		pytest pytest-xdist hypothesis mpmath
+	touch $@
+
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-lowest .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

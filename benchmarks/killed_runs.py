@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-import batch2online.cli.outputs
-import batch2online.cli.run  # noqa: F401  (imported before the forks)
+import batch2online.cli.commands.run
+import batch2online.cli.run.outputs  # noqa: F401  (imported before the forks)
 from batch2online.cli.app import run_safely
 
 NAMES = ("model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json")

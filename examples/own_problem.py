@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from batch2online.coresets import Uniform
-from batch2online.extend import Coreset, FloatArray, Online, OnlineEstimator, storable
+from batch2online.extend import Coreset, FloatArray, Online, OnlineEstimator, Problem, storable
 from batch2online.refresh import Lazy, Policy
 
 
 @storable
 @dataclass(frozen=True)
-class Medians:
+class Medians(Problem):
     """The problem: the loss of a row is its distance to the model, summed over columns."""
 
     def first_refresh(self, width: int, n_targets: int) -> int:

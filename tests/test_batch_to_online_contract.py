@@ -15,8 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from batch2online import BatchToOnline
-from batch2online.persistence.durable import Durable
+from batch2online import BatchToOnline, Durable
 from batch2online.refresh import Geometric
 from streams import stream
 from wrapped_cases import (

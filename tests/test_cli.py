@@ -21,12 +21,13 @@ import pytest
 import batch2online
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets
 from batch2online.cli.app import run_safely
-from batch2online.cli.checkpoint import StateFolder, checksum
-from batch2online.cli.learner import Learner
-from batch2online.cli.recorder import Recorder
-from batch2online.cli.run import rechunked
+from batch2online.cli.commands.run import rechunked
+from batch2online.cli.run.checkpoint import StateFolder, checksum
+from batch2online.cli.run.learning import LearningLoop
+from batch2online.cli.run.recorder import Recorder
+from batch2online.cli.run.stream import open_stream, source_of
 from batch2online.cli.settings import Settings
-from batch2online.cli.stream import open_stream, source_of
+from batch2online.cli.tasks import task_for
 
 SOURCES = Path(batch2online.__file__).parents[1]
 FILES = {"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"}
@@ -144,7 +145,7 @@ USAGE = {
     "no target": (["run", "x.csv", "--task", "regression"], "needs --target"),
     "target of none": (
         ["run", "x.csv", "--task", "lowrank", "--k", "1", "--target", "y"],
-        "belongs to --task regression",
+        "--task lowrank predicts no column: leave --target out",
     ),
     "no file": (["run", "nothing.csv", "--task", "lowrank", "--k", "1"], "nothing.csv cannot be read: No such file"),
     "unknown set": (["run", "--dataset", "q", "--task", "lowrank", "--k", "1"], "no data set 'q'.*digits"),
@@ -367,9 +368,10 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     long_stream.write_text("".join([*lines[:900], ",,,,\n" if "drop" in words else lines[900], *lines[901:9000]]))
     undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
     settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
-    stream = open_stream(source_of(str(long_stream), settings), "long.csv", settings)
+    task = task_for(settings)
+    stream = open_stream(source_of(str(long_stream), settings), "long.csv", task)
     state = StateFolder(tmp_path / "two" / "state", {"source": "long.csv", **settings.as_dict()})
-    Learner(settings.estimator(), state).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
+    LearningLoop(task.estimator(), state).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
     assert result_of(*run_with_state(long_stream, tmp_path / "two", *words), capsys=capsys) == undisturbed
     assert undisturbed["rows_dropped"] == ("drop" in words)
 

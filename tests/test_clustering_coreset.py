@@ -97,7 +97,7 @@ def two_stages(X, seed, size=150, k=4):
 
 
 def test_the_second_stage_must_carry_the_weights_of_the_first():
-    """Cost errors without the factor u, which the paper's Algorithm 6 omits, are several times those with it."""
+    """Cost errors without the factor u, which the paper's Algorithm 7 omits, are several times those with it."""
     X = mixture(30_000)
     centers = [kz.solve(X[seed::60], np.ones(500), 4, 2.0, seed) for seed in range(4)]
     corrected, printed = [], []

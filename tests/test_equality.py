@@ -21,8 +21,8 @@ from batch2online import OnlineRegression, load
 from batch2online.core import randomness, sampling
 from batch2online.core.coreset import Coreset
 from batch2online.coresets import Everything, Leverage, Uniform, scores
-from batch2online.problems.regression import coreset_moments, least_squares
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.solvers.least_squares import coreset_moments, least_squares
 from contract.blocks import blocks_of
 from streams import STREAMS, gaussian, stream
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression, SGDRegressor
 from threadpoolctl import threadpool_limits
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets, evaluate
-from batch2online.evaluate.adapters import Learner, fresh
+from batch2online.evaluate.adapters import Adapter, fresh
 from batch2online.evaluate.loop import thinned
 
 X, Y = datasets.load_regression("diabetes")
@@ -121,7 +121,7 @@ def test_a_subspace_as_by_hand(model, loss, center):
             answer = (by_hand.components_, by_hand.mean_) if center else (by_hand.components_,)
             rest = x - by_hand.mean_ if center else x
             rest = rest - rest @ by_hand.components_.T @ by_hand.components_
-        losses += list(evaluate.LowRank(4, center=center).losses(answer, x, None))
+        losses += list(evaluate.LowRankLoss(4, center=center).losses(answer, x, None))
         squares += list(np.square(rest).sum(axis=1))
         by_hand.partial_fit(x)
     run = only(evaluate.prequential({"m": model}, ROWS, loss=loss, seeds=[2], chunk=chunk))
@@ -243,11 +243,11 @@ def test_fresh_copies_of_all_kinds():
 
 def test_what_cannot_learn_or_answer_says_so():
     with pytest.raises(TypeError, match="object cannot learn: it offers none of partial_fit, learn_one"):
-        Learner(object())
+        Adapter(object())
     with pytest.raises(
         TypeError, match="SGDRegressor cannot give centers: it offers none of cluster_centers_, centers"
     ):
-        evaluate.prequential({"m": SGDRegressor()}, X, Y, loss=evaluate.Clustering(n_clusters=2), chunk=10)
+        evaluate.prequential({"m": SGDRegressor()}, X, Y, loss=evaluate.ClusteringLoss(n_clusters=2), chunk=10)
     with pytest.raises(ValueError, match="does not say its n_clusters"):
         evaluate.prequential({"m": SGDRegressor()}, X, Y, loss="clustering")
 
@@ -301,7 +301,7 @@ def test_each_size_has_its_own_hindsight():
 def test_hindsight_of_k_median_is_at_least_as_good_as_that_of_k_means():
     """On the line with two far groups the median of each is known."""
     line = np.array([0.0, 1, 2, 10, 100, 101, 102, 103, 110])[:, None]
-    loss = evaluate.Clustering(z=1.0, n_clusters=2)
+    loss = evaluate.ClusteringLoss(z=1.0, n_clusters=2)
     assert loss.hindsight(line, None).sum() == pytest.approx(11 + 12, rel=1e-6)
     assert loss.losses(np.array([[1.5], [102.0]]), line, None).sum() == pytest.approx(11 + 12)
 
@@ -330,7 +330,7 @@ def test_several_targets():
 def test_components_that_are_not_orthonormal_span_the_same_subspace():
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(64, 3)))[0].T
     skewed = np.array([[1.0, 2, 0], [0, 1, 1], [3, 0, 1]]) @ basis
-    loss = evaluate.LowRank(3)
+    loss = evaluate.LowRankLoss(3)
     assert loss.losses((skewed,), ROWS, None) == pytest.approx(loss.losses((basis,), ROWS, None), rel=1e-9)
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from batch2online import OnlineClustering, load
 from batch2online.coresets import Clustering
-from batch2online.persistence.store import StoreError
+from batch2online.persistence.errors import StoreError
 from batch2online.refresh import Geometric, Lazy
 from contract import refusals
 from contract.subjects import refuses

@@ -20,7 +20,8 @@ from batch2online.core import randomness
 from batch2online.core.history import History
 from batch2online.core.rows import Rows
 from batch2online.coresets import race, scores
-from batch2online.coresets.race import Race, exponentials
+from batch2online.coresets.race import Race
+from batch2online.coresets.race_draws import exponentials
 
 FALSE_ALARM = 1e-6
 IDS = np.arange(200_000)

@@ -15,10 +15,11 @@ import pyarrow.parquet
 import pytest
 
 from batch2online.cli.app import run_safely
+from batch2online.cli.run.stream import open_stream
 from batch2online.cli.settings import Settings
-from batch2online.cli.stream import open_stream
-from batch2online.readers import DataError, Kind, open_source
-from batch2online.readers.blocks import Block, blocks
+from batch2online.cli.tasks import task_for
+from batch2online.readers import DataError, Kind, Remedy, open_source
+from batch2online.readers.blocks import LineBlock, blocks
 
 TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10, 20, 30, 40], "colour": ["red", "blue", "red", "green"]})
 ROWS = TABLE.to_pylist()
@@ -103,12 +104,12 @@ def test_mixed_newlines_count_as_lines(tmp_path):
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
 def test_blocks_cut_anywhere_hold_the_same_lines(size, newline):
     content = newline.join([b"a,b", b"1,2", b"", b"3,4", b"5,6"])
-    found = [line for block in blocks(io.BytesIO(content), "x", size) for line in block.lines()]
+    found = [line for block in blocks(io.BytesIO(content), "x", size, least_lines=1) for line in block.lines()]
     assert found == [(1, b"a,b"), (2, b"1,2"), (4, b"3,4"), (5, b"5,6")]
 
 
 def test_line_of_a_row_passes_over_blank_lines():
-    assert Block(b"\n1\n\n\n2\n", first_line=7).line_of(1) == 11
+    assert LineBlock(b"\n1\n\n\n2\n", first_line=7).line_of(1) == 11
 
 
 HEADER = b"a,b\n1,2\n3,4\n"
@@ -122,7 +123,7 @@ DEFECTS = {
     "utf8_number.csv": (HEADER + b"3,\xff\n", "line 4: byte 0xff at position 3 is not valid UTF-8"),
     "utf16.csv": ("a,b\n1,2\n".encode("utf-16"), "utf16.csv is encoded as UTF-16"),
     "twice.csv": (b"a,a\n1,2\n", "more than one column named 'a'"),
-    "numbers.csv": (b"1,2\n3,4\n", "numbers in its first line.*--no-header"),
+    "numbers.csv": (b"1,2\n3,4\n", "numbers in its first line, not names"),
     "open_quote.csv": (b'a,b\n1,"x\n2,y"\n', "line 2: a quoted value does not end properly on its line"),
     "broken.jsonl": (b'{"a": 1}\n{"a": \n', "broken.jsonl, line 2 is not valid JSON"),
     "text.jsonl": (b'{"a": 1}\n\n{"a": "x"}\n', "text.jsonl, line 3, column 'a': 'x'"),
@@ -197,7 +198,7 @@ def test_text_far_down_is_found_in_bounded_memory(tmp_path):
 
 def prepared(tmp_path, content, name="x.csv", **settings):
     (tmp_path / name).write_bytes(content)
-    stream = open_stream(open_source(str(tmp_path / name)), name, Settings(**settings))
+    stream = open_stream(open_source(str(tmp_path / name)), name, task_for(Settings(**settings)))
     chunks = list(stream.chunks())
     targets = None if chunks[0][1] is None else np.concatenate([chunk[1] for chunk in chunks])
     return np.concatenate([chunk[0] for chunk in chunks]), targets, stream
@@ -238,10 +239,28 @@ GAPS = b"a,b\n1,2\n,4\n5,NA\n\n7,8\n"
 
 
 def test_missing_values_are_refused_with_line_and_column(tmp_path):
-    with pytest.raises(DataError, match=r"x\.csv, line 3, column 'a': the value is missing; --missing drop"):
+    with pytest.raises(DataError, match=r"x\.csv, line 3, column 'a': the value is missing\.") as caught:
         prepared(tmp_path, GAPS, **LOWRANK)
+    assert caught.value.remedies == (Remedy.DROP_ROWS, Remedy.FILL_GAPS)
     with pytest.raises(DataError, match=r"line 6, column 'b': inf is not a finite number"):
         prepared(tmp_path, b"a,b\n1,2\n\n\n3,4\n5,inf\n", **LOWRANK)
+
+
+ADVICE = {
+    "gap": (GAPS, [], "the value is missing; --missing drop leaves such rows out, --missing mean fills them."),
+    "no names": (b"1,2\n3,4\n", [], "not names; --no-header takes the first line as a row."),
+    "text": (b"a,c\n1,x\n", ["--categories", "refuse"], "; --columns can leave the column out, --categories encode"),
+    "late level": (b"a,c\n1,x\n2,y\n", ["--lookahead", "1"], "in the first 1 rows; a larger --lookahead sees more"),
+}
+
+
+@pytest.mark.parametrize("case", ADVICE)
+def test_the_command_line_adds_the_option_that_leads_on(tmp_path, capsys, case):
+    content, options, message = ADVICE[case]
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", *options]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_missing_values_dropped_or_filled(tmp_path):
@@ -260,7 +279,7 @@ def test_a_missing_target_is_never_filled(tmp_path):
 
 UNUSABLE = {
     "dates": (b"a,when\n1,2024-05-01\n2,2024-05-02\n", LOWRANK, "column 'when' holds dates"),
-    "text refused": (b"a,c\n1,x\n2,y\n", {**LOWRANK, "categories": "refuse"}, "column 'c' holds text.*--categories"),
+    "text refused": (b"a,c\n1,x\n2,y\n", {**LOWRANK, "categories": "refuse"}, "column 'c' holds text"),
     "identifiers": (b"a,c\n" + b"".join(b"1,u%d\n" % i for i in range(150)), LOWRANK, "150 different texts"),
     "text target": (b"a,y\n1,x\n2,y\n", REGRESSION, "the target 'y' must hold numbers"),
     "no such column": (b"a,b\n1,2\n", {**LOWRANK, "columns": ("q",)}, r"no column 'q'; it has a, b\."),

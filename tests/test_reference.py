@@ -15,8 +15,8 @@ from scipy.spatial.distance import cdist
 
 from batch2online import coresets, reference, theory
 from batch2online.coresets import scores
-from batch2online.problems.regression import coreset_moments, least_squares
 from batch2online.reference.clustering import alternate
+from batch2online.solvers.least_squares import coreset_moments, least_squares
 
 FALSE_ALARM = 1e-6
 EPSILON = 0.3
@@ -196,7 +196,7 @@ def test_algorithm_4_keeps_expected_costs_and_as_printed_those_of_m_rows_in_t():
     assert has_mean(printed, exact * (1 + EPSILON + EPSILON**2 / 3) * 40 / 401)
 
 
-# -- Algorithm 6 ---------------------------------------------------------------------------------------
+# -- Algorithm 7 ---------------------------------------------------------------------------------------
 
 
 @cache
@@ -215,12 +215,12 @@ def clustering_errors(errata):
     return np.median(errors)
 
 
-def test_algorithm_6_keeps_costs_and_as_printed_it_does_not():
+def test_algorithm_7_keeps_costs_and_as_printed_it_does_not():
     assert clustering_errors(True) < 0.12
     assert clustering_errors(False) > 0.16
 
 
-def test_algorithm_6_as_printed_doubles_the_mass_and_may_be_negative():
+def test_algorithm_7_as_printed_doubles_the_mass_and_may_be_negative():
     X = blobs()
     make = reference.clustering_coreset
     printed = [make(rng(seed), X, 3, 0.1, sizes=(600, 200), errata=False).weights for seed in range(60)]
@@ -259,7 +259,7 @@ def test_rows_that_are_all_the_same():
     assert (run.losses[1:] == 0).all()
 
 
-def test_the_first_size_of_algorithm_6_is_beyond_any_data():
+def test_the_first_size_of_algorithm_7_is_beyond_any_data():
     first, second = theory.clustering_sizes(3, 2.0, 0.1, 1000)
     assert first > 10**78
     assert 10**7 < second < 10**9

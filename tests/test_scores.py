@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage, scores
 from batch2online.problems.regression import LeastSquares, LinearModel, least_squares
-from batch2online.statistics.moments import MU, Moments
+from batch2online.statistics.moments import Moments
+from batch2online.statistics.whitening import MU
 from streams import stream
 
 TOLERANCE = 1e-6

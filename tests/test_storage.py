@@ -15,10 +15,12 @@ import pandas as pd
 import pytest
 
 from batch2online import OnlineRegression, load
+from batch2online.core import registry
 from batch2online.persistence import checkpoint as storage
 from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
 from batch2online.persistence.files import Files
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
+from forging import forged
 from torture.faults import FaultyFiles, Killed
 
 rng = np.random.default_rng(0)
@@ -251,7 +253,7 @@ def test_a_class_that_is_not_storable_can_neither_be_written_nor_read(monkeypatc
     with pytest.raises(TypeError, match="Stranger"):
         serialise(Stranger())
     with monkeypatch.context() as patch:
-        patch.setitem(storage.classes, "Stranger", Stranger)
+        patch.setitem(registry.classes, "Stranger", Stranger)
         content = serialise(Stranger())
         assert isinstance(deserialise(content), Stranger)
     with pytest.raises(CheckpointError, match="Stranger"):
@@ -292,11 +294,9 @@ def test_an_intact_file_without_a_known_estimator_is_refused(change, load_bytes)
         json.dumps({"format": storage.FORMAT, "schema": 1, "state": {"object": "Rows", "fields": []}}),
     ],
 )
-def test_a_malformed_manifest_is_refused_even_under_a_right_checksum(manifest, monkeypatch):
-    monkeypatch.setattr(storage.json, "dumps", lambda *_, **__: manifest)
-    content = serialise(None)
+def test_a_malformed_manifest_is_refused_even_under_a_right_checksum(manifest):
     with pytest.raises(CheckpointError):
-        deserialise(content)
+        deserialise(forged(manifest))
 
 
 # -- writing --------------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ def test_compressed_members_are_refused_before_they_are_unpacked():
     assert len(content) < 10**5
     tracemalloc.start()
     try:
-        with pytest.raises(CheckpointError, match=r"manifest\.json claims"):
+        with pytest.raises(CheckpointError, match=r"a member is compressed"):
             deserialise(content)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
@@ -400,7 +400,7 @@ def test_compressed_members_are_refused_before_they_are_unpacked():
 
 
 def test_a_tree_deeper_than_any_is_refused():
-    with pytest.raises(CheckpointError, match="malformed"):
+    with pytest.raises(CheckpointError, match="the tree is no JSON"):
         deserialise(signed({"manifest.json": manifest_of(None).replace("null", "[" * 10**5 + "]" * 10**5)}))
 
 
@@ -414,9 +414,9 @@ def test_fields_that_an_earlier_version_did_not_have_take_their_defaults(monkeyp
         one: int
         two: float = 2.5
 
-    monkeypatch.setitem(storage.classes, "Thing", Thing)
+    monkeypatch.setitem(registry.classes, "Thing", Thing)
     content = serialise([Thing(1)])
-    monkeypatch.setitem(storage.classes, "Thing", ThingNow)
+    monkeypatch.setitem(registry.classes, "Thing", ThingNow)
     assert deserialise(content) == [ThingNow(1, 2.5)]
 
 
@@ -426,7 +426,7 @@ def test_objects_with_other_fields_than_their_class_are_refused(monkeypatch, fie
     class Thing:
         one: int
 
-    monkeypatch.setitem(storage.classes, "Thing", Thing)
+    monkeypatch.setitem(registry.classes, "Thing", Thing)
     with pytest.raises(CheckpointError, match="Thing has"):
         deserialise(signed({"manifest.json": manifest_of({"object": "Thing", "fields": fields})}))
 

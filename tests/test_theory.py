@@ -9,6 +9,10 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets, theory
+from batch2online.engine.online import Online
+from batch2online.problems.clustering import KZClustering
+from batch2online.problems.low_rank import LowRank
+from batch2online.problems.regression import LeastSquares
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
 from streams import stream
 
@@ -169,3 +173,59 @@ def test_a_model_of_all_rows_has_no_bound():
         OnlineRegression(solve="exact", refresh=Geometric(), random_state=0).partial_fit(X, y), 1.0
     )
     assert exact.additive == pytest.approx(500)
+
+
+# -- what constructions, policies and problems declare -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("construction", "expected"),
+    [
+        (coresets.Leverage(coreset_size=60, random_state=0), lambda n: theory.leverage_sensitivity(n, 20, 3, 0.1)),
+        (coresets.Uniform(coreset_size=60, random_state=0), lambda n: theory.leverage_sensitivity(n, 60, 1, 0.1)),
+        (
+            coresets.RidgeLeverage(2, coreset_size=60, random_state=0),
+            lambda n: theory.ridge_leverage_sensitivity(n, 15, 2, 0.1),
+        ),
+        (coresets.Everything(random_state=0), lambda n: 1.0),
+        (coresets.Clustering(2, stages=2, random_state=0), lambda n: 1.0),
+        (coresets.Clustering(2, history="coreset", random_state=0), lambda n: 1.0),
+    ],
+)
+def test_a_construction_knows_its_average_sensitivity(construction, expected):
+    assert construction.sensitivity(10**9) == 1.0  # before any row nothing is known
+    construction.add(np.random.default_rng(0).normal(size=(500, 3)))
+    assert construction.sensitivity(10**9) == pytest.approx(expected(10**9))
+
+
+def test_the_sensitivity_of_clustering_is_proved_for_one_stage_and_all_rows():
+    construction = coresets.Clustering(2, coreset_size=60, random_state=0).add(unit_rows(500))
+    construction.seal()
+    assert construction.sensitivity(10**6) == pytest.approx(theory.clustering_sensitivity(10**6, 60, 2, 0.1))
+
+
+def test_a_policy_promises_nothing_before_its_start_is_decided():
+    with pytest.raises(ValueError, match="give the policy a start"):
+        Geometric(1.5).promise(inverse(3), 100, 0.1)
+
+
+def test_a_solver_that_remembers_the_order_is_promised_less():
+    policy = Geometric(1.5, start=10)
+    plain, warm = (policy.promise(inverse(3), 100_000, 0.1, remembers=remembers) for remembers in (False, True))
+    assert (plain.factor, plain.models) == (warm.factor, warm.models)
+    assert plain.additive < warm.additive == theory.lazy_regret(inverse(3), 100_000, 10, 1.5, tolerance=0.0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "construction", "message"),
+    [
+        (LeastSquares(), coresets.Uniform(), "LeastSquares is solved on a coreset of the kind Leverage, got Uniform"),
+        (KZClustering(2), coresets.Leverage(), "KZClustering is solved on .* Clustering, got Leverage"),
+        (LowRank(2), coresets.Everything(), "LowRank is solved on .* RidgeLeverage, got Everything"),
+        (LeastSquares(), None, "got NoneType"),
+        (object(), coresets.Uniform(), "A problem must be a subclass of Problem, got object"),
+    ],
+)
+def test_a_problem_is_refused_at_once_with_a_construction_it_cannot_be_solved_on(problem, construction, message):
+    with pytest.raises(TypeError, match=message):
+        Online(problem, construction, Geometric(), 3, 1)

@@ -1,107 +1,94 @@
 """Run the suite: ``python -m benchmarks.suite [--tiny | --full] [--only WORD ...] [--out FOLDER] [--page]``.
 
-Writes benchmarks/results.json, the generated part of docs/benchmarks.md and docs/growth-*.svg; with ``--out``
-results.json, page.md and the plots go to that folder instead. ``--only`` measures the files whose path holds a word,
-such as ``lines/regression`` or ``problems/clustering``, prints what it finds, and writes nothing.
-``--page`` measures nothing and writes the page and the plots anew from benchmarks/results.json.
+Measures tables of speed, single lines and growth in some five minutes, and writes benchmarks/results.json, the pages in
+docs and docs/growth-*.svg. ``--full`` takes more rows and repetitions, and then the studies, which go to
+benchmarks/studies.json one by one: hours. With ``--out`` everything goes to that folder instead.
+``--only`` measures the files whose path holds a word, such as ``lines/regression``, ``problems/clustering`` or
+``studies/peers``, prints what it finds, and writes nothing, unless ``--keep`` asks for studies in full to be written;
+``--seeds``, ``--first-seed`` and ``--sets`` then choose the streams of studies. ``--page`` measures nothing and writes
+the pages anew from the two files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.suite import growth, machine, page, plots
-from benchmarks.suite.discovery import modules
-from benchmarks.suite.form import FORMS, Form
-from benchmarks.suite.line import Line, demand, figure, verdict
-from benchmarks.suite.table import table
+from benchmarks.suite import page, plots, run
+from benchmarks.suite.form import FORMS
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS, PAGE = ROOT / "benchmarks" / "results.json", ROOT / "docs" / "benchmarks.md"
 
 
 def main() -> None:
     arguments = _arguments()
-    if arguments.page:
-        write(json.loads(RESULTS.read_text(encoding="utf-8")), RESULTS, PAGE)
-        return
-    form = FORMS[arguments.form]
+    form = replace(
+        FORMS[arguments.form],
+        seeds=arguments.seeds,
+        first_seed=arguments.first_seed,
+        sets=tuple(arguments.sets),
+    )
+    kept = Kept(arguments.out)
     with threadpool_limits(1):
         if arguments.only:
-            only(form, arguments.only)
-            return
-        results = run(form)
-    if arguments.out is None:
-        write(results, RESULTS, PAGE)
-    else:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        write(results, arguments.out / "results.json", arguments.out / "page.md")
+            found = run.only(form, arguments.only)
+        elif arguments.page:
+            found = iter(())
+        else:
+            kept.results = run.everything(form)
+            kept.write()
+            kept.draw()
+            found = run.studies(form)
+        for file, studies in found:
+            kept.replace(file, studies)
+            if not arguments.only or arguments.keep:
+                kept.write()
+    if arguments.page:
+        kept.write()
+        kept.draw()
 
 
-def run(form: Form) -> dict[str, Any]:
-    """Measure everything."""
-    started, before = time.perf_counter(), machine.load()
-    tables = {problem.NAME: _said(problem.NAME, table(problem, form)) for problem in modules("problems")}
-    curves = list(growth.curves(form))
-    lines = [*_lines(form, modules("lines")), *(_printed(line) for line in growth.lines(curves))]
-    return {
-        "form": form.name,
-        "repeats": form.repeats,
-        "machine": machine.description(),
-        "load": {"before": before, "after": machine.load()},
-        "seconds": time.perf_counter() - started,
-        "lines": [line.record() for line in lines],
-        "tables": tables,
-        "growth": curves,
-    }
+class Kept:
+    """What was measured, in its files: those of the repository, or of another folder."""
+
+    def __init__(self, out: Path | None) -> None:
+        self.data, self.docs = (ROOT / "benchmarks", ROOT / "docs") if out is None else (out, out)
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.results = self._read("results.json", {})
+        self.studies: list[dict[str, Any]] = self._read("studies.json", [])
+
+    def _read(self, name: str, default: Any) -> Any:
+        path = self.data / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+
+    def replace(self, file: str, found: list[dict[str, Any]]) -> None:
+        """Put the studies of a file where its old ones were."""
+        places = [at for at, study in enumerate(self.studies) if study["file"] == file]
+        others = [study for study in self.studies if study["file"] != file]
+        at = places[0] if places else len(others)
+        self.studies = [*others[:at], *found, *others[at:]]
+
+    def write(self) -> None:
+        for name, state in (("results.json", self.results), ("studies.json", self.studies)):
+            text = json.dumps(state, indent=1, ensure_ascii=False)
+            (self.data / name).write_text(text + "\n", encoding="utf-8")
+        for name in dict.fromkeys(page.PLACES.values()):
+            path = self.docs / name
+            old = path.read_text(encoding="utf-8") if path.exists() else _empty(name)
+            path.write_text(page.inserted(old, self.results, self.studies), encoding="utf-8")
+
+    def draw(self) -> None:
+        plots.draw(self.results["growth"], self.docs)
 
 
-def only(form: Form, words: list[str]) -> None:
-    """Measure the problems and lines whose path holds one of the words."""
-
-    def chosen(folder: str) -> list[Any]:
-        names = {module: f"{folder}/{module.__name__.rpartition('.')[2]}" for module in modules(folder)}
-        return [module for module, name in names.items() if any(word in name for word in words)]
-
-    for problem in chosen("problems"):
-        _said(problem.NAME, table(problem, form))
-    list(_lines(form, chosen("lines")))
-
-
-def _lines(form: Form, groups: list[Any]) -> Iterator[Line]:
-    for group in groups:
-        for line in group.measure(form):
-            yield _printed(line)
-
-
-def _printed(line: Line) -> Line:
-    record = line.record()
-    print(
-        f"{verdict(record):9} {figure(record):>12} {demand(record):14} {line.group}: {line.text}. {line.note}",
-        flush=True,
-    )
-    return line
-
-
-def _said(name: str, found: dict[str, Any]) -> dict[str, Any]:
-    for learner, record in found["learners"].items():
-        ratio = f"{record['loss_ratio']:.4f} x hindsight" if "loss_ratio" in record else ""
-        print(f"{name:11} {learner:48} {record['rows_per_second']:14,.0f} rows/s {ratio}", flush=True)
-    return found
-
-
-def write(results: dict[str, Any], file: Path, page_file: Path) -> None:
-    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    old = page_file.read_text(encoding="utf-8") if page_file.exists() else page.BEGIN + page.END
-    page_file.write_text(page.inserted(old, results), encoding="utf-8")
-    plots.draw(results["growth"], page_file.parent)
+def _empty(name: str) -> str:
+    places = [place for place, file in page.PLACES.items() if file == name]
+    return "\n".join(page.begin(place) + page.end(place) for place in places)
 
 
 def _arguments() -> argparse.Namespace:
@@ -110,11 +97,20 @@ def _arguments() -> argparse.Namespace:
     forms.add_argument("--tiny", dest="form", action="store_const", const="tiny", default="quick")
     forms.add_argument("--full", dest="form", action="store_const", const="full")
     parser.add_argument("--only", nargs="+", metavar="WORD")
+    parser.add_argument("--seeds", type=int, help="how many streams a study is measured on")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="data sets of a study")
+    parser.add_argument("--keep", action="store_true", help="write the studies of --only too")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
     if arguments.form == "tiny" and arguments.out is None and not arguments.only:
         parser.error("--tiny measures nothing worth keeping: name a folder with --out")
+    if (arguments.seeds or arguments.first_seed or arguments.sets) and not arguments.only:
+        parser.error("--seeds, --first-seed and --sets choose streams for --only")
+    is_whole = arguments.form == "full" and arguments.only and not (arguments.seeds or arguments.sets)
+    if arguments.keep and not (is_whole and arguments.first_seed == 0):
+        parser.error("--keep is for --full --only, with all sets and seeds")
     return arguments
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from batch2online import evaluate
-from batch2online.evaluate.adapters import Learner, fresh
+from batch2online.baselines.peers import SPEED, Told, learners, named
+from batch2online.evaluate.adapters import Adapter, fresh
 from benchmarks.suite.contest import Run, contest
-from benchmarks.suite.discovery import learners
 from benchmarks.suite.form import Form
 
 Data = tuple[np.ndarray, np.ndarray | None]
@@ -18,17 +18,19 @@ Data = tuple[np.ndarray, np.ndarray | None]
 def table(problem: Any, form: Form) -> dict[str, Any]:
     X, y = problem.data(form)
     chunk = form.choose(tiny=100, quick=problem.CHUNK, full=problem.CHUNK)
-    limits, models = problem.limits(X, chunk), learners(problem)
+    limits, models = problem.limits(X, chunk), learners(problem.NAME, Told(problem.K), SPEED)
+    rows_of = {name: named(name).most_rows for name in models}
     runs: dict[str, tuple[int, Run]] = {name: (len(X), run) for name, run in limits.items()}
-    for name, (model, most) in models.items():
-        runs[name] = len(X[:most]), _learning(model, _first((X, y), most), chunk)
+    for name, model in models.items():
+        data = _first((X, y), rows_of[name])
+        runs[name] = len(data[0]), _learning(model, data, chunk)
     timings = contest(runs, form.repeats)
     measured = {name: timing.record() for name, timing in timings.items()}
     for name, record in measured.items():
         for limit in limits:
             record[f"time / {limit}"] = float(timings[name] / timings[limit])
-    for most in {most for _, most in models.values()}:
-        group = {name: model for name, (model, own) in models.items() if own == most}
+    for most in set(rows_of.values()):
+        group = {name: model for name, model in models.items() if rows_of[name] == most}
         for run in _quality(problem, group, _first((X, y), most), chunk):
             measured[run.model] |= {"loss_ratio": run.ratio, "changes": run.changes, "peak_memory": run.peak_memory}
     shape = {
@@ -48,7 +50,7 @@ def _learning(model: Any, data: Data, chunk: int) -> Run:
     X, y = data
 
     def run() -> None:
-        learner = Learner(fresh(model, 0))
+        learner = Adapter(fresh(model, 0))
         for start in range(0, len(X), chunk):
             rows = slice(start, start + chunk)
             learner.learn(X[rows], None if y is None else y[rows])

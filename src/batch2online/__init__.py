@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _homes = {
     "BatchToOnline": "batch2online.estimators.batch_to_online",
+    "Durable": "batch2online.estimators.durable",
     "OnlineClustering": "batch2online.estimators.clustering",
     "OnlineLowRank": "batch2online.estimators.low_rank",
     "OnlineRegression": "batch2online.estimators.regression",
@@ -20,6 +21,7 @@ _modules = ("baselines", "coresets", "datasets", "evaluate", "extend", "referenc
 
 __all__ = [
     "BatchToOnline",
+    "Durable",
     "OnlineClustering",
     "OnlineLowRank",
     "OnlineRegression",
@@ -35,13 +37,24 @@ __all__ = [
 ]
 
 
-def load(path: Any) -> Any:
-    """The estimator in a checkpoint written by its ``save``."""
+def load(path: Any, *, trusted: Any = None) -> Any:
+    """The estimator in a checkpoint written by its ``save``.
+
+    Loading a file that somebody else made runs no code from it and takes memory and time in proportion to its size.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    trusted : None, True or list of str
+        For a :class:`BatchToOnline` alone: types of scikit-learn that the file may bring, by their full names, beside
+        those that are known to be harmless; True for all of them. The error of a file that needs more names them.
+    """
     for home in _homes.values():  # registers what a file may name
         import_module(home)
-    from batch2online.estimators.base import load as load_estimator
+    from batch2online.estimators.stored import load as load_estimator
 
-    return load_estimator(path)
+    return load_estimator(path, trusted=trusted)
 
 
 def __getattr__(name: str) -> Any:

@@ -22,8 +22,9 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.coresets.construction import Construction
-from batch2online.engine.online import Online, Problem
+from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
+from batch2online.problems.problem import Problem
 
 __all__ = [
     "Antitone",

@@ -20,8 +20,29 @@ import numpy as np
 
 from batch2online.core.randomness import TOLERANCE, uniforms
 from batch2online.core.registry import storable
+from batch2online.theory import bounds
+from batch2online.theory.bounds import SensitivityBound
 
 _NEVER = 2.0**62
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the theorem of a policy promises for rows in random order and losses in [0, 1].
+
+    Attributes
+    ----------
+    factor : float
+        What multiplies the hindsight optimum.
+    additive : float
+        What the expected prequential loss may be beyond that; it grows in proportion to a bound of the losses.
+    models : float
+        The most models that come into force (in expectation for :class:`OnChange`).
+    """
+
+    factor: float
+    additive: float
+    models: float
 
 
 class Policy:
@@ -48,8 +69,8 @@ class Policy:
 
     def after(self, n: int) -> int:
         """The first of the refreshes ``start``, ``following(start)``, ... that comes after n rows."""
-        assert self.start is not None
-        at = int(self.start) if self.growth > 1 else max(int(self.start), n + 1)
+        start = self._decided_start()
+        at = start if self.growth > 1 else max(start, n + 1)
         while at <= n:
             at = self.following(at)
         return at
@@ -57,6 +78,24 @@ class Policy:
     def allowance(self, seed: int, at: int) -> float:
         """The present model is kept while it costs at most this many times the new one; 0 for never."""
         return 0.0
+
+    def promise(self, sensitivity: SensitivityBound, n: int, epsilon: float, *, remembers: bool = False) -> Promise:
+        """What the policy promises for the first n rows.
+
+        ``sensitivity`` bounds the average sensitivity of a model that is (1 + epsilon)-approximate. A solver that
+        starts from the current model ``remembers`` the order of rows.
+        """
+        start = self._decided_start()
+        if remembers:
+            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0)
+        else:
+            additive = bounds.geometric_regret(sensitivity, n, start, self.growth)
+        return Promise(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth))
+
+    def _decided_start(self) -> int:
+        if self.start is None:
+            raise ValueError("The first refresh is not decided: give the policy a start.")
+        return int(self.start)
 
 
 @storable
@@ -78,6 +117,11 @@ class OnChange(Policy):
 
     only_on_change: ClassVar[bool] = True
     start: int | None = None
+
+    def promise(self, sensitivity: SensitivityBound, n: int, epsilon: float, *, remembers: bool = False) -> Promise:
+        promise = super().promise(sensitivity, n, epsilon, remembers=remembers)
+        changes = bounds.on_change_inconsistency(sensitivity, n, self._decided_start())
+        return replace(promise, models=1 + changes)
 
 
 @storable
@@ -125,6 +169,13 @@ class Lazy(Policy):
     def allowance(self, seed: int, at: int) -> float:
         u = float(uniforms(seed, TOLERANCE, range(at, at + 1))[0])
         return float((1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u)
+
+    def promise(self, sensitivity: SensitivityBound, n: int, epsilon: float, *, remembers: bool = False) -> Promise:
+        """A model that is kept remembers the order of rows, whatever the solver does."""
+        start = self._decided_start()
+        additive = bounds.lazy_regret(sensitivity, n, start, self.growth, self.tolerance)
+        models = bounds.geometric_models(n, start, self.growth)
+        return Promise((1 + epsilon) * (1 + self.tolerance), additive, models)
 
 
 @storable

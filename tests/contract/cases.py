@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
-from batch2online.coresets.seeded import MovingSeeds
+from batch2online.coresets.bounded import MovingSeeds
 from batch2online.refresh import Geometric
 from contract.discovery import example
 from contract.subjects import learn

@@ -6,9 +6,10 @@ import tempfile
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.cluster import MiniBatchKMeans
 
 from batch2online import datasets
+from batch2online.baselines.peers import Told, named
+from batch2online.evaluate.adapters import fresh
 from benchmarks.suite import limits
 from benchmarks.suite.contest import Timing, contest, feed, peak_memory
 from benchmarks.suite.form import Form
@@ -16,6 +17,7 @@ from benchmarks.suite.line import Line
 from benchmarks.suite.problems.clustering import draw, learner
 
 GROUP, CHUNK = "clustering", 1_000
+MINI_BATCH = named("scikit-learn MiniBatchKMeans")
 
 
 def measure(form: Form) -> Iterator[Line]:
@@ -65,7 +67,7 @@ def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
 
 def mini_batch(X: np.ndarray, k: int, tracked: bool) -> float:
     """Tracked: asked for its distances to each chunk before it learns it."""
-    model, loss = MiniBatchKMeans(k, random_state=0, n_init=3), 0.0
+    model, loss = fresh(MINI_BATCH.make("clustering", Told(k)), 0), 0.0
     for start in range(0, len(X), CHUNK):
         rows = X[start : start + CHUNK]
         if tracked and start:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from river.linear_model import LinearRegression
-from sklearn.linear_model import SGDRegressor
 
 from batch2online import OnlineRegression
+from batch2online.baselines.peers import named
 from benchmarks.suite import limits
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
@@ -19,6 +18,7 @@ from benchmarks.suite.problems.regression import draw, learner
 from benchmarks.suite.states import line, states
 
 GROUP, CHUNK = "regression", 10_000
+SGD, RIVER = named("scikit-learn SGDRegressor"), named("River LinearRegression")
 
 
 def measure(form: Form) -> Iterator[Line]:
@@ -37,7 +37,7 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
             "limit": (rows, lambda: limits.gram(X, CHUNK)),
             "ours": (rows, lambda: tracked(X, y, CHUNK)),
             "small": (rows, lambda: tracked(X, y, 100)),
-            "sgd": (part, lambda: feed(SGDRegressor(), X[:part], y[:part], CHUNK)),
+            "sgd": (part, lambda: feed(SGD.make("regression"), X[:part], y[:part], CHUNK)),
         },
         form.repeats,
     )
@@ -63,7 +63,7 @@ def one_by_one(form: Form, columns: int = 20) -> Line:
     targets = y.tolist()
     runs = {
         "ours": (rows, lambda: _learn_all(OnlineRegression(random_state=0), dicts, targets)),
-        "river": (rows, lambda: _learn_all(LinearRegression(), dicts, targets)),
+        "river": (rows, lambda: _learn_all(RIVER.make("regression"), dicts, targets)),
     }
     times = contest(runs, form.repeats)
     ratio, rate = times["river"] / times["ours"], 1 / times["ours"].per_row

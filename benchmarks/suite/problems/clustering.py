@@ -12,6 +12,7 @@ from benchmarks.suite import limits as physical
 from benchmarks.suite.form import Form
 
 NAME, LOSS, CHUNK = "clustering", "clustering", 1_000
+TITLE = "Clustering"
 K = 5
 """The number of clusters."""
 COLUMNS = 8

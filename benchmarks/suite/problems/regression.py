@@ -12,6 +12,7 @@ from benchmarks.suite import limits as physical
 from benchmarks.suite.form import Form
 
 NAME, LOSS, CHUNK = "regression", "squared", 1_000
+TITLE = "Regression"
 K = 0
 """Least squares has neither clusters nor a rank."""
 COLUMNS = 20

@@ -248,7 +248,11 @@ def clipped(values: FloatArray, total: int) -> FloatArray:
 
 
 def systematic_sample(probabilities: FloatArray, uniform: float) -> Any:
-    """Numbers of the items drawn, each with its probability: as many as they sum to, in one uniform.
+    """Draw several different items, item j with probability ``probabilities[j]``, and give their indices.
+
+    Probabilities are at most one and sum to an integer, the number of items drawn. Systematic sampling lays intervals
+    of these lengths end to end and takes the items whose intervals hold ``uniform``, ``uniform + 1``,
+    ``uniform + 2`` and so on, so one uniform number in [0, 1) is enough.
 
     >>> systematic_sample(np.array([1.0, 0.0, 0.5, 0.5]), 0.7).tolist()
     [0, 3]

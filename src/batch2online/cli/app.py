@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from batch2online import __version__
+from batch2online.cli import errors, tasks
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
-TASKS = ("clustering", "lowrank", "regression")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Command = Callable[..., Any]
 
@@ -25,37 +25,16 @@ def run_safely(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
-        return _fail("Stopped.", 130)
+        return errors.fail("Stopped.", 130)
     except click.ClickException as error:
-        return _fail(error.format_message(), 2)
+        return errors.fail(error.format_message(), 2)
     except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ImportError, ValueError) as error:
-        if not _is_for_people(error):
+    except Exception as error:
+        if not errors.is_for_people(error):
             raise
-        return _fail(_sentence(error), 2)
+        return errors.fail(errors.sentence(error), 2)
     return 0
-
-
-def _is_for_people(error: Exception) -> bool:
-    if isinstance(error, OSError | ModuleNotFoundError):
-        return True
-    from batch2online.datasets import MissingPackageError
-    from batch2online.persistence.checkpoint import CheckpointError
-    from batch2online.readers import DataError
-
-    return isinstance(error, DataError | MissingPackageError | CheckpointError)
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        return f"This needs the package {error.name}: pip install 'batch2online[cli]'."
-    return str(error)
-
-
-def _fail(message: str, code: int) -> int:
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
-    return code
 
 
 @click.group(context_settings=_CONTEXT, no_args_is_help=True)
@@ -75,10 +54,17 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return decorate
 
 
+_how_to_read = (
+    click.option(
+        "--format", type=click.Choice(FORMATS), help="Format of FILE; otherwise its first bytes and its name tell."
+    ),
+    click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
+)
+
 _input = options(
     click.argument("file", required=False),
     click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
-    click.option("--task", type=click.Choice(TASKS), required=True, help="What the model is."),
+    click.option("--task", type=click.Choice(tasks.NAMES), required=True, help="What the model is."),
     click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or of components."),
     click.option(
         "--z", type=click.FloatRange(1), metavar="X", default=2.0, help="Power of the distance: 2 k-means, 1 k-median."
@@ -96,8 +82,7 @@ _input = options(
         help="Rows that levels and scales come from.",
     ),
     click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Everything random follows from it."),
-    click.option("--format", type=click.Choice(FORMATS), help="Where name and content mislead."),
-    click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
+    *_how_to_read,
 )
 
 _learner = options(
@@ -119,10 +104,8 @@ def _order(default: str) -> Callable[[Command], Command]:
 @_order("given")
 @click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
-@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder that makes the run resumable.")
-@click.option(
-    "--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two checkpoints."
-)
+@click.option("--state", type=click.Path(path_type=Path), help="File in which the model lives: the run can go on.")
+@click.option("--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two states.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No live line.")
 def run(file: str | None, dataset: str | None, **given: Any) -> None:
@@ -133,8 +116,8 @@ def run(file: str | None, dataset: str | None, **given: Any) -> None:
     batch2online run pixels.parquet --task clustering --k 5
     gunzip -c rows.csv.gz | batch2online run - --task lowrank --k 10
     """  # noqa: D301 (\b keeps lines apart)
-    from batch2online.cli.run import Wishes
-    from batch2online.cli.run import run as run_command
+    from batch2online.cli.commands.run import Wishes
+    from batch2online.cli.commands.run import run as run_command
 
     wishes = Wishes(
         out=given.pop("out"),
@@ -144,17 +127,16 @@ def run(file: str | None, dataset: str | None, **given: Any) -> None:
         quiet=given.pop("quiet"),
         json=given.pop("as_json"),
     )
-    run_command(file, dataset, settings_from(dataset, given), wishes)
+    run_command(file, dataset, _task_from(dataset, given), wishes)
 
 
-def settings_from(dataset: str | None, given: dict[str, Any]) -> Any:
-    """The settings of a run from its options."""
+def _task_from(dataset: str | None, given: dict[str, Any]) -> Any:
+    """The task that the options ask for."""
     from batch2online.cli.settings import Settings
 
     columns = given.pop("columns")
-    if dataset is not None and given["task"] == "regression" and given["target"] is None:
-        given["target"] = "target"
-    return Settings(columns=tuple(columns.split(",")) if columns else (), **given)
+    settings = Settings(columns=tuple(columns.split(",")) if columns else (), **given)
+    return tasks.task_for(settings, dataset)
 
 
 _model_path = click.Path(path_type=Path)
@@ -164,14 +146,13 @@ _model_path = click.Path(path_type=Path)
 @click.argument("model", type=_model_path)
 @click.argument("file")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV file; standard output by default.")
-@click.option("--format", type=click.Choice(FORMATS), help="Format of FILE, where its name and content mislead.")
-@click.option("--header/--no-header", default=True, help="Whether the first line holds names.")
+@options(*_how_to_read)
 def predict(model: Path, file: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
     """Predictions, clusters or coordinates by MODEL for each row of FILE.
 
     MODEL is a model.b2o or the folder of a run. Columns are prepared as they were in that run.
     """
-    from batch2online.cli.predict import predict as predict_command
+    from batch2online.cli.commands.predict import predict as predict_command
 
     predict_command(model, file, out, format, header)
 
@@ -182,20 +163,20 @@ def predict(model: Path, file: str, out: Path | None, format: str | None, header
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(model: Path, changes: int, as_json: bool) -> None:
     """What MODEL is, what it saw, what it cost and how it changed."""
-    from batch2online.cli.show import show as show_command
+    from batch2online.cli.commands.show import show as show_command
 
     show_command(model, as_json, changes)
 
 
 @app.command()
 @click.option("--write", metavar="NAME", help="Write this one to a CSV file instead of listing all.")
-@click.option("--task", type=click.Choice(TASKS), default="clustering", help="Some names serve several tasks.")
+@click.option("--task", type=click.Choice(tasks.NAMES), default="clustering", help="Some names serve several tasks.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")
 @click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
 def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: int) -> None:
     """The data sets there are: real ones from installed packages, and synthetic streams."""
-    from batch2online.cli import datasets as command
+    from batch2online.cli.commands import datasets as command
 
     if write is None:
         command.list_datasets()
@@ -216,10 +197,10 @@ def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None
     All rows are held in memory. Inputs and target of a regression are standardised first, columns of a low rank
     problem are centred, the same for all.
     """
-    from batch2online.cli.compare import Trial
-    from batch2online.cli.compare import compare as compare_command
+    from batch2online.cli.commands.compare import Trial
+    from batch2online.cli.commands.compare import compare as compare_command
 
-    compare_command(file, dataset, settings_from(dataset, given), Trial(seeds, chunk, as_json))
+    compare_command(file, dataset, _task_from(dataset, given), Trial(seeds, chunk, as_json))
 
 
 @app.command()
@@ -233,6 +214,6 @@ def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None
 @click.option("--json", "as_json", is_flag=True, help="Print the last point of each line as JSON.")
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
     """The experiment and figure of the paper, with its algorithms and ours."""
-    from batch2online.cli.paper import paper as paper_command
+    from batch2online.cli.commands.paper import paper as paper_command
 
     paper_command(out, full, rows, seeds, jobs, as_json)

@@ -1,4 +1,4 @@
-"""What a run was asked to do, and the estimator that does it."""
+"""What a run was asked to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import shlex
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online import refresh as policies
+from batch2online.cli.tasks import task_for
 from batch2online.readers import DataError
 from batch2online.refresh import Policy
 
@@ -34,14 +34,6 @@ class Settings:
     header: bool = True
     format: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.task == "regression" and self.target is None:
-            raise DataError("--task regression needs --target, the column to be predicted.")
-        if self.task != "regression" and self.target is not None:
-            raise DataError(f"--target belongs to --task regression, not to {self.task}.")
-        if self.task != "regression" and self.k is None:
-            raise DataError(f"--task {self.task} needs --k, the number of {_COUNTED[self.task]}.")
-
     def shared(self) -> dict[str, Any]:
         """Parameters that all estimators take."""
         shared: dict[str, Any] = {"coreset_size": self.coreset_size, "random_state": self.seed}
@@ -50,11 +42,7 @@ class Settings:
 
     def estimator(self) -> Any:
         """A fresh estimator with these settings."""
-        if self.task == "regression":
-            return OnlineRegression(**self.shared())
-        if self.task == "lowrank":
-            return OnlineLowRank(self.k, **self.shared())
-        return OnlineClustering(self.k, z=self.z, history=self.history, **self.shared())
+        return task_for(self).estimator()
 
     def command(self, path: str | None, dataset: str | None) -> str:
         """The command line that does the same again."""
@@ -73,7 +61,6 @@ class Settings:
         return asdict(self) | {"columns": list(self.columns)}
 
 
-_COUNTED = {"lowrank": "components", "clustering": "clusters"}
 _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
     "every-step": (policies.EveryStep, ()),
     "on-change": (policies.OnChange, ()),

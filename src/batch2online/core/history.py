@@ -1,184 +1,211 @@
-"""All rows seen, in blocks aligned to their ids."""
+"""All rows seen, in memory, in segments of ascending ids."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from batch2online._types import IntArray
-from batch2online.core.memory import joined
+from batch2online.core.arena import joined
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, all_ones, ones
 
 _FEW = 64
+_MANY = 64
+"""So many small segments of one block are joined into one."""
 
 
 @storable
 class History:
-    """Rows in ascending ids. Rows of one block of ids stay together, however they came."""
+    """Rows in ascending ids. A segment lies in one block of ids.
+
+    A copy costs nothing: copies share the list of segments, of which each sees its own first ones.
+    """
+
+    is_in_memory: ClassVar[bool] = True
+    _starts: IntArray | None = None  # of all segments, once asked for
+    _starts_end = 0  # how many rows these were
 
     def __init__(self, block: int, width: int, n_targets: int) -> None:
         self.block, self.width, self.n_targets = block, width, n_targets
-        self.blocks: list[Rows] = []
-        self.pieces: list[Rows] = []  # of the block that is not complete yet
-        self.rows = 0
+        self._segments: list[Rows] = []
+        self._ends: list[int] = []  # rows up to the end of each segment
+        self._count = 0
 
     def __len__(self) -> int:
-        return self.rows
+        return self._ends[self._count - 1] if self._count else 0
 
-    is_in_memory: ClassVar[bool] = True
-    _starts: IntArray | None = None  # of the blocks that are complete, once asked for
+    @property
+    def n_segments(self) -> int:
+        """The number of segments."""
+        return self._count
+
+    def write(self) -> None:
+        """Put on disk what is not there yet, if the history is one on disk."""
+
+    def tidy(self) -> None:
+        """Remove from disk what only histories before this one hold."""
 
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
-        if self.pieces and self.pieces[-1].ids[-1] // self.block != rows.ids[0] // self.block:
-            self._close()
-        self.pieces.append(_kept(rows, owned))
-        self.rows += len(rows)
-        if rows.ids[-1] % self.block == self.block - 1:
-            self._close()
+        if len(self._segments) != self._count:  # a copy of this history has gone on from here
+            self._segments, self._ends = self._segments[: self._count], self._ends[: self._count]
+        end = len(self) + len(rows)
+        self._segments.append(_kept(rows, owned))
+        self._ends.append(end)
+        self._count += 1
+        self._join_small_ones()
 
-    def _close(self) -> None:
-        self.blocks.append(self._open_block())
-        self.pieces = []
-
-    def _open_block(self) -> Rows:
-        """The rows of the block that is not complete yet, in one piece."""
-        if len(self.pieces) > 1:
-            self.pieces = [_joined(self.pieces)]
-        return self.pieces[0]
-
-    @property
-    def n_closed(self) -> int:
-        """Rows in blocks that are complete."""
-        return self.rows - sum(len(rows) for rows in self.pieces)
-
-    def discard(self) -> None:
-        """Remove all that is on disk."""
-
-    def clean_up(self) -> None:
-        """Remove what a history before this one has left behind, unless a checkpoint may still name it."""
-
-    def before_checkpoint(self) -> None:
-        """Make durable what a checkpoint will not hold itself."""
-
-    def after_checkpoint(self) -> None:
-        """Remove what no checkpoint needs any more."""
-
-    def from_row(self, start: int) -> Iterator[Rows]:
-        """Blocks from the ``start``-th row on, the last one as far as it has come."""
-        for rows in self:
-            if start < len(rows):
-                yield rows[start:] if start else rows
-            start = max(0, start - len(rows))
+    def _join_small_ones(self) -> None:
+        """Keep segments from becoming many: a policy may cut rows one by one."""
+        last = self._segments[-_MANY:]
+        if len(last) < _MANY or sum(map(len, last)) > self.block:
+            return
+        if last[0].ids[0] // self.block != last[-1].ids[-1] // self.block:
+            return
+        self._segments = [*self._segments[:-_MANY], _joined(last)]
+        self._ends = [*self._ends[:-_MANY], self._ends[-1]]
+        self._count = len(self._segments)
 
     def __iter__(self) -> Iterator[Rows]:
-        yield from self.blocks
-        if self.pieces:
-            yield self._open_block()
+        return self.from_row(0)
+
+    def from_row(self, start: int) -> Iterator[Rows]:
+        """Iterate over the segments from the ``start``-th row on."""
+        first = bisect_right(self._ends, start, hi=self._count)
+        for index in range(first, self._count):
+            rows = self._segment(index)
+            skipped = start - (self._ends[index] - len(rows))
+            yield rows[skipped:] if skipped > 0 else rows
+
+    def _segment(self, index: int) -> Rows:
+        return self._segments[index]
 
     def at(self, positions: IntArray) -> Rows:
-        """The rows at these positions, counted from 0 in the order of ids."""
-        blocks, starts = [*self.blocks, *([self._open_block()] if self.pieces else [])], self._block_starts()
+        """Return the rows at these positions, counted from 0 in the order of ids."""
+        starts = self._segment_starts()
         which = np.searchsorted(starts, positions, side="right") - 1
         places = positions - starts[which]
         if len(positions) <= _FEW:
-            return self._at_few(blocks, which.tolist(), places.tolist())
+            return self._at_few(which.tolist(), places.tolist())
         if (np.diff(positions) >= 0).all():
-            return self._at_ascending(blocks, which, places)
+            return self._at_ascending(which, places)
         order = np.argsort(positions, kind="stable")
-        rows = self._at_ascending(blocks, which[order], places[order])
+        rows = self._at_ascending(which[order], places[order])
         return rows[np.argsort(order, kind="stable")]
 
-    def _block_starts(self) -> IntArray:
-        """The position of the first row of each block, and of the one that is not complete."""
+    def _segment_starts(self) -> IntArray:
+        """Return the position of the first row of each segment."""
         starts = self._starts
-        if starts is None or len(starts) != len(self.blocks) + 1:
-            self._starts = starts = np.cumsum([0, *map(len, self.blocks)])
+        if starts is None or len(starts) != self._count or len(self) != self._starts_end:
+            self._starts = starts = np.array([0, *self._ends[: self._count - 1]], dtype=np.int64)
+            self._starts_end = len(self)
         return starts
 
-    def _room(self, n: int, blocks: Iterable[Rows]) -> Rows:
-        """Room for n rows of these blocks; weights that are all one are there already."""
-        weights = ones(n) if all(all_ones(block.weights) for block in blocks) else np.empty(n)
+    def _room(self, n: int, segments: Iterable[Rows]) -> Rows:
+        """Return room for n rows of these segments; weights that are all one are there already."""
+        weights = ones(n) if all(all_ones(rows.weights) for rows in segments) else np.empty(n)
         return Rows(np.empty((n, self.width)), np.empty((n, self.n_targets)), weights, np.empty(n, dtype=np.int64))
 
-    def _at_few(self, blocks: list[Rows], which: list[int], places: list[int]) -> Rows:
-        rows = self._room(len(places), [blocks[b] for b in set(which)])
+    def _at_few(self, which: list[int], places: list[int]) -> Rows:
+        segments = {index: self._segment(index) for index in set(which)}
+        rows = self._room(len(places), segments.values())
         has_weights = rows.weights.strides != (0,)
-        for to, (b, at) in enumerate(zip(which, places, strict=True)):
-            block = blocks[b]
-            rows.points[to], rows.ids[to] = block.points[at], block.ids[at]
+        for to, (index, at) in enumerate(zip(which, places, strict=True)):
+            segment = segments[index]
+            rows.points[to], rows.ids[to] = segment.points[at], segment.ids[at]
             if self.n_targets:
-                rows.targets[to] = block.targets[at]
+                rows.targets[to] = segment.targets[at]
             if has_weights:
-                rows.weights[to] = block.weights[at]
+                rows.weights[to] = segment.weights[at]
         return rows
 
-    def _at_ascending(self, blocks: list[Rows], which: IntArray, places: IntArray) -> Rows:
-        cuts = np.searchsorted(which, np.arange(len(blocks) + 1)).tolist()
+    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
+        cuts = np.searchsorted(which, np.arange(self._count + 1)).tolist()
         found = [
-            (blocks[b], slice(start, stop), places[start:stop])
-            for b, (start, stop) in enumerate(pairwise(cuts))
+            (self._segment(index), slice(start, stop), places[start:stop])
+            for index, (start, stop) in enumerate(pairwise(cuts))
             if start < stop
         ]
-        rows = self._room(len(places), (block for block, _, _ in found))
-        for block, to, at in found:
-            np.take(block.points, at, axis=0, out=rows.points[to], mode="clip")  # any other mode makes a copy
-            np.take(block.ids, at, out=rows.ids[to], mode="clip")
+        rows = self._room(len(places), (segment for segment, _, _ in found))
+        for segment, to, at in found:
+            np.take(segment.points, at, axis=0, out=rows.points[to], mode="clip")  # any other mode makes a copy
+            np.take(segment.ids, at, out=rows.ids[to], mode="clip")
             if self.n_targets:
-                rows.targets[to] = block.targets[at]
+                rows.targets[to] = segment.targets[at]
             if rows.weights.strides != (0,):
-                rows.weights[to] = block.weights[at]
+                rows.weights[to] = segment.weights[at]
         return rows
 
     def everything(self) -> Rows:
-        """All rows in one piece."""
+        """Return all rows in one piece."""
         return Rows.concatenate([Rows.empty(self.width, self.n_targets), *self])
 
     def ids(self) -> IntArray:
+        """Return the ids of all rows."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(rows.ids for rows in self)])
 
     def merged(self, other: History) -> History:
-        """Both together; ids are disjoint."""
+        """Return both together; ids are disjoint."""
         new = self.emptied()
         for rows in _interleaved(self, other):
             new.append(rows)
         return new
 
     def emptied(self) -> History:
-        """A history of the same shape without any rows, in the same place."""
-        return History(self.block, self.width, self.n_targets)
+        """Return a history of the same shape and in the same place without any rows."""
+        return type(self)(self.block, self.width, self.n_targets)
 
     def copy(self) -> History:
-        """An independent copy; what is written later to one is not in the other."""
+        """Return an independent copy; what is appended later to one is not in the other."""
         twin: History = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.blocks, twin.pieces = list(self.blocks), list(self.pieces)
         return twin
+
+    # -- storing --------------------------------------------------------------------------------------
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        return {"block": self.block, "width": self.width, "n_targets": self.n_targets, "segments": list(self)}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> History:
+        """Return the history that :meth:`stored_fields` describes."""
+        history = cls(fields["block"], fields["width"], fields["n_targets"])
+        for rows in fields["segments"]:
+            history._segments.append(rows)
+            history._ends.append(len(history) + len(rows))
+            history._count += 1
+        return history
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the segments that this history sees, never the shared list."""
+        return type(self).from_fields, (self.stored_fields(),)
 
 
 def _interleaved(one: History, other: History) -> Iterator[Rows]:
-    """The blocks of both in ascending ids; where both have a part of a block, the parts are joined."""
+    """Iterate over the rows of both in ascending ids, a block at a time."""
     keyed = ((rows.ids[0] // one.block, rows) for rows in merge(one, other, key=lambda rows: int(rows.ids[0])))
     for _, group in groupby(keyed, key=itemgetter(0)):
-        joined = Rows.concatenate([rows for _, rows in group])
-        yield joined[np.argsort(joined.ids, kind="stable")]
+        together = Rows.concatenate([rows for _, rows in group])
+        yield together[np.argsort(together.ids, kind="stable")]
 
 
-def _joined(pieces: list[Rows]) -> Rows:
-    points = joined([rows.points for rows in pieces])
-    rows = Rows.concatenate([replace(rows, points=rows.points[:, :0]) for rows in pieces])
+def _joined(segments: list[Rows]) -> Rows:
+    points = joined([rows.points for rows in segments])
+    rows = Rows.concatenate([replace(rows, points=rows.points[:, :0]) for rows in segments])
     return replace(rows, points=points, weights=ones(len(rows)) if all_ones(rows.weights) else rows.weights)
 
 
 def _kept(rows: Rows, owned: bool) -> Rows:
-    """Rows whose arrays belong to nobody else; ids never did."""
+    """Return rows whose arrays belong to nobody else; ids never did."""
     if all_ones(rows.weights):
         rows = replace(rows, weights=ones(len(rows)))
     if owned:

@@ -50,7 +50,10 @@ class Rows:
         return squared_lengths(self.points)
 
     def pieces(self) -> Iterator[Rows]:
-        """The same rows, in pieces that a cache holds; at least one, if an empty one."""
+        """Split the rows into pieces of about two megabytes, which fit into a processor's cache.
+
+        No rows give one empty piece, so that results for the pieces can always be concatenated.
+        """
         step = max(1, PIECE_ENTRIES // max(1, self.points.shape[1]))
         return (self[start : start + step] for start in range(0, max(1, len(self)), step))
 

@@ -4,8 +4,9 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 :func:`error` measures how well a coreset stands for its rows.
 """
 
+from typing import Any
+
 from batch2online.coresets.clustering import Clustering
-from batch2online.coresets.error import error, errors
 from batch2online.coresets.everything import Everything
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
@@ -24,3 +25,12 @@ __all__ = [
     "error",
     "errors",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the measures of a coreset on first use: they run solvers, which lie above the constructions."""
+    if name in ("error", "errors"):
+        from batch2online.evaluate import coreset_error
+
+        return getattr(coreset_error, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

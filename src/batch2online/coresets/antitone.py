@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from batch2online import theory
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
@@ -22,6 +21,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import exponents, kept, probabilities, weights_of
 from batch2online.coresets.construction import Construction
+from batch2online.theory import sizes
 
 SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
@@ -101,7 +101,6 @@ class Antitone(Construction):
         self.expected_size = 0.0
         self.parts: list[Candidates] = []
         self.n_unthinned = 0
-        self.tail: list[Rows] = []
 
     @abstractmethod
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
@@ -109,21 +108,18 @@ class Antitone(Construction):
 
     def _begin(self, width: int, n_targets: int) -> None:
         self.statistics, total, dimension = self._new_statistics(width, n_targets)
-        self.constant = theory.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
+        self.constant = sizes.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
         self.expected_size = self.constant * total
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64), np.empty(0))]
-        self.n_unthinned, self.tail = 0, []
+        self.n_unthinned = 0
 
-    def coreset(self) -> Coreset:
-        """The coreset of the rows seen so far, a pure function of them and the seed."""
+    def _coreset(self) -> Coreset:
         rows, weights = self.sample()
         targets = rows.targets[:, 0] if self.flat_targets else rows.targets
         return Coreset(rows.points, targets if rows.targets.shape[1] else None, weights, rows.ids)
 
     def sample(self) -> tuple[Rows, FloatArray]:
         """The rows that are in the coreset, and their weights there."""
-        if self.shape is None:
-            raise ValueError("No rows have been added yet.")
         candidates, scores = self._scored()
         q = np.minimum(candidates.limits, self.constant * scores)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
@@ -133,45 +129,27 @@ class Antitone(Construction):
 
     def _scored(self) -> tuple[Candidates, FloatArray]:
         """The rows that may be in the coreset, and their scores."""
-        statistics, candidates = self._with_tail()
+        statistics, candidates = self.statistics, self._candidates()
         if len(candidates) > self.expected_size:
             statistics = statistics.sharpened()
             candidates = self._not_ruled_out(statistics, candidates)
         return candidates, statistics.scores(candidates.rows)
 
     def _merge(self, other: Any) -> None:
-        mine, theirs = self._with_tail(), other._with_tail()
-        self.statistics = mine[0].merged(theirs[0])
-        joined = Candidates.joined([mine[1], theirs[1]])
-        self.parts, self.tail = [joined[np.argsort(joined.rows.ids, kind="stable")]], []
+        self.statistics = self.statistics.merged(other.statistics)
+        joined = Candidates.joined([self._candidates(), other._candidates()])
+        self.parts = [joined[np.argsort(joined.rows.ids, kind="stable")]]
         self._thin()
 
-    def seal(self) -> None:
-        """Take the unfinished block in as it is, so that statistics and candidates are up to date."""
-        if self.tail:
-            self._absorb(Rows.concatenate(self.tail))
-            self.tail = []
-
     def settle(self) -> None:
-        """Be ready for a refresh: nothing waits, and what it will ask for is at hand."""
-        self.seal()
+        """Be ready for a refresh: what it will ask for is at hand."""
         self.statistics = self.statistics.settled()
 
     def copy(self) -> Self:
-        """An independent copy: all parts are immutable but for the lists."""
+        """Return an independent copy: all parts are immutable but for the list of them."""
         twin = super().copy()
-        twin.tail, twin.parts = list(self.tail), list(self.parts)
+        twin.parts = list(self.parts)
         return twin
-
-    def _add_piece(self, rows: Rows) -> None:
-        """Whole id-aligned blocks are taken in at once, the rest waits in the tail."""
-        block = self.block
-        if self.tail and self.tail[-1].ids[-1] // block != rows.ids[0] // block:
-            self.seal()
-        complete = rows.ids[-1] % block == block - 1
-        self.tail.append(rows if complete else _copied(rows))
-        if complete:
-            self.seal()
 
     def _absorb(self, rows: Rows) -> None:
         """Add one block: statistics, then the rows that may be in the coreset."""
@@ -226,14 +204,6 @@ class Antitone(Construction):
         if len(self.parts) > 1:
             self.parts = [Candidates.joined(self.parts)]
         return self.parts[0]
-
-    def _with_tail(self) -> tuple[Any, Candidates]:
-        """Statistics and candidates with the unfinished block counted in; the state stays as it is."""
-        if not self.tail:
-            return self.statistics, self._candidates()
-        twin = self.copy()
-        twin.seal()
-        return twin.statistics, twin._candidates()
 
 
 def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual: float) -> tuple[WordArray, IntArray]:

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online import theory
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
 from batch2online.core.history import History
@@ -17,11 +16,14 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.core.sampling import exponents, kept, weights_of
 from batch2online.core.validation import LARGEST
+from batch2online.coresets.bounded import MovingSeeds
 from batch2online.coresets.construction import Construction
+from batch2online.coresets.full_history import FixedSeeds
 from batch2online.coresets.race import Race
-from batch2online.coresets.seeded import FixedSeeds, MovingSeeds, Seeded
+from batch2online.coresets.seed_scores import Seeded
 from batch2online.linalg.distances import nearest, power
-from batch2online.persistence.history_folder import FolderHistory
+from batch2online.persistence.disk_history import DiskHistory, scratch
+from batch2online.theory import bounds, sizes
 
 FIRST_STAGE = 4
 """With two stages, the first keeps this many times as many rows as the second."""
@@ -51,7 +53,7 @@ class Clustering(Construction):
     z : float, default 2.0
         Power of the distance, at least 1: 2 for k-means, 1 for k-median.
     stages : {1, 2}
-        One stage of sampling, or the paper's two (Algorithm 6): a larger sample first, from it one in proportion to
+        One stage of sampling, or the paper's two (Algorithm 7): a larger sample first, from it one in proportion to
         the cost, and the seeds themselves with the weight that is missing. Weights of the second stage carry those of
         the first, which the paper omits, and seeds never weigh less than nothing.
     history : "memory", "coreset" or the path of a folder
@@ -105,11 +107,11 @@ class Clustering(Construction):
     def _start_over(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.seed), None
         self.raced_rows = self.sampled_rows = 0
-        self._cached: Any = None  # as many rows may come again, but others
+        self._cached: Any = None  # the number of rows and their coreset; void once other rows may reach that number
 
     def _new_sampler(self, kind: type[Seeded], seeds: Rows, width: int) -> Seeded:
         sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
-        sampler._start(width, 0)
+        sampler.begin(width, 0)
         sampler.block = self.block
         return sampler
 
@@ -117,18 +119,18 @@ class Clustering(Construction):
         """Expected size of the (first) sample."""
         size: Any = self.coreset_size
         if size is None:
-            size = theory.clustering_size(self.k, self.epsilon)
+            size = sizes.clustering_size(self.k, self.epsilon)
         elif size == "theory":
-            size = theory.clustering_size_theory(self.k, self.z, self.epsilon)
-        theory.sampling_constant(size, 1, self.k, self.epsilon)
+            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
+        sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
-    def _add_piece(self, rows: Rows) -> None:
-        if self.sampler is not None and not self.keep_history:
-            self.sampler._take(rows)
+    def _absorb(self, rows: Rows) -> None:
+        if not self.keep_history:
+            self.sampler.take(rows)
 
-    def seal(self) -> None:
-        """Find the seeds of the rows seen, and the rows that they keep; the last block waits until it is complete."""
+    def settle(self) -> None:
+        """Find the seeds of the rows seen, and the rows that they keep."""
         if self.history is None or self.raced_rows == self.n_rows:
             return
         self.race, chosen = self.race.updated(self.history).run(self.history)
@@ -136,44 +138,32 @@ class Clustering(Construction):
         seeds = self.history.at(chosen)
         if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
             self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
-        self._sample_up_to(self.history.n_closed)
-
-    def _sample_up_to(self, stop: int) -> None:
-        """Show the sampler all rows up to here: whole blocks, or the last one as far as it has come."""
-        assert self.history is not None
         for rows in self.history.from_row(self.sampled_rows):
-            if self.sampled_rows == stop:
-                break
             self.sampler.take_block(rows, self.sampled_rows)
             self.sampled_rows += len(rows)
-
-    settle = seal
 
     @property
     def seeds(self) -> FloatArray:
         """The D^z seeds of the rows seen, in the order in which they were drawn."""
         self._check_started()
-        twin = self.copy()
-        twin.seal()
+        twin = self.caught_up().copy()
+        twin.settle()
         return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
 
-    def coreset(self) -> Coreset:
-        """The coreset of the rows seen so far, a pure function of them and the seed."""
+    def _coreset(self) -> Coreset:
+        """Return the coreset; a refresh asks for it several times, so the last one is remembered."""
         cached = self.__dict__.get("_cached")  # absent after a checkpoint was read
         if cached is None or cached[0] != self.n_rows:
-            self._check_started()
-            cached = self._cached = (self.n_rows, self._coreset())
+            cached = self._cached = (self.n_rows, self._new_coreset())
         coreset: Coreset = cached[1]
         return coreset
 
-    def _coreset(self) -> Coreset:
+    def _new_coreset(self) -> Coreset:
         twin = self.copy()
-        twin.seal()
+        twin.settle()
         if twin.sampler is None:
             empty = self._no_rows()
             return Coreset(empty.points, None, empty.weights, empty.ids)
-        if twin.history is not None:
-            twin._sample_up_to(len(twin.history))
         rows, weights = twin.sampler.sample()
         if twin.history is not None:
             rows = twin.history.at(rows.points[:, 2].astype(np.int64))
@@ -206,26 +196,29 @@ class Clustering(Construction):
             self._start_over()
         else:
             self._cached = None
-            self.sampler.merge(other.sampler)
+            self.sampler.join(other.sampler)
 
-    def _forget(self, ids: Any) -> None:
+    def check_forgettable(self, ids: Any, known: IntArray) -> IntArray:
+        """Return the ids as an array if the rows can be forgotten."""
         if not self.keep_history:
             raise ValueError('forget needs the history: create with history="memory" or the path of a folder.')
-        super()._forget(ids)
+        return super().check_forgettable(ids, known)
 
     def _new_history(self, width: int, n_targets: int) -> History:
         if self.history_place == "memory":
             return History(self.block, width, n_targets)
-        return FolderHistory.new(self.history_place, self.block, width, n_targets)
+        return DiskHistory(self.block, width, n_targets, scratch(self.history_place))
 
     def copy(self) -> Self:
         twin = super().copy()
         twin.sampler = None if self.sampler is None else self.sampler.copy()
         return twin
 
-    def _check_started(self) -> None:
-        if self.shape is None:
-            raise ValueError("No rows have been added yet.")
+    def sensitivity(self, n: int) -> float:
+        """Proved for one stage and the full history; 1 otherwise."""
+        if self.stages != 1 or not self.keep_history or self.sampler is None:
+            return 1.0
+        return bounds.clustering_sensitivity(n, self.sampler.constant, self.k, self.epsilon)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"k": self.k, "z": self.z, "stages": self.stages}

@@ -10,6 +10,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.statistics.moments import Moments
+from batch2online.theory.bounds import leverage_sensitivity
 
 
 @storable
@@ -77,6 +78,11 @@ class Leverage(Antitone):
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
         return LeverageStatistics(moments, self.score_targets), columns, columns
+
+    def sensitivity(self, n: int) -> float:
+        if not self.constant:  # no rows yet
+            return 1.0
+        return leverage_sensitivity(n, self.constant, self.expected_size / self.constant, self.epsilon)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"intercept": self.intercept, "score_targets": self.score_targets}

@@ -11,61 +11,50 @@ Not every point has to run. For each stage the race keeps the few hundred points
 key is below the largest one kept over b. Only if that fails are all rows looked at, and what was found is remembered
 for the same seeds.
 
-A variable is drawn in two steps: 8 bits for each of 8 stages from one word, and the other 56 from a word of their own.
-The coarse bits rule out nearly all points.
+How the variables are drawn: :mod:`batch2online.coresets.race_draws`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
-from batch2online.core import randomness
-from batch2online.core.history import History
+from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, all_ones
-from batch2online.linalg.distances import nearest_squared, power, squared_distances, squared_lengths
+from batch2online.coresets.race_draws import STAGES, coarse_words, distances, exponentials_of, has_zero_octet, race_keys
+from batch2online.linalg.distances import nearest_squared, power, squared_lengths
 
-_STAGES = 8  # bytes of a word
 _KEPT = 256
 _FIRST_LOOK = 32
 _FIRST_ROWS = 512
 _SLACK = 1 + 1e-6
 _FAR = 10.0
-_LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_ALMOST_ONE = 1 - 2.0**-53
 
 
-def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
-    """The exponential variables of pairs of a point and a stage (counted from 0)."""
-    coarse = randomness.words_of(seed, randomness.RACE, ids, stages // _STAGES)
-    octets = (coarse >> (np.uint64(8) * (stages % _STAGES).astype(np.uint64))) & np.uint64(255)
-    return _exponentials(seed, ids, stages, octets)
+class Contestants(Protocol):
+    """What the race needs of a history: rows by their position, counted from 0 in the order of ids."""
 
+    @property
+    def width(self) -> int:
+        """Columns of the points."""
 
-def _exponentials(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
-    detail = randomness.words_of(seed, randomness.RACE_DETAIL, ids, stages)
-    fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
-    uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
-    return np.asarray(-np.log1p(-uniform))
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
 
+    def __len__(self) -> int: ...
 
-def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
-    """D^z to the nearest seed, by differences: the same in whatever company a point comes; 1 while there is no seed."""
-    if len(seeds) == 0:
-        return np.ones(len(points))
-    return power(squared_distances(points, seeds).min(axis=0), z)
+    def from_row(self, start: int) -> Iterator[Rows]:
+        """All rows from this position on, in blocks."""
 
-
-def race_keys(variables: FloatArray, weights: FloatArray, losses: FloatArray) -> FloatArray:
-    """E / (w D^z), infinite where the point coincides with a seed."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(variables / (weights * losses))
+    def at(self, positions: IntArray) -> Rows:
+        """The rows at these positions."""
 
 
 @storable
@@ -133,7 +122,7 @@ class Race:
     leaders: tuple[Leaders, ...] = ()
     winners: tuple[Winner | None, ...] = ()
 
-    def updated(self, history: History) -> Race:
+    def updated(self, history: Contestants) -> Race:
         """The race with all rows of the history."""
         race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
         runners: list[Runners] = []
@@ -165,17 +154,17 @@ class Race:
         scale = self._scale(rows)
         limits = np.array([leaders.limit for leaders in self.leaders])
         parts = []
-        for page in range(-(-self.k // _STAGES)):
-            own = limits[page * _STAGES : (page + 1) * _STAGES]
+        for page in range(-(-self.k // STAGES)):
+            own = limits[page * STAGES : (page + 1) * STAGES]
             limit = own.max() * 256 * _SLACK
             with np.errstate(over="ignore"):
                 bound = np.minimum(scale * limit, 255.0) if np.isfinite(limit) else np.full(len(rows), 255.0)
-            words = _words_of(self.seed, rows.ids, page)
-            few = np.flatnonzero(_has_zero_octet(words) | (bound >= 1))
-            octets = words[few].view(np.uint8).reshape(-1, _STAGES)[:, : len(own)]
+            words = coarse_words(self.seed, rows.ids, page)
+            few = np.flatnonzero(has_zero_octet(words) | (bound >= 1))
+            octets = words[few].view(np.uint8).reshape(-1, STAGES)[:, : len(own)]
             places, stages = np.nonzero(octets <= bound[few, None])
             octet, places = octets[places, stages], few[places]
-            parts.append(Runners(rows.ids[places], at + places, stages + page * _STAGES, octet, scale[places]))
+            parts.append(Runners(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
         return Runners.joined(parts)
 
     def _scale(self, rows: Rows) -> FloatArray:
@@ -187,7 +176,7 @@ class Race:
 
     def _with_runners(self, parts: list[Runners], rows: int) -> Race:
         runners = Runners.joined(parts)
-        variables = _exponentials(self.seed, runners.ids, runners.stages, runners.octets)
+        variables = exponentials_of(self.seed, runners.ids, runners.stages, runners.octets)
         keys = variables / runners.scales
         leaders = []
         for stage, old in enumerate(self.leaders):
@@ -197,7 +186,7 @@ class Race:
 
     # -- reading ------------------------------------------------------------------------------------
 
-    def run(self, history: History) -> tuple[Race, IntArray]:
+    def run(self, history: Contestants) -> tuple[Race, IntArray]:
         """Positions of the seeds, fewer than k if the points are fewer; and the race, maybe wiser."""
         race, chosen = self, Rows.empty(history.width, history.n_targets)
         positions: list[int] = []
@@ -210,7 +199,7 @@ class Race:
             chosen = Rows.concatenate([chosen, history.at(np.array([position]))])
         return race, np.array(positions, dtype=np.int64)
 
-    def _first_looks(self, history: History) -> list[Rows]:
+    def _first_looks(self, history: Contestants) -> list[Rows]:
         """The rows of the first few leaders of each stage, all read at once."""
         positions = [leaders.positions[:_FIRST_LOOK] for leaders in self.leaders]
         rows = history.at(np.concatenate(positions))
@@ -218,7 +207,7 @@ class Race:
         return [rows[start:stop] for start, stop in pairwise(ends)]
 
     def _winner(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, first_look: Rows
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, first_look: Rows
     ) -> tuple[Race, int]:
         leaders = self.leaders[stage]
         factor = self._factor(seeds)
@@ -251,7 +240,7 @@ class Race:
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
     def _search(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: History, best: float, position: int
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, best: float, position: int
     ) -> tuple[Race, int]:
         """The winner of all rows; rows that were searched for the same seeds before are not searched again."""
         start, known = 0, self.winners[stage]
@@ -270,28 +259,14 @@ class Race:
         self, stage: int, rows: Rows, seeds: FloatArray, best: float, position: int, at: int
     ) -> tuple[float, int]:
         scale = rows.weights * (power(nearest_squared(rows.points, seeds), self.z) if len(seeds) else 1.0)
-        page, place = divmod(stage, _STAGES)
-        octets = _words_of(self.seed, rows.ids, page).view(np.uint8).reshape(-1, _STAGES)[:, place]
+        page, place = divmod(stage, STAGES)
+        octets = coarse_words(self.seed, rows.ids, page).view(np.uint8).reshape(-1, STAGES)[:, place]
         with np.errstate(over="ignore", invalid="ignore"):
             places = np.flatnonzero((scale > 0) & (octets <= best * scale * (256 * _SLACK)))
         if not places.size:
             return best, position
         few = rows[places]
-        variables = _exponentials(self.seed, few.ids, np.full(len(few), stage), octets[places])
+        variables = exponentials_of(self.seed, few.ids, np.full(len(few), stage), octets[places])
         keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
         first = int(keys.argmin())
         return min((best, position), (float(keys[first]), at + int(places[first])))
-
-
-def _has_zero_octet(words: WordArray) -> BoolArray:
-    """Whether any of the eight bytes is zero: only then does the subtraction borrow into its highest bit."""
-    return np.asarray((words - _LOW_BITS) & ~words & _HIGH_BITS, dtype=bool)
-
-
-def _words_of(seed: int, ids: IntArray, page: int) -> WordArray:
-    """Coarse words of ascending ids: drawn in one run if few are missing between them."""
-    first, last = int(ids[0]), int(ids[-1])
-    if last - first >= 2 * len(ids):
-        return randomness.words_of(seed, randomness.RACE, ids, page)
-    words = randomness.words(seed, randomness.RACE, range(first, last + 1), page)
-    return words if len(words) == len(ids) else words[ids - first]

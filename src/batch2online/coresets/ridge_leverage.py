@@ -9,6 +9,7 @@ import numpy as np
 from batch2online.core.registry import storable
 from batch2online.coresets.antitone import Antitone, Statistics
 from batch2online.statistics.ridge import RidgeMoments
+from batch2online.theory.bounds import ridge_leverage_sensitivity
 
 
 @storable
@@ -45,6 +46,11 @@ class RidgeLeverage(Antitone):
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         rank = self.rank + self.intercept
         return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
+
+    def sensitivity(self, n: int) -> float:
+        if not self.constant:  # no rows yet
+            return 1.0
+        return ridge_leverage_sensitivity(n, self.constant, self.rank + self.intercept, self.epsilon)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"rank": self.rank, "intercept": self.intercept}

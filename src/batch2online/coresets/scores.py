@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.coresets.race import distances, exponentials, race_keys
+from batch2online.coresets.race_draws import distances, exponentials, race_keys
 from batch2online.linalg.distances import nearest, power
 from batch2online.linalg.triangular import column_norms, inverse, qr_factor
-from batch2online.statistics.moments import MU
+from batch2online.statistics.whitening import MU
 
 _LEWIS_TURNS, _LEWIS_ACCURACY = 60, 1e-6
 

@@ -10,6 +10,7 @@ from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.theory.bounds import leverage_sensitivity
 
 
 @storable
@@ -44,3 +45,8 @@ class Uniform(Antitone):
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return TotalWeight(0.0), 1, 1
+
+    def sensitivity(self, n: int) -> float:
+        if not self.constant:  # no rows yet
+            return 1.0
+        return leverage_sensitivity(n, self.constant, self.expected_size / self.constant, self.epsilon)

@@ -1,241 +1,190 @@
 """Algorithm 1 of the paper as an engine: coreset construction + batch solver + refresh policy.
 
-The engine knows nothing of any particular problem. Rows are scored under the model in force, then
-added to the construction; at the row counts that the policy names, the solver runs on the coreset and
-the policy decides whether the model is replaced. Rows are cut at these counts and at multiples of a
-block, never where a caller's chunk happens to end, so that models, changes and losses are the same
-for any chunking. Between cuts rows only wait in a buffer.
+The engine knows nothing of any particular problem. Rows are scored under the model in force, then added to the
+construction; at the row counts that the policy names, the solver runs on the coreset and the policy decides whether
+the model is replaced. Rows are cut at these counts and at the ends of blocks of ids, never where a caller's chunk
+happens to end, so that models, changes and losses are the same for any chunking. Between cuts rows only wait in the
+construction's queue.
+
+An engine is a value. What learns, merges or forgets returns another engine and leaves this one as it is, so an error
+anywhere leaves everything as it was. Only :meth:`Online.learn_one` writes to its own queue, a row at a time. All
+engines
+that come from one share its lock, for whoever puts the next one in the place of the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from operator import itemgetter
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from threading import RLock
+from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.buffer import Buffer
 from batch2online.core.coreset import Coreset
-from batch2online.core.memory import Memory
 from batch2online.core.registry import storable
-from batch2online.core.rows import all_ones
+from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.regret import Regret
 from batch2online.linalg.threads import one_thread_for
+from batch2online.problems.problem import Problem, check_joined
 from batch2online.refresh import Policy
 
-
-class Problem(Protocol):
-    """A batch problem: what a model is, what it costs, and how to solve for one."""
-
-    def first_refresh(self, width: int, n_targets: int) -> int:
-        """Rows after which the problem can be posed."""
-
-    def initial(self, first: FloatArray, n_targets: int) -> Any:
-        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
-
-    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss of each row, and the same without the square, as the paper writes it."""
-
-    def solve(self, construction: Any, current: Any) -> Any:
-        """The batch algorithm, run on the coreset."""
-
-    def cost(self, model: Any, construction: Any) -> float:
-        """Total loss on all rows seen: exact, or measured on the coreset."""
-
-    def lower_bound(self, construction: Any) -> float:
-        """A bound that no model's cost is below; 0 where nothing better is known."""
-
-    def optimum(self, construction: Any, model: Any) -> float:
-        """The hindsight optimum on all rows seen, or the best that is known."""
-
-    def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
-        """How far the model has moved, as fields of a :class:`ChangeEvent`: ``magnitude`` at least."""
-
-    def same(self, old: Any, new: Any) -> bool:
-        """Whether two models are identical."""
+Given = tuple[FloatArray, FloatArray, FloatArray]
+"""Points, targets and weights of validated rows."""
 
 
 @storable
 class Online:
-    """A batch problem turned into an online learner."""
+    """A batch problem turned into an online learner, at one moment.
 
-    _memory: Memory | None = None  # made when needed
+    Parameters
+    ----------
+    problem : Problem
+        What a model is, what it costs and how to solve for one.
+    construction : Construction
+        An empty one.
+    policy : Policy
+        When to solve again.
+    width, n_targets : int
+        Columns of the rows, and of what belongs to them.
+    flat_targets : bool
+        Whether targets come as (n,), not as (n, n_targets).
+    """
+
+    _room = 0  # rows that may wait, at most; not known yet
+    recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
+    """What is told of all rows that are learned, for whoever keeps them."""
 
     def __init__(
-        self, problem: Problem, construction: Construction, policy: Policy, width: int, n_targets: int
+        self,
+        problem: Problem,
+        construction: Construction,
+        policy: Policy,
+        width: int,
+        n_targets: int,
+        flat_targets: bool = False,
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}.")
-        self.problem: Any = problem
-        self.construction: Any = construction
+        check_joined(problem, construction)
+        self.problem, self.construction = problem, construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))
+        self.width, self.n_targets = int(width), int(n_targets)
+        self.lock = RLock()
+        construction.begin(self.width, self.n_targets, flat_targets)
+        self._start_over()
+
+    def _start_over(self) -> None:
         assert self.policy.start is not None
-        self.model: Any = problem.initial(np.zeros(width), n_targets)
+        self.model: Any = self.problem.initial(np.zeros(self.width), self.n_targets)
         self.is_solved = False
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
         self.n_learned = 0
         self.loss = 0.0
         self.unsquared_loss = 0.0
-        self.timeline: tuple[tuple[int, Any], ...] | None = () if construction.keep_history else None
         self.last_coreset: tuple[Any, ...] | None = None
-        self.width, self.n_targets = int(width), int(n_targets)
-        construction.extend(np.empty((0, width)), np.empty((0, n_targets)), np.empty(0))
-        self.block: int = construction.block
-        self.buffer = self._new_buffer()
-        self._measure_room()
+
+    def copy(self) -> Online:
+        """Return an independent engine in the same state."""
+        twin: Online = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.construction = self.construction.copy()
+        return twin
 
     @property
     def n_seen(self) -> int:
-        return self.n_learned + self.buffer.count
+        """Rows learned, and rows that wait."""
+        return self.n_learned + len(self.construction.queue)
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def learn(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Take in validated rows of positive weight; an error leaves the learner as it was."""
-        if self.buffer.count + len(points) < self.room:
-            self.buffer.append(points, targets, weights)
-            return
-        with self.transaction(), one_thread_for(self.width):
-            self._learn_in_pieces(points, targets, weights)
+    def learned(self, pieces: Iterable[Given], problem: Problem | None = None) -> Online:
+        """Return the engine after these validated rows of positive weight, and with this problem where one is given."""
+        new = self.copy()
+        if problem is not None:
+            new.problem = problem
+        with one_thread_for(self.width):
+            for points, targets, weights in pieces:
+                if self.recorder is not None:
+                    self.recorder(points, targets, weights)
+                new.construction.check_ids_left(len(points))
+                new.construction.feed(points, targets, weights, new.rows_to_cut, new._process)
+        new._room = new.rows_to_cut()
+        return new
 
-    def _learn_in_pieces(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        start = 0
-        while start < len(points):
-            waiting = self.buffer.count
-            piece = slice(start, min(start + self.room - waiting, len(points)))
-            start = piece.stop
-            complete = waiting + piece.stop - piece.start == self.room
-            if complete and waiting == 0:
-                self._process_at_once(points[piece], targets[piece], weights[piece])
-                continue
-            self.buffer.append(points[piece], targets[piece], weights[piece])
-            if complete:
-                self._process_waiting()
+    def learn_one(self, values: Sequence[float], target: Sequence[float]) -> Online:
+        """Return the engine after one validated row: itself, unless the row completes a block or a refresh is due."""
+        queue = self.construction.queue
+        if queue.count + 1 < self._room and self.recorder is None:
+            queue.append_one(values, target)
+            return self
+        row = np.array(values, dtype=np.float64)[None]
+        return self.learned([(row, np.array(target, dtype=np.float64).reshape(1, -1), ones(1))])
 
-    def _process_at_once(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        """Process rows of a caller, without a wait but in memory that the history keeps."""
-        memory = self._memory_of_history()
-        if memory is None:
-            self._process(points, targets, weights)
-            return
-        own = memory.rows(len(points))
-        own[...] = points
-        self._process(own, targets, weights if all_ones(weights) else weights.copy(), owned=True)
+    def rows_to_cut(self) -> int:
+        """Return how many rows may wait: up to the next refresh or the end of the block."""
+        construction = self.construction
+        ids_left = LARGEST_ID + 1 - construction.next_id
+        return min(self.next_refresh - self.n_learned, construction.rows_to_block_end(), ids_left)
 
-    def learn_one(self, values: Sequence[float], target: Sequence[float]) -> None:
-        """Take in one validated row: an append, unless it completes a block or a refresh is due."""
-        if self.buffer.append_one(values, target) == self.room:
-            self._process_last()
+    def _process(self, rows: Rows, owned: bool = False) -> None:
+        """Score a segment under the model in force, learn it, and refresh where one is due."""
+        self._score(rows)
+        self.construction.absorb(rows, owned)
+        self._count(len(rows))
 
-    def _process_last(self) -> None:
-        """Process the waiting rows; if that fails, the last of them has not come."""
-        self.buffer.count -= 1
-        with self.transaction(), one_thread_for(self.width):
-            self.buffer.count += 1
-            self._process_waiting()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Whatever goes wrong inside, even an interrupt, leaves the learner as it was before."""
-        saved, waiting = self.__dict__ | {"construction": self.construction.copy()}, self.buffer.count
-        try:
-            yield
-        except BaseException:
-            self.__dict__.update(saved)
-            self.buffer.truncate(waiting)
-            self._measure_room()
-            raise
-
-    def _measure_room(self) -> None:
-        """How many rows may wait: up to the next refresh or the end of the block; the buffer makes room for as many."""
-        ids_left = LARGEST_ID + 1 - self.construction.next_id  # one row more is processed at once, and refused
-        self.room = min(self.next_refresh - self.n_learned, self.block - self.n_learned % self.block, ids_left + 1)
-        self.buffer.capacity = self.room
-
-    def _process_waiting(self) -> None:
-        if self.buffer.count:
-            rows = self.buffer.rows()
-            self.buffer = self._new_buffer()
-            self._process(*rows, owned=True)
-
-    def _new_buffer(self) -> Buffer:
-        return Buffer(self.width, self.n_targets, self.block, self._memory_of_history())
-
-    def _memory_of_history(self) -> Memory | None:
-        """Where rows wait that the history will keep in memory, just as they are."""
-        history = self.construction.history
-        if self._memory is None and self.n_targets == 0 and history is not None and history.is_in_memory:
-            self._memory = Memory(self.width)
-        return self._memory
-
-    def _process(self, points: FloatArray, targets: FloatArray, weights: FloatArray, owned: bool = False) -> None:
-        """Score a segment under the model in force, learn it, and refresh where one is due.
-
-        Rows that are ``owned`` belong to nobody else and may be kept.
-        """
-        if self.n_learned == 0 and not self.is_solved:
-            self.model = self.problem.initial(points[0], self.n_targets)
-        if self.timeline is not None and not (self.timeline and self._is_model(self.timeline[-1][1])):
-            self.timeline = (*self.timeline, (self.construction.next_id, self.model))
-        self._add_losses(self.model, points, targets, weights)
-        self.construction.extend(points, targets, weights, owned)
-        self.n_learned += len(points)
+    def _count(self, n: int) -> None:
+        self.n_learned += n
         if self.n_learned == self.next_refresh:
             self.construction.settle()
             self._look()
             self.next_refresh = self.policy.following(self.n_learned)
-        self._measure_room()
 
-    def _is_model(self, other: Any) -> bool:
-        return other is self.model or bool(self.problem.same(other, self.model))
-
-    def _add_losses(self, model: Any, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
+    def _score(self, rows: Rows) -> None:
+        if self.n_learned == 0 and not self.is_solved:
+            self.model = self.problem.initial(rows.points[0], self.n_targets)
         with np.errstate(over="ignore"):
-            losses, unsquared = self.problem.losses(model, points, targets)
-            if not all_ones(weights):
-                losses, unsquared = losses * weights, unsquared * weights
+            losses, unsquared = self.problem.losses(self.model, rows.points, rows.targets)
+            if not all_ones(rows.weights):
+                losses, unsquared = losses * rows.weights, unsquared * rows.weights
             self.loss += float(losses.sum())
             self.unsquared_loss += float(unsquared.sum())
 
     # -- refreshing ---------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """A scheduled refresh: solve unless that cannot change anything, replace unless good enough."""
-        problem, construction, at = self.problem, self.construction, self.n_learned
+        """Solve at a scheduled time unless that cannot change anything; replace the model unless it is good enough."""
+        problem, construction = self.problem, self.construction
         if not self.is_solved:
-            self._replace_first()
+            self._solve_first()
             return
         if self.policy.only_on_change and not self._coreset_changed():
             return
         before = problem.cost(self.model, construction)
-        allowance = self.policy.allowance(construction.seed, at)
+        allowance = self.policy.allowance(construction.seed, self.n_learned)
         if allowance and before <= allowance * problem.lower_bound(construction):
             return
         new = problem.solve(construction, self.model)
         after = problem.cost(new, construction)
         if allowance and before <= allowance * after:
             return
-        self._replace(new, "scheduled", before, after, allowed=allowance - 1 if allowance else None)
+        self._replace(new, before, after, kind="scheduled", allowed=allowance - 1 if allowance else None)
 
-    def _replace_first(self) -> None:
+    def _solve_first(self) -> None:
         self.model = self.problem.solve(self.construction, None)
         self.is_solved = True
         if self.policy.only_on_change:
             self._coreset_changed()
 
-    def _replace(self, new: Any, kind: str, before: float, after: float, **details: Any) -> None:
+    def _replace(self, new: Any, before: float, after: float, **details: Any) -> None:
         if self.problem.same(self.model, new):
             return
         difference = self.problem.difference(self.model, new, self.construction)
-        costs: dict[str, Any] = {"cost_before": before, "cost_after": after}
-        event = ChangeEvent(at=self.n_learned, kind=kind, **costs, **difference, **details)
+        event = ChangeEvent(at=self.n_learned, cost_before=before, cost_after=after, **difference, **details)
         self.model, self.changes = new, (*self.changes, event)
 
     def _coreset_changed(self) -> bool:
@@ -243,88 +192,104 @@ class Online:
         old, self.last_coreset = self.last_coreset, (coreset.ids, coreset.weights)
         return old is None or not all(map(np.array_equal, old, self.last_coreset))
 
-    def refresh(self, kind: str, **details: Any) -> None:
-        """Solve now, on all rows seen, and take the new model whatever the old one costs."""
-        self._process_waiting()
+    def refreshed(self, kind: str, **details: Any) -> Online:
+        """Return the engine with a model solved afresh on all rows seen, whatever the present one costs."""
+        new = self.copy()
+        new._refresh(kind, **details)
+        return new
+
+    def _refresh(self, kind: str, **details: Any) -> None:
+        """Solve now, with no regard to the present model: nothing that led to it is left in the new one."""
+        self.construction.flush(self._process)
         self.construction.settle()
         if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)
-            new = self.problem.solve(self.construction, self.model)
-            self._replace(new, kind, before, self.problem.cost(new, self.construction), **details)
+            new = self.problem.solve(self.construction, None)
+            self._replace(new, before, self.problem.cost(new, self.construction), kind=kind, **details)
         elif self.n_learned:
-            self._replace_first()
+            self._solve_first()
         self.next_refresh = self.policy.after(self.n_learned)
-        self._measure_room()
+        self._room = self.rows_to_cut()
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
-    def merge(self, other: Online) -> None:
-        """Take in what another learner has seen, and solve anew on all of it."""
-        theirs = other.caught_up()
-        with self.transaction():
-            self._process_waiting()
-            self.construction._join(theirs.construction)
-            self.n_learned += theirs.n_learned
-            self.loss += theirs.loss
-            self.unsquared_loss += theirs.unsquared_loss
-            if self.timeline is not None and theirs.timeline is not None:
-                self.timeline = tuple(sorted((*self.timeline, *theirs.timeline), key=itemgetter(0)))
-            self.refresh("merged", rows=theirs.n_learned)
-        self.construction.clean_up()
+    def merged(self, other: Online) -> Online:
+        """Return an engine that has also seen what another one has, with a model solved afresh on all of it."""
+        theirs, new = other.caught_up(), self.copy()
+        new.construction.flush(new._process)
+        new.construction.join(theirs.construction)
+        new.n_learned += theirs.n_learned
+        new.loss += theirs.loss
+        new.unsquared_loss += theirs.unsquared_loss
+        new._refresh("merged", rows=theirs.n_learned)
+        return new
 
-    def forget(self, ids: Any) -> None:
-        """Become what it would be without these rows, and solve anew."""
-        with self.transaction():
-            self._process_waiting()
-            before = self.construction.n_rows
-            self.construction._forget(ids)
-            self.n_learned = self.construction.n_rows
-            self._forget_losses()
-            if self.n_learned == 0:
-                self.model, self.is_solved = self.problem.initial(np.zeros(self.width), self.n_targets), False
-            self.refresh("forgotten", rows=before - self.n_learned)
-        self.construction.clean_up()
+    def forgotten(self, ids: Any) -> Online:
+        """Return what would be had the rows with these ids never come.
 
-    def _forget_losses(self) -> None:
-        """Sum the losses of the remaining rows, each under the model that was in force when it came."""
-        assert self.timeline is not None
-        self.loss = self.unsquared_loss = 0.0
-        starts = [first for first, _ in self.timeline]
-        for rows in self.construction.history:
-            era = np.searchsorted(starts, rows.ids, side="right") - 1
-            for index in np.unique(era):
-                own = rows[era == index]
-                self._add_losses(self.timeline[index][1], own.points, own.targets, own.weights)
+        The other rows are learned again in the order of their ids, so models, changes and losses are theirs alone.
+        """
+        old, new = self.caught_up().construction, self.copy()
+        known = np.empty(0, dtype=np.int64) if old.history is None else old.history.ids()
+        unwanted = old.check_forgettable(ids, known)
+        new.construction = old.emptied()
+        new._start_over()
+        with one_thread_for(self.width):
+            for rows in old.history or ():
+                new._learn_again(rows[~np.isin(rows.ids, unwanted)])
+        new._refresh("forgotten", rows=len(np.unique(unwanted)))
+        return new
+
+    def _learn_again(self, rows: Rows) -> None:
+        """Process rows that have their ids already, cut where a refresh is due."""
+        while len(rows):
+            first = rows[: self.next_refresh - self.n_learned]
+            self._score(first)
+            self.construction.take(first)
+            self._count(len(first))
+            rows = rows[len(first) :]
 
     def caught_up(self) -> Online:
-        """A copy in which no row waits any more; this learner stays as it is."""
-        twin: Online = object.__new__(Online)
-        twin.__dict__.update(self.__dict__)
-        twin.construction = self.construction.copy()
-        twin._process_waiting()
-        twin.construction.seal()
-        return twin
-
-    def discard(self) -> None:
-        """Remove what this learner has put on disk: it has failed in its first call."""
-        self.construction.discard()
-
-    def trimmed(self) -> Online:
-        """A copy whose buffers end with the rows that wait: what a checkpoint holds."""
-        twin: Online = object.__new__(Online)
-        twin.__dict__.update(self.__dict__)
-        twin.buffer = self.buffer.trimmed()
+        """Return the engine with no row waiting any more."""
+        if not len(self.construction.queue):
+            return self
+        twin = self.copy()
+        twin.construction.flush(twin._process)
         return twin
 
     def first_row(self) -> FloatArray:
-        """The first of the rows that wait, zero if there is none."""
-        return np.array(self.buffer.values[0, : self.width]) if self.buffer.count else np.zeros(self.width)
+        """Return the first of the rows that wait, zero if there is none."""
+        queue = self.construction.queue
+        return queue.rows(0).points[0] if len(queue) else np.zeros(self.width)
 
     def coreset(self) -> Coreset:
-        coreset: Coreset = self.caught_up().construction.coreset()
-        return coreset
+        """Return the coreset of all rows seen."""
+        return self.construction.coreset()
 
     def regret(self) -> Regret:
-        """Loss and hindsight optimum on all rows seen."""
+        """Return the loss and the hindsight optimum on all rows seen."""
         now = self.caught_up()
         return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.unsquared_loss)
+
+    # -- storing --------------------------------------------------------------------------------------
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: value for name, value in own.items() if name not in ("lock", "recorder")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("lock", "recorder")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=RLock())
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Online:
+        """Return the engine with these attributes; in files of schema 1 rows wait in a buffer of their own."""
+        buffer = fields.pop("buffer", None)
+        for former in ("block", "room", "timeline"):
+            fields.pop(former, None)
+        engine: Online = object.__new__(cls)
+        vars(engine).update(fields, lock=RLock())
+        return engine if buffer is None else engine.learned([buffer.given()])

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import os
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import ones
-from batch2online.core.validation import LARGEST, check_finite, check_targets, check_weights
+from batch2online.core.validation import LARGEST, check_finite, check_targets
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
+from batch2online.estimators import input as given
 from batch2online.estimators.single_rows import SingleRows
-from batch2online.persistence import checkpoint as storage
+from batch2online.estimators.stored import Stored
 
-_PIECE_ROWS = 10_000
-_DTYPES = (np.float64, np.float32)
-estimators: dict[str, type[OnlineEstimator]] = {}
-"""Estimators that a checkpoint may name."""
+_FIRST_CALLS = RLock()
+_LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 
 
-class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of the online estimators. A subclass builds the engine and names what the model holds."""
+class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the online estimators. A subclass builds the engine and names what the model holds.
+
+    All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
+    that an error, or an interrupt at any line, leaves the estimator as it was. Calls that learn wait for each other;
+    calls that read never wait.
+    """
 
     _needs_targets = False
     _own_settings = frozenset({"first_id", "random_state", "history"})
@@ -42,16 +44,12 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
         """Largest magnitude of a value."""
         return LARGEST
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        estimators[cls.__name__] = cls
-
     @abstractmethod
     def _new_engine(self, n_targets: int) -> Online:
-        """The engine for ``n_features_in_`` columns and this many targets."""
+        """Return the engine for ``n_features_in_`` columns and this many targets."""
 
     def _sampling(self) -> dict[str, Any]:
-        """The parameters that every construction takes."""
+        """Return the parameters that every construction takes."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
         return {name: getattr(self, name) for name in names}
 
@@ -79,44 +77,65 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
         -------
         self
         """
-        fresh = type(self)(**self.get_params(deep=False))
-        try:
-            fresh._learn(X, y, sample_weight)
-            if not fresh.n_seen_:
-                raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-            fresh._engine.refresh("fit")
-        except BaseException:
-            if "_engine" in vars(fresh):
-                fresh._engine.discard()
-            raise
-        self.__dict__.update(fresh.__dict__)
-        for name in {"_reader", "feature_names_in_"} - fresh.__dict__.keys():
-            self.__dict__.pop(name, None)
+        fresh = self._fresh()
+        fresh._engine = fresh._learned(X, y, sample_weight)
+        if not fresh.n_seen_:
+            raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
+        fresh._engine = fresh._engine.refreshed("fit")
+        fresh._finish_fit(X)
+        return self._become(fresh)
+
+    def _finish_fit(self, X: Any) -> None:
+        """Add what ``fit`` leaves besides the model; the estimator is not the caller's yet."""
+
+    def _fresh(self) -> Self:
+        """Return an estimator with the same parameters that has seen nothing."""
+        fresh: Self = type(self)(**self.get_params(deep=False))
+        return fresh
+
+    def _become(self, fresh: Self) -> Self:
+        """Take over all that a fresh estimator has learned, in one step."""
+        with self._writing():
+            if self.__sklearn_is_fitted__():
+                fresh._engine.lock = self._engine.lock
+            kept = {name: value for name, value in vars(self).items() if name not in _LEARNED}
+            learned = {name: value for name, value in vars(fresh).items() if name in _LEARNED}
+            self.__dict__ = kept | learned
         return self
+
+    def _writing(self) -> RLock:
+        """Return the lock of all that learns: the engine's, or before there is one that of all first calls."""
+        engine: Online | None = self.__dict__.get("_engine")
+        return _FIRST_CALLS if engine is None else engine.lock
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further rows. The result does not depend on how rows are split into calls.
 
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
-        X, y = _unmapped(X), _unmapped(y)
-        if self._is_ready_for(X, y, sample_weight):
-            check_finite(X, "X", largest=self._largest)
-            targets = check_targets(y if self._needs_targets else None, len(X))
-            self._check_target_shape(y, targets)
-            self._engine.learn(X, targets, ones(len(X)))
-            return self
-        before = dict(vars(self))
-        try:
-            self._learn(X, y, sample_weight)
-        except BaseException:
-            if "_engine" not in before and "_engine" in vars(self):
-                self._engine.discard()
-            self.__dict__.update(before)
-            for name in self.__dict__.keys() - before.keys():
-                del self.__dict__[name]
-            raise
+        X, y = given.unmapped(X), given.unmapped(y)
+        if not self.__sklearn_is_fitted__():
+            fresh = self._fresh()
+            fresh._engine = fresh._learned(X, y, sample_weight)
+            if self._is_first(fresh):
+                return self
+        with self._engine.lock:
+            if self._is_ready_for(X, y, sample_weight):
+                check_finite(X, "X", largest=self._largest)
+                targets = check_targets(y if self._needs_targets else None, len(X))
+                self._check_target_shape(y, targets)
+                self._engine = self._engine.learned([(X, targets, ones(len(X)))])
+            else:
+                self._engine = self._learned(X, y, sample_weight)
         return self
+
+    def _is_first(self, fresh: Self) -> bool:
+        """Take over the first rows that a fresh estimator has learned, unless another thread was first."""
+        with _FIRST_CALLS:
+            if self.__sklearn_is_fitted__():
+                return False
+            self._become(fresh)
+            return True
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """Whether the call needs none of scikit-learn's conversions."""
@@ -127,71 +146,59 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
             and X.ndim == 2
             and X.flags.c_contiguous
             and len(X) > 0
-            and self.__sklearn_is_fitted__()
             and X.shape[1] == self._engine.width
             and "feature_names_in_" not in vars(self)
             and (not self._needs_targets or type(y) is np.ndarray)
         )
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+        """Return the engine after these rows, a new one if there is none yet."""
         is_first = not self.__sklearn_is_fitted__()
         X = self._validated(X, reset=is_first)
-        if self._needs_targets and y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        y = np.asarray(_dense(y)) if self._needs_targets else None
+        y, problem = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
         if is_first:
-            self._engine = self._new_engine(targets.shape[1])
-            self._engine.construction.flat_targets = y is not None and y.ndim == 1
+            engine = self._new_engine(targets.shape[1])
+            engine.construction.flat_targets = y is not None and y.ndim == 1
         else:
             self._check_target_shape(y, targets)
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)
-        with self._engine.transaction():
-            for piece, points in _dense_pieces(X):
-                own = _piece_of(sample_weight, piece, X.shape[0])
-                weights = check_weights(own, points, targets[piece], first=piece.start)
-                if not (weights > 0).all():
-                    positive = weights > 0
-                    points, weights = points[positive], weights[positive]
-                    self._engine.learn(points, targets[piece][positive], weights)
-                else:
-                    self._engine.learn(points, targets[piece], weights)
+            engine = self._engine
+        if problem is not None:
+            problem = problem(engine.problem)
+        return engine.learned(given.pieces(X, targets, sample_weight), problem)
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        """Return the targets as an array, None where there are none, and what they change about the problem, if any."""
+        if not self._needs_targets:
+            return None, None
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        return np.asarray(given.dense(y)), None
 
     def _validated(self, X: Any, reset: bool) -> Any:
-        """X as an (n, d) array of finite numbers, single or double, or a CSR matrix of them, names checked."""
-        try:
-            X = validate_data(
-                self, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
-            )
-        except (ValueError, TypeError) as error:
-            raise _naming_the_cell(X, error) from error
-        names = getattr(self, "feature_names_in_", None)
-        if sp.issparse(X):
-            _check_sparse(X, names, self._largest)
-        else:
-            check_finite(X, "X", names, largest=self._largest)
-        return X
+        """Return X as an array or CSR matrix of finite numbers, names checked."""
+        return given.validated(self, X, reset, self._largest)
 
     def _checked_rows(self, X: Any) -> FloatArray:
-        """Rows to be predicted or transformed, as a dense array; the state is not touched."""
+        """Return rows to be predicted or transformed as a dense array; the state is not touched."""
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
             return
+        engine = self._engine
         flat = (y.ndim if type(y) is np.ndarray else np.ndim(y)) == 1
-        if flat != self._engine.construction.flat_targets or targets.shape[1] != self._engine.n_targets:
-            expected = "(n,)" if self._engine.construction.flat_targets else f"(n, {self._engine.n_targets})"
+        if flat != engine.construction.flat_targets or targets.shape[1] != engine.n_targets:
+            expected = "(n,)" if engine.construction.flat_targets else f"(n, {engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
 
     # -- merging, forgetting, storing -----------------------------------------------------------------
 
     def merge(self, other: Any) -> Self:
-        """Take in all that ``other``, with the same settings and other ids, has seen; solve anew.
+        """Take in all that ``other``, with the same settings and other ids, has seen; solve afresh on all of it.
 
-        The result is that of one estimator having seen all rows. ``other`` stays as it is.
+        Coreset and model are those that ``fit`` gives on all rows; ``other`` stays as it is.
         """
         if type(other) is not type(self):
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
@@ -199,6 +206,16 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
             return self
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
+        with self._engine.lock:
+            self._check_mergeable(other)
+            self._engine = self._merged(self._engine, other._engine)
+            self._engine.construction.tidy()
+        return self
+
+    def _merged(self, own: Online, other: Online) -> Online:
+        return own.merged(other)
+
+    def _check_mergeable(self, other: Any) -> None:
         mine, theirs = (list(getattr(e, "feature_names_in_", ())) for e in (self, other))
         if mine != theirs:
             raise ValueError("Can only merge estimators of the same columns in the same order.")
@@ -208,53 +225,23 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
         if self._engine.construction.flat_targets != other._engine.construction.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
-        self._engine.merge(other._engine)
-        return self
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
         return bool(own == others)
 
     def forget(self, ids: Any) -> Self:
-        """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``."""
-        self._check_fitted()
-        self._engine.forget(ids)
+        """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``.
+
+        The other rows are learned again in the order of their ids: models, changes and regret are theirs alone.
+        """
+        with self._check_fitted().lock:
+            self._engine = self._engine.forgotten(ids)
+            self._engine.construction.tidy()
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
-        with self.saved() as content:
-            storage.write(path, content)
-
-    @contextmanager
-    def saved(self) -> Iterator[bytes]:
-        """The content of a checkpoint, to be written inside; rows on disk are made durable before and tidied after."""
-        history = self._check_fitted().construction.history
-        if history is not None:
-            history.before_checkpoint()
-        yield storage.serialise(self._state())
-        if history is not None:
-            history.after_checkpoint()
-
-    def _state(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        if not isinstance(params["random_state"], int | None):
-            params["random_state"] = self._engine.construction.seed
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "estimator": type(self).__name__,
-            "params": {name: _plain(value) for name, value in params.items()},
-            "columns": None if names is None else [str(name) for name in names],
-            "engine": self._engine.trimmed(),
-        }
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any]) -> Self:
-        estimator = cls(**state["params"])
-        estimator._engine = state["engine"]
-        estimator.n_features_in_ = estimator._engine.width
-        if state["columns"] is not None:
-            estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
-        return estimator
+    def __copy__(self) -> Self:
+        """Return a copy that shares nothing: what one learns, the other does not."""
+        return copy.deepcopy(self)
 
     # -- reading --------------------------------------------------------------------------------------
 
@@ -296,77 +283,3 @@ class OnlineEstimator(SingleRows, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def regret_(self) -> Regret:
         """Prequential loss and hindsight optimum of the rows seen so far."""
         return self._check_fitted().regret()
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator in a checkpoint. It continues bit for bit where the saved one was."""
-    with open(path, "rb") as file:
-        state = storage.deserialise(file.read(), source=str(path))
-    try:
-        return estimators[state["estimator"]]._from_state(state)
-    except storage.CheckpointError:
-        raise
-    except Exception as error:
-        raise storage.CheckpointError(f"{path} holds no estimator that this version knows.") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _unmapped(array: Any) -> Any:
-    """The same memory as an ordinary array, where it is a mapped file."""
-    return np.asarray(array) if type(array) is np.memmap else array
-
-
-def _dense(y: Any) -> Any:
-    return y.toarray() if sp.issparse(y) else y
-
-
-def _dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
-    """The rows as arrays of doubles: all at once, or a piece at a time where they must be converted."""
-    if not sp.issparse(X) and X.dtype == np.float64:
-        yield slice(0, len(X)), X
-        return
-    for start in range(0, X.shape[0], _PIECE_ROWS):
-        piece = slice(start, min(start + _PIECE_ROWS, X.shape[0]))
-        rows = X[piece].toarray() if sp.issparse(X) else X[piece]
-        yield piece, rows.astype(np.float64, copy=False)
-
-
-def _piece_of(sample_weight: Any, piece: slice, n: int) -> Any:
-    if sample_weight is None or np.ndim(sample_weight) == 0:
-        return sample_weight
-    weights = np.asarray(sample_weight)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}.")
-    return weights[piece]
-
-
-def _check_sparse(X: Any, names: Any, largest: float) -> None:
-    bad = np.flatnonzero(~(np.abs(X.data) <= largest))
-    if bad.size:
-        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
-
-
-def _naming_the_cell(X: Any, error: Exception) -> Exception:
-    """The same error with the row and column of the first cell that is no number, where there is one."""
-    if not any(word in str(error) for word in ("convert", "float", "number")):
-        return error
-    columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    try:
-        cells = np.asarray(X, dtype=object)
-    except ValueError:
-        return error
-    if cells.ndim != 2:
-        return error
-    for (row, column), value in np.ndenumerate(cells):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            place = f"column {columns[column]!r}" if columns else f"column {column}"
-            return type(error)(f"{error} Row {row}, {place} holds {value!r}.")
-    return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -37,7 +37,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     z : float, default 2.0
         Power of the distance, at least 1.
     stages : {1, 2}
-        Stages of sampling; 2 is the paper's Algorithm 6 with its corrections.
+        Stages of sampling; 2 is the paper's Algorithm 7 with its corrections.
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
         again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
@@ -67,7 +67,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     Notes
     -----
-    The paper's Algorithms 3 and 6, with the corrections listed in the documentation.
+    The paper's Algorithms 3 and 7, with the corrections listed in the documentation.
 
     Examples
     --------
@@ -81,6 +81,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     >>> model.regret_.ratio < 1.25
     True
     """
+
+    _problem = KZClustering
 
     def __init__(
         self,
@@ -130,18 +132,16 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         problem = KZClustering(construction.k, construction.z, bool(self.start_from_current))
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows alone, as one stream, and end with centers of all of them and ``labels_``."""
-        super().fit(X, y, sample_weight)
+    def _finish_fit(self, X: Any) -> None:
+        """Add the labels of the rows; say so if there are fewer distinct rows than clusters."""
         self.labels_ = self.predict(X)
         distinct = len(np.unique(self._centers, axis=0))
         if distinct < self.n_clusters:
             warnings.warn(
                 f"Only {distinct} distinct points for n_clusters={self.n_clusters}: centers repeat.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     @property
     def _centers(self) -> FloatArray:

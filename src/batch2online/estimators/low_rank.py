@@ -12,8 +12,9 @@ from batch2online._types import FloatArray
 from batch2online.coresets import RidgeLeverage
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.problems.low_rank import LowRank, SecondMoments, Subspace, second_moments
+from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.refresh import Lazy, Policy
+from batch2online.statistics.second_moments import SecondMoments, second_moments
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
@@ -75,6 +76,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     True
     """
 
+    _problem = LowRank
+
     def __init__(
         self,
         n_components: int = 2,
@@ -119,7 +122,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     def _moments(self) -> SecondMoments:
         """Moments of all rows seen, around the mean if centred."""
-        return second_moments(self._check_fitted().caught_up().construction.statistics)
+        construction: Any = self._check_fitted().caught_up().construction
+        return second_moments(construction.statistics)
 
     @property
     def components_(self) -> FloatArray:

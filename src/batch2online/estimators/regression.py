@@ -69,6 +69,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     _needs_targets = True
 
+    _problem = LeastSquares
+
     def __init__(
         self,
         *,

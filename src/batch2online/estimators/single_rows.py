@@ -35,18 +35,21 @@ class SingleRows:
     _engine: Online
     _needs_targets: bool
     _largest: Any
-    partial_fit: Callable[..., Any]
+    _fresh: Callable[[], Any]
+    _is_first: Callable[[Any], bool]
+    feature_names_in_: Any
     _check_target_shape: Callable[[Any, Any], None]
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
-        try:
-            values = self._reader(x)
-        except Exception:  # no reader yet, no mapping, or something is amiss: the long way finds out
-            if "_engine" not in self.__dict__:
-                return self._learn_first(x, y)
-            values = self._values_of(x)
-        self._engine.learn_one(values, self._target_of(y))
+        if "_engine" not in self.__dict__:
+            return self._learn_first(x, y)
+        with self._engine.lock:
+            try:
+                values = self._reader(x)
+            except Exception:  # no reader yet, no mapping, or a value is refused: check again, with clear errors
+                values = self._values_of(x)
+            self._engine = self._engine.learn_one(values, self._target_of(y))
         return self
 
     def _learn_first(self, x: Any, y: Any) -> Self:
@@ -54,10 +57,11 @@ class SingleRows:
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
         rows = check_rows([list(x.values()) if names is not None else x], names=names)
-        self.partial_fit(rows, None if y is None else np.asarray([y]))
+        fresh = self._fresh()
+        fresh.partial_fit(rows, None if y is None else np.asarray([y]))
         if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        return self
+            fresh.feature_names_in_ = np.asarray(names, dtype=object)
+        return self if self._is_first(fresh) else self.learn_one(x, y)
 
     def _values_of(self, x: Any) -> Any:
         """The values of one row in the order of the columns, checked."""

@@ -3,30 +3,30 @@
 from typing import Any
 
 from batch2online.evaluate.audit import peeks
-from batch2online.evaluate.losses import Absolute, Clustering, Loss, LowRank, Predictions, Squared
+from batch2online.evaluate.losses import Absolute, ClusteringLoss, Loss, LowRankLoss, Predictions, Squared
 from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
 from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted
 from batch2online.evaluate.prequential import prequential
-from batch2online.evaluate.result import Curve, Result, Run
-from batch2online.evaluate.sensitivity import Decay, Sensitivity, average_sensitivity, sensitivity_decay
+from batch2online.evaluate.result import Curve, Outcome, Result
+from batch2online.evaluate.sensitivity import Decay, SensitivityEstimate, average_sensitivity, sensitivity_decay
 
 __all__ = [
     "Absolute",
     "Adversarial",
     "Blocks",
-    "Clustering",
+    "ClusteringLoss",
     "Curve",
     "Decay",
     "Drifting",
     "Given",
     "Loss",
-    "LowRank",
+    "LowRankLoss",
     "Order",
+    "Outcome",
     "Predictions",
     "Random",
     "Result",
-    "Run",
-    "Sensitivity",
+    "SensitivityEstimate",
     "Sorted",
     "Squared",
     "average_sensitivity",

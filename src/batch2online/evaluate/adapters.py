@@ -30,7 +30,7 @@ class NotOfferedError(TypeError):
     """A model does not offer, or not yet, what it is asked for."""
 
 
-class Learner:
+class Adapter:
     """What the evaluation loop sees of a model."""
 
     def __init__(self, model: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from batch2online.core.validation import check_rows
-from batch2online.evaluate.adapters import Learner, fresh
-from batch2online.evaluate.loop import Stream, ask, probe_of
+from batch2online.evaluate.adapters import Adapter, fresh
+from batch2online.evaluate.loop import Arrivals, ask, probe_of
 from batch2online.evaluate.losses import loss_of
 from batch2online.evaluate.metrics import changed
 
@@ -24,8 +24,8 @@ def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed:
     False
     """
     X = check_rows(X)
-    stream, loss = Stream(X, y, X[:, 0], chunk, warmup=0), loss_of(loss)
-    learner, probe = Learner(fresh(model, seed)), probe_of(X)
+    stream, loss = Arrivals(X, y, X[:, 0], chunk, warmup=0), loss_of(loss)
+    learner, probe = Adapter(fresh(model, seed)), probe_of(X)
     for rows in stream.pieces():
         before = ask(learner, loss, probe.copy())
         ask(learner, loss, stream.piece(rows)[0])

@@ -20,6 +20,9 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import fresh
 from batch2online.evaluate.loop import probe_of
+from batch2online.refresh import Geometric
+
+_NEVER = 2**62
 
 
 def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int) -> tuple[FloatArray, FloatArray]:
@@ -59,8 +62,8 @@ def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
         twin.seed, twin.keep_history = seed, True
         return twin.add(X, y)
     twin = fresh(algorithm, seed)
-    if "keep_history" in twin.get_params():
-        twin.set_params(keep_history=True)
+    if "keep_history" in twin.get_params():  # fit ends with a model solved afresh, so no look before it is needed
+        twin.set_params(keep_history=True, refresh=Geometric(start=_NEVER))
     return twin.fit(X) if y is None else twin.fit(X, y)
 
 

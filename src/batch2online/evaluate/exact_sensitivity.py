@@ -35,8 +35,7 @@ def exact_sensitivity(construction: Any, X: FloatArray, y: Any) -> float:
 
 def outcomes(construction: Any, X: FloatArray, y: Any) -> list[dict[Any, float]]:
     """For each row the probabilities of being dropped (None) and of each exponent of its weight."""
-    twin = fitted(construction, X, y, seed=0)
-    twin.seal()
+    twin = fitted(construction, X, y, seed=0).caught_up()
     rows = Rows(X, check_targets(y, len(X)), np.ones(len(X)), np.arange(len(X)))
     q = probabilities(twin.statistics.scores(rows), twin.constant)
     return [_outcomes_of(float(each), twin.epsilon) for each in q]

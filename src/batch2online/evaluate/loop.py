@@ -12,17 +12,17 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.evaluate.adapters import Learner, NotOfferedError
+from batch2online.evaluate.adapters import Adapter, NotOfferedError
 from batch2online.evaluate.losses import Loss
 from batch2online.evaluate.metrics import changed
-from batch2online.evaluate.result import Curve, Run
+from batch2online.evaluate.result import Curve, Outcome
 
 _CURVE = 100
 _PROBE = 256
 
 
 @dataclass(frozen=True)
-class Stream:
+class Arrivals:
     """Rows in order of arrival, their losses in hindsight, and how they are dealt out."""
 
     X: FloatArray
@@ -50,7 +50,7 @@ def probe_of(X: FloatArray) -> FloatArray:
     return np.asarray(X[np.linspace(0, len(X) - 1, min(_PROBE, len(X))).astype(int)])
 
 
-def ask(learner: Learner, loss: Loss, X: FloatArray) -> Any:
+def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Any:
     """The learner's answer, or None while it has no model yet."""
     if not learner.has_learned:
         return None
@@ -83,7 +83,7 @@ class Watch:
     def changes(self) -> int:
         return self.seen if self._own is None else self._own
 
-    def look(self, learner: Learner) -> None:
+    def look(self, learner: Adapter) -> None:
         own = learner.own_changes
         if own and own == self._own:
             return
@@ -110,9 +110,9 @@ class Clock:
         self.seconds += time.perf_counter() - self._started
 
 
-def run(name: str, seed: int, model: Any, loss: Loss, stream: Stream) -> tuple[Run, Curve]:
+def run(name: str, seed: int, model: Any, loss: Loss, stream: Arrivals) -> tuple[Outcome, Curve]:
     """Deal the stream out to a fresh model. Rows are scored under the answer given before they were handed over."""
-    learner, watch, clock = Learner(model), Watch(loss, stream.probe), Clock()
+    learner, watch, clock = Adapter(model), Watch(loss, stream.probe), Clock()
     losses, changes = np.empty(len(stream.X)), []
     for rows in stream.pieces():
         asked, _ = stream.piece(rows)
@@ -128,8 +128,8 @@ def run(name: str, seed: int, model: Any, loss: Loss, stream: Stream) -> tuple[R
     return _summary(name, seed, stream, losses, clock, watch), curve_of(name, seed, stream, losses, np.array(changes))
 
 
-def _summary(name: str, seed: int, stream: Stream, losses: FloatArray, clock: Clock, watch: Watch) -> Run:
-    return Run(
+def _summary(name: str, seed: int, stream: Arrivals, losses: FloatArray, clock: Clock, watch: Watch) -> Outcome:
+    return Outcome(
         model=name,
         seed=seed,
         loss=math.fsum(losses[stream.warmup :]),
@@ -140,7 +140,7 @@ def _summary(name: str, seed: int, stream: Stream, losses: FloatArray, clock: Cl
     )
 
 
-def curve_of(name: str, seed: int, stream: Stream, losses: FloatArray, changes: IntArray) -> Curve:
+def curve_of(name: str, seed: int, stream: Arrivals, losses: FloatArray, changes: IntArray) -> Curve:
     """Sums of row losses from the end of the warm-up on, with the changes counted after each chunk."""
     ends = thinned(len(losses), stream.chunk)
     ends = ends[ends > stream.warmup]
@@ -155,9 +155,9 @@ def thinned(n: int, chunk: int) -> IntArray:
     return np.unique(np.minimum(n, np.ceil(wanted / chunk).astype(np.int64) * chunk))
 
 
-def peak_memory(model: Any, loss: Loss, stream: Stream) -> int:
+def peak_memory(model: Any, loss: Loss, stream: Arrivals) -> int:
     """Most bytes that the learner held at once, above what there was; a pass of its own, since tracing is slow."""
-    learner = Learner(model)
+    learner = Adapter(model)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

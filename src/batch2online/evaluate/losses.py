@@ -13,10 +13,9 @@ from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from batch2online._types import FloatArray
-from batch2online.evaluate.adapters import Learner, capacity
+from batch2online.evaluate.adapters import Adapter, capacity
 from batch2online.evaluate.metrics import label_churn, prediction_change, subspace_angle
-from batch2online.problems.low_rank import LowRank as Subspaces
-from batch2online.problems.low_rank import Subspace
+from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.solvers import kz
 
 _ORTHONORMAL = 1e-8
@@ -27,7 +26,7 @@ class Loss(ABC):
     """A loss that a learner pays for each row, under the answer it gave before it was handed the row."""
 
     @abstractmethod
-    def answer(self, learner: Learner, X: FloatArray) -> Any:
+    def answer(self, learner: Adapter, X: FloatArray) -> Any:
         """What the learner says about rows: predictions, or its model. The targets are never shown."""
 
     @abstractmethod
@@ -51,7 +50,7 @@ class Loss(ABC):
 class Squared(Loss):
     """Regression: squared error, summed over targets. Hindsight: least squares with an intercept."""
 
-    def answer(self, learner: Learner, X: FloatArray) -> FloatArray:
+    def answer(self, learner: Adapter, X: FloatArray) -> FloatArray:
         return learner.predict(X)
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -94,7 +93,7 @@ class Predictions(Squared):
 
 
 @dataclass(frozen=True)
-class Clustering(Loss):
+class ClusteringLoss(Loss):
     """Distance to the nearest center to the power z. Hindsight: the best of ten runs of k-means++ and Lloyd.
 
     For z other than 2 hindsight is the best that this package's own solver finds, on all rows. ``n_clusters`` is
@@ -104,7 +103,7 @@ class Clustering(Loss):
     z: float = 2.0
     n_clusters: int | None = None
 
-    def answer(self, learner: Learner, X: FloatArray) -> FloatArray:
+    def answer(self, learner: Adapter, X: FloatArray) -> FloatArray:
         return learner.centers()
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -124,7 +123,7 @@ class Clustering(Loss):
 
 
 @dataclass(frozen=True)
-class LowRank(Loss):
+class LowRankLoss(Loss):
     """Squared distance to a subspace through zero; with ``center``, to one through the learner's mean.
 
     Hindsight: the leading singular vectors of all rows (less their mean). ``squared=False`` is the loss as the paper
@@ -135,14 +134,14 @@ class LowRank(Loss):
     center: bool = False
     squared: bool = True
 
-    def answer(self, learner: Learner, X: FloatArray) -> tuple[FloatArray, ...]:
+    def answer(self, learner: Adapter, X: FloatArray) -> tuple[FloatArray, ...]:
         components, mean = learner.subspace()
         return (components, mean) if self.center else (components,)
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
         components, mean = (*(answer or (np.empty((0, X.shape[1])),)), np.zeros(X.shape[1]))[:2]
         subspace = Subspace(_orthonormal(components), mean)
-        squared, root = Subspaces(len(components), self.center).losses(subspace, X, np.empty((len(X), 0)))
+        squared, root = LowRank(len(components), self.center).losses(subspace, X, np.empty((len(X), 0)))
         return squared if self.squared else root
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -164,11 +163,11 @@ NAMES: dict[str, Loss] = {
     "squared": Squared(),
     "regression": Squared(),
     "absolute": Absolute(),
-    "clustering": Clustering(),
-    "kmeans": Clustering(),
-    "kmedian": Clustering(z=1.0),
-    "lowrank": LowRank(),
-    "pca": LowRank(center=True),
+    "clustering": ClusteringLoss(),
+    "kmeans": ClusteringLoss(),
+    "kmedian": ClusteringLoss(z=1.0),
+    "lowrank": LowRankLoss(),
+    "pca": LowRankLoss(center=True),
 }
 
 
@@ -176,12 +175,12 @@ def loss_of(loss: Any) -> Loss:
     """A loss from an object, a name, ``("kmeans", z)``, or a function of targets and predictions.
 
     >>> loss_of(("kmeans", 1.5))
-    Clustering(z=1.5, n_clusters=None)
+    ClusteringLoss(z=1.5, n_clusters=None)
     """
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, tuple) and len(loss) == 2 and loss[0] in ("kmeans", "clustering"):
-        return Clustering(z=float(loss[1]))
+        return ClusteringLoss(z=float(loss[1]))
     if isinstance(loss, str) and loss in NAMES:
         return NAMES[loss]
     if callable(loss):

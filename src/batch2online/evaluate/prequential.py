@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 from batch2online._types import FloatArray
 from batch2online.core.validation import check_rows
 from batch2online.evaluate.adapters import fresh
-from batch2online.evaluate.loop import Stream, peak_memory, run
+from batch2online.evaluate.loop import Arrivals, peak_memory, run
 from batch2online.evaluate.losses import Loss, loss_of
 from batch2online.evaluate.orders import Order, order_of
-from batch2online.evaluate.progress import Progress
-from batch2online.evaluate.result import Curve, Result, Run
+from batch2online.evaluate.progress import ProgressBar
+from batch2online.evaluate.result import Curve, Outcome, Result
 
 
 def prequential(
@@ -92,7 +92,7 @@ def prequential(
         for name, model in models.items()
     ]
     finished = Parallel(n_jobs=jobs, return_as="generator")(tasks)
-    pairs = list(Progress(finished, len(tasks), "prequential") if progress else finished)
+    pairs = list(ProgressBar(finished, len(tasks), "prequential") if progress else finished)
     settings = {"loss": repr(loss), "order": repr(order), "chunk": chunk, "warmup": warmup}
     settings |= {"rows": len(X), "columns": X.shape[1], "seeds": seeds}
     return Result(tuple(run for run, _ in pairs), tuple(curve for _, curve in pairs), settings)
@@ -110,10 +110,10 @@ def _run_one(
     chunk: int,
     warmup: int,
     memory: bool,
-) -> tuple[Run, Curve]:
+) -> tuple[Outcome, Curve]:
     hardness = next(iter(hindsight.values()))  # one order for all learners of a seed
     rows = order.permutation(X, hardness, np.random.default_rng(seed))
-    stream = Stream(X[rows], None if y is None else y[rows], hindsight[loss][rows], chunk, warmup)
+    stream = Arrivals(X[rows], None if y is None else y[rows], hindsight[loss][rows], chunk, warmup)
     with threadpool_limits(1):  # rates that can be compared, and no waiting for threads on small chunks
         record, curve = run(name, seed, fresh(model, seed), loss, stream)
         if memory:

@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 _WIDTH = 30
 
 
-class Progress(Generic[Item]):
+class ProgressBar(Generic[Item]):
     """Passes items on and shows how many have come, of how many, and the time left.
 
     On a terminal one line is redrawn; elsewhere a line is written at the end only.

@@ -15,7 +15,7 @@ from batch2online._types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Run:
+class Outcome:
     """One learner on one stream. Reads by attribute and by name; ``dict(run)`` gives a plain dictionary.
 
     Attributes
@@ -99,16 +99,16 @@ class Result:
 
     Attributes
     ----------
-    rows : one :class:`Run` for each learner and seed; iterating over the result gives them too
+    rows : one :class:`Outcome` for each learner and seed; iterating over the result gives them too
     curves : one :class:`Curve` for each of them
     settings : what was asked for: loss, order, chunk, warmup, number of rows and columns
     """
 
-    rows: tuple[Run, ...]
+    rows: tuple[Outcome, ...]
     curves: tuple[Curve, ...]
     settings: dict[str, Any]
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[Outcome]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -172,7 +172,7 @@ class Result:
         """The result in a JSON text, or in the file at a path."""
         is_text = isinstance(source, str) and source.lstrip().startswith("{")
         state = json.loads(str(source) if is_text else Path(source).read_text(encoding="utf-8"))
-        runs = [Run(**run | {"optimum": _number(run["optimum"])}) for run in state["rows"]]
+        runs = [Outcome(**run | {"optimum": _number(run["optimum"])}) for run in state["rows"]]
         return cls(tuple(runs), tuple(map(_curve, state["curves"])), state["settings"])
 
     def __str__(self) -> str:

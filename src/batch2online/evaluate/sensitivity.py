@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class SensitivityEstimate:
     """An average sensitivity, or a bound of it, with its confidence interval.
 
     Attributes
@@ -49,7 +49,7 @@ def average_sensitivity(
     tolerance: float = _ROUNDING,
     confidence: float = 0.95,
     random_state: int = 0,
-) -> Sensitivity:
+) -> SensitivityEstimate:
     r"""How much the output of an algorithm depends on a single row.
 
     .. math:: \beta(n) = \frac1n \sum_i \mathrm{TV}\big(A(X), A(X \setminus i)\big)
@@ -94,18 +94,22 @@ def average_sensitivity(
         raise ValueError("Sensitivity to a row needs at least two rows.")
     if method == "exact":
         exact = exact_sensitivity(algorithm, X, y)
-        return Sensitivity(exact, exact, exact, "exact", len(X), 0)
+        return SensitivityEstimate(exact, exact, exact, "exact", len(X), 0)
     rng = np.random.default_rng(random_state)
     if method == "classifier":
         with threadpool_limits(1):
             correct, asked = accuracy_with_and_without(algorithm, X, y, trials, rng)
         low, _ = binomial_interval(correct, asked, confidence)
-        return Sensitivity(max(0.0, 2 * correct / asked - 1), max(0.0, 2 * low - 1), 1.0, "lower", len(X), asked)
+        return SensitivityEstimate(
+            max(0.0, 2 * correct / asked - 1), max(0.0, 2 * low - 1), 1.0, "lower", len(X), asked
+        )
     if method != "coupled":
         raise ValueError(f'method must be "coupled", "exact" or "classifier", got {method!r}.')
     with threadpool_limits(1):
         changed = sum(_changes(algorithm, X, y, tolerance, rng) for _ in range(trials))
-    return Sensitivity(changed / trials, *binomial_interval(changed, trials, confidence), "upper", len(X), trials)
+    return SensitivityEstimate(
+        changed / trials, *binomial_interval(changed, trials, confidence), "upper", len(X), trials
+    )
 
 
 def _changes(algorithm: Any, X: FloatArray, y: Any, tolerance: float, rng: np.random.Generator) -> bool:
@@ -132,12 +136,12 @@ class Decay:
     Attributes
     ----------
     sizes : numbers of rows
-    estimates : one :class:`Sensitivity` for each
+    estimates : one :class:`SensitivityEstimate` for each
     slope, low, high : the slope of log beta over log n and its confidence interval; -1 is the slope of the theory
     """
 
     sizes: IntArray
-    estimates: tuple[Sensitivity, ...]
+    estimates: tuple[SensitivityEstimate, ...]
     slope: float
     low: float
     high: float
@@ -170,7 +174,7 @@ def sensitivity_decay(
     return Decay(np.array(sizes), tuple(estimates), slope, slope - width, slope + width)
 
 
-def _logarithms(estimates: list[Sensitivity]) -> tuple[FloatArray, FloatArray]:
+def _logarithms(estimates: list[SensitivityEstimate]) -> tuple[FloatArray, FloatArray]:
     """Logarithms of the estimates and their precisions, half a success and half a failure added."""
     trials = np.array([e.trials for e in estimates], dtype=np.float64)
     shares = (np.array([e.mean for e in estimates]) * trials + 0.5) / (trials + 1)

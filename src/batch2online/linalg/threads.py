@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+from threadpoolctl import ThreadpoolController
 
 FEW_COLUMNS = 200
 

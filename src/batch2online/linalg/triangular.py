@@ -35,7 +35,11 @@ def gram_factor(gram: FloatArray) -> FloatArray:
 
 
 def definite_factor(gram: FloatArray) -> tuple[FloatArray | None, float]:
-    """The same if Cholesky does it, and the reciprocal condition number (an estimate) of the correlations."""
+    """Upper R with ``R'R = gram`` by Cholesky alone, and how far the columns are from depending on each other.
+
+    The second number estimates the reciprocal condition number of the correlations. Where Cholesky breaks down, since
+    columns depend on each other up to rounding, the factor is None and the number is 0.
+    """
     correlation, norms = correlations(gram)
     factor, info = lapack.dpotrf(correlation, clean=1)
     if info != 0:

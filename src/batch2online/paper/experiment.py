@@ -22,10 +22,10 @@ from batch2online._types import FloatArray
 from batch2online.estimators.clustering import OnlineClustering
 from batch2online.estimators.low_rank import OnlineLowRank
 from batch2online.estimators.regression import OnlineRegression
-from batch2online.evaluate.loop import Stream, curve_of, run
-from batch2online.evaluate.losses import Clustering, Loss, LowRank, Squared
+from batch2online.evaluate.loop import Arrivals, curve_of, run
+from batch2online.evaluate.losses import ClusteringLoss, Loss, LowRankLoss, Squared
 from batch2online.evaluate.metrics import changed
-from batch2online.evaluate.progress import Progress
+from batch2online.evaluate.progress import ProgressBar
 from batch2online.evaluate.result import Curve
 
 EPSILONS = (0.1, 0.01, 0.001)
@@ -37,54 +37,54 @@ _RANK = 5
 
 
 @dataclass(frozen=True)
-class Problem:
+class PaperProblem:
     """One column of the figure: a loss, this package's estimator, and the paper's algorithm."""
 
     title: str
     loss: Loss
     parameters: int
     estimator: Callable[..., Any]
-    algorithm: Callable[..., reference.Run]
+    algorithm: Callable[..., reference.OnlineRun]
 
     def size(self, epsilon: float) -> int:
         return math.ceil(self.parameters / epsilon)
 
-    def ours(self, stream: Stream, epsilon: float, seed: int) -> Curve:
+    def ours(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
         model = self.estimator(epsilon=epsilon, coreset_size=self.size(epsilon), random_state=seed)
         return run(OURS, seed, model, self.loss, stream)[1]
 
-    def papers(self, stream: Stream, epsilon: float, seed: int) -> Curve:
+    def papers(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
         """Each row under the model solved on all rows before it; a change is a model unlike the one before."""
         models, losses = self.algorithm(np.random.default_rng(seed), stream.X, stream.y, epsilon, self.size(epsilon))
         moves = [changed(old, new) for old, new in pairwise(models[1:])]
         return curve_of(PAPER, seed, stream, losses, np.cumsum([0, 0, *moves]))
 
 
-def k_means(k: int) -> Problem:
+def k_means(k: int) -> PaperProblem:
     def estimator(**settings: Any) -> Any:
         return OnlineClustering(k, **settings)
 
-    def algorithm(rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int) -> reference.Run:
+    def algorithm(rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int) -> reference.OnlineRun:
         return reference.online_clustering(rng, X, k, epsilon, sizes=(2 * size, size))
 
-    return Problem(f"k-means, {k} clusters", Clustering(n_clusters=k), k, estimator, algorithm)
+    return PaperProblem(f"k-means, {k} clusters", ClusteringLoss(n_clusters=k), k, estimator, algorithm)
 
 
-def regression(columns: int) -> Problem:
-    def algorithm(rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int) -> reference.Run:
+def regression(columns: int) -> PaperProblem:
+    def algorithm(rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int) -> reference.OnlineRun:
         return reference.online_regression(rng, np.column_stack([np.ones(len(X)), X]), y, epsilon, m=size)
 
-    return Problem("Regression", Squared(), columns + 2, OnlineRegression, algorithm)
+    return PaperProblem("Regression", Squared(), columns + 2, OnlineRegression, algorithm)
 
 
-def low_rank(k: int = _RANK) -> Problem:
+def low_rank(k: int = _RANK) -> PaperProblem:
     def estimator(**settings: Any) -> Any:
         return OnlineLowRank(k, **settings)
 
-    def algorithm(rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int) -> reference.Run:
+    def algorithm(rng: np.random.Generator, X: FloatArray, y: Any, epsilon: float, size: int) -> reference.OnlineRun:
         return reference.online_low_rank(rng, X, k, epsilon, m=size)
 
-    return Problem(f"Low rank, {k} components", LowRank(k), k, estimator, algorithm)
+    return PaperProblem(f"Low rank, {k} components", LowRankLoss(k), k, estimator, algorithm)
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ class Panel:
     """One problem on one set of rows."""
 
     data: str
-    problem: Problem
+    problem: PaperProblem
     X: FloatArray
     y: FloatArray | None
 
-    def stream(self, seed: int, hindsight: FloatArray) -> Stream:
+    def stream(self, seed: int, hindsight: FloatArray) -> Arrivals:
         order = np.random.default_rng(seed).permutation(len(self.X))
         targets = None if self.y is None else self.y[order]
-        return Stream(self.X[order], targets, hindsight[order], chunk=1, warmup=WARMUP)
+        return Arrivals(self.X[order], targets, hindsight[order], chunk=1, warmup=WARMUP)
 
 
 def panels(rows: int) -> list[Panel]:
@@ -165,7 +165,7 @@ def paper_experiment(
         lines += [(panel, hindsight, name, epsilon) for epsilon in epsilons for name in (OURS, PAPER)]
     tasks = [delayed(_curve)(*line, seed) for line in lines for seed in seeds]
     finished = Parallel(n_jobs=jobs, return_as="generator")(tasks)
-    curves = list(Progress(finished, len(tasks), "paper figure") if progress else finished)
+    curves = list(ProgressBar(finished, len(tasks), "paper figure") if progress else finished)
     return [
         Line(panel, name, epsilon, tuple(curves[i * len(seeds) : (i + 1) * len(seeds)]))
         for i, (panel, _, name, epsilon) in enumerate(lines)

@@ -4,13 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.registry import storable
+from batch2online.core.rows import ones
 
 Fields = dict[str, Any]
 
 _ALLOWED = re.compile(r"([\d.]+)% was allowed")
 _MERGED = re.compile(r"merged with ([\d,]+) rows")
 _FORGOTTEN = re.compile(r"([\d,]+) rows forgotten")
+
+
+@storable
+@dataclass(frozen=True)
+class Buffer:
+    """Rows that wait, as files of schema 1 hold them; the queue has taken its place."""
+
+    width: int
+    columns: int
+    capacity: int
+    count: int
+    values: FloatArray
+    weights: FloatArray
+
+    def given(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return points, targets and weights of the rows."""
+        values = self.values[: self.count]
+        points, targets = np.ascontiguousarray(values[:, : self.width]), np.ascontiguousarray(values[:, self.width :])
+        return points, targets, self.weights[: self.count] if len(self.weights) else ones(self.count)
 
 
 def _change_event(fields: Fields) -> Fields:
@@ -32,5 +58,25 @@ def _count(match: re.Match[str]) -> int:
     return int(match[1].replace(",", ""))
 
 
-UPGRADES: dict[str, Callable[[Fields], Fields]] = {"ChangeEvent": _change_event}
+def _history(fields: Fields) -> Fields:
+    """Files of schema 1 tell blocks that are complete from the pieces of the last one."""
+    if "segments" in fields:
+        return fields
+    segments = [*fields.pop("blocks"), *fields.pop("pieces")]
+    fields.pop("rows", None)
+    return fields | {"segments": segments}
+
+
+def _folder_history(fields: Fields) -> Fields:
+    raise ValueError(
+        "its rows lie in a folder, as version 0.1 kept them: load it with that version, read the rows there "
+        "(model._engine.construction.history.everything()) and let a new model learn them."
+    )
+
+
+UPGRADES: dict[str, Callable[[Fields], Fields]] = {
+    "ChangeEvent": _change_event,
+    "FolderHistory": _folder_history,
+    "History": _history,
+}
 """What to do with the fields of a class, by its name, before an instance is built from them."""

@@ -7,7 +7,8 @@ over the ids of the old ones with which they share most weight.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.coresets import Clustering
-from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.linalg.distances import nearest_squared, power, squared_distances
+from batch2online.problems.assignments import Assignments
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
+from batch2online.problems.problem import DependsOn, Problem
 from batch2online.solvers import kz
 
 
@@ -30,16 +33,25 @@ class Centers:
 
 @storable
 @dataclass(frozen=True)
-class KZClustering:
+class KZClustering(Problem):
     """The problem: distances of rows to the nearest of k centers, to the power z.
 
     With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
     other, and the guarantee of the refresh policies is twice as wide.
     """
 
+    needs: ClassVar[type] = Clustering
     k: int
     z: float = 2.0
     start_from_current: bool = True
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.CURRENT_MODEL if self.start_from_current else DependsOn.CORESET
+
+    @cached_property
+    def _assignments(self) -> Assignments:
+        return Assignments()
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 1
@@ -63,12 +75,12 @@ class KZClustering:
         centers, labels = kz.solved(
             coreset.points, coreset.weights, self.k, self.z, construction.seed, start, current_cost=start_cost
         )
-        return Centers(centers if known is None else _with_ids_of(known, centers, labels, coreset))
+        return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
 
     def cost(self, model: Centers, construction: Clustering) -> float:
         """The cost on the coreset."""
         coreset = construction.coreset()
-        return float(coreset.weights @ power(_assigned(coreset, model.points)[1], self.z))
+        return float(coreset.weights @ power(self._assignments.of(coreset, model.points)[1], self.z))
 
     def lower_bound(self, construction: Clustering) -> float:
         """Nothing better than zero is known."""
@@ -88,7 +100,7 @@ class KZClustering:
 
     def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
         """What became of each cluster; the magnitude is the largest distance that a center moved."""
-        shared = _shared(old.points, new.points, construction.coreset())
+        shared = self._shared(old.points, new.points, construction.coreset())
         moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
         total = float(shared.sum())
         return {
@@ -100,23 +112,17 @@ class KZClustering:
     def same(self, old: Centers, new: Centers) -> bool:
         return np.array_equal(old.points, new.points)
 
+    def _with_ids_of(
+        self, old: FloatArray, new: FloatArray, new_labels: IntArray | None, coreset: Coreset
+    ) -> FloatArray:
+        """The new centers in the order of the old ones that they continue."""
+        distances = np.sqrt(squared_distances(new, old))
+        labels = self._labels(coreset, new) if new_labels is None else new_labels
+        shared = shared_weight(self._labels(coreset, old), labels, coreset.weights, len(old))
+        return np.asarray(new[matched(shared, distances)])
 
-def _with_ids_of(old: FloatArray, new: FloatArray, new_labels: IntArray | None, coreset: Coreset) -> FloatArray:
-    distances = np.sqrt(squared_distances(new, old))
-    labels = _assigned(coreset, new)[0] if new_labels is None else new_labels
-    shared = shared_weight(_assigned(coreset, old)[0], labels, coreset.weights, len(old))
-    return np.asarray(new[matched(shared, distances)])
+    def _shared(self, old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
+        return shared_weight(self._labels(coreset, old), self._labels(coreset, new), coreset.weights, len(old))
 
-
-def _shared(old: FloatArray, new: FloatArray, coreset: Coreset) -> FloatArray:
-    return shared_weight(_assigned(coreset, old)[0], _assigned(coreset, new)[0], coreset.weights, len(old))
-
-
-def _assigned(coreset: Coreset, centers: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Labels and squared distances of a coreset's points, computed once for each set of centers."""
-    known = vars(coreset).setdefault("_assigned", {})
-    key = centers.tobytes()
-    if key not in known:
-        known[key] = nearest(coreset.points, centers)
-    found: tuple[IntArray, FloatArray] = known[key]
-    return found
+    def _labels(self, coreset: Coreset, centers: FloatArray) -> IntArray:
+        return self._assignments.of(coreset, centers)[0]

@@ -19,7 +19,7 @@ from batch2online._types import FloatArray
 _LEAST_PROBABILITY = 1e-15
 
 
-class Loss(Protocol):
+class RowLoss(Protocol):
     """The loss of rows under a model, and before there is one."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray: ...
@@ -105,7 +105,7 @@ class NegativeLogLikelihood:
 
 
 @dataclass(frozen=True)
-class Given:
+class OwnLoss:
     """The user's own function ``loss(model, points[, targets])``; a row costs nothing before there is a model."""
 
     function: Callable[..., Any]
@@ -123,7 +123,7 @@ class Given:
         return np.zeros(len(points))
 
 
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, RowLoss] = {
     "squared": Deviation(2.0),
     "absolute": Deviation(1.0),
     "zero_one": ZeroOne(),
@@ -136,7 +136,7 @@ LOSSES: dict[str, Loss] = {
 """Losses by name."""
 
 
-def loss_of(loss: str | Callable[..., Any]) -> Loss:
+def loss_of(loss: str | Callable[..., Any]) -> RowLoss:
     """The loss of this name, or the function itself."""
     if isinstance(loss, str):
         if loss not in LOSSES:
@@ -144,4 +144,4 @@ def loss_of(loss: str | Callable[..., Any]) -> Loss:
         return LOSSES[loss]
     if not callable(loss):
         raise TypeError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
-    return Given(loss)
+    return OwnLoss(loss)

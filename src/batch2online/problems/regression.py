@@ -8,21 +8,16 @@ optimum are known at any time, at the cost of a factorisation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
 
 from batch2online._types import FloatArray
-from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage
-from batch2online.linalg.triangular import column_norms
+from batch2online.problems.problem import DependsOn, Problem
+from batch2online.solvers.least_squares import coreset_moments, least_squares
 from batch2online.statistics.moments import Moments
-
-_RANK_TOLERANCE = 1e-11
-"""Directions below this share of the largest one (columns of norm one) get no coefficient."""
 
 
 @storable
@@ -39,10 +34,15 @@ class LinearModel:
 
 @storable
 @dataclass(frozen=True)
-class LeastSquares:
+class LeastSquares(Problem):
     """The problem: squared loss of linear predictions, solved on the coreset or exactly."""
 
+    needs: ClassVar[type] = Leverage
     exact: bool = False
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         """Three rows for each coefficient: enough for the problem to be posed."""
@@ -65,7 +65,7 @@ class LeastSquares:
         moments = construction.statistics.moments
         if not self.exact:
             moments = coreset_moments(construction.coreset(), construction.intercept)
-        return least_squares(moments)
+        return LinearModel(*least_squares(moments))
 
     def cost(self, model: LinearModel, construction: Leverage) -> float:
         """Exact squared loss of the model on all rows seen."""
@@ -90,40 +90,6 @@ class LeastSquares:
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
-
-
-def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
-    """Moments of a weighted coreset, a pure function of it."""
-    assert coreset.targets is not None
-    targets = coreset.targets if coreset.targets.ndim == 2 else coreset.targets[:, None]
-    rows = Rows(coreset.points, targets, coreset.weights, coreset.ids)
-    return Moments.of(rows, intercept)
-
-
-def least_squares(moments: Moments) -> LinearModel:
-    """The minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
-    inputs, i = moments.n_inputs, int(moments.intercept)
-    factor = moments.regular_factor
-    centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
-    scale = column_norms(centred)
-    divisor = np.where(scale > 0, scale, 1.0)
-    solution = _triangular_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
-    coefficients = solution.T.copy()
-    shift = moments.shift
-    intercepts = np.zeros(moments.n_targets)
-    if moments.intercept and factor[0, 0] > 0:
-        means = factor[0] / factor[0, 0] + shift
-        intercepts = means[inputs:] - coefficients @ means[i:inputs]
-    return LinearModel(coefficients, intercepts)
-
-
-def _triangular_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve with a triangular factor of unit columns, by minimum norm where it is (nearly) singular."""
-    condition, _ = lapack.dtrcon(factor)
-    if condition > _RANK_TOLERANCE:
-        solution, _ = lapack.dtrtrs(factor, right)
-        return np.asarray(solution)
-    return np.asarray(np.linalg.lstsq(factor, right, rcond=_RANK_TOLERANCE)[0])
 
 
 def _deviation(model: LinearModel, moments: Moments) -> FloatArray:

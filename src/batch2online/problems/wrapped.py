@@ -12,7 +12,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
-from batch2online.problems.losses import Loss
+from batch2online.problems.losses import RowLoss
+from batch2online.problems.problem import Problem
 from batch2online.solvers.weighted_fit import copies, fitted
 
 
@@ -29,14 +30,14 @@ class Solved:
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class Wrapped(Problem):
     """The problem: an estimator or a function, solved on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
     """
 
     estimator: Any
-    loss: Loss
+    loss: RowLoss
     seed: int
     start: int
     epsilon: float

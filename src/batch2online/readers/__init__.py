@@ -5,7 +5,7 @@ blocks of whole lines and pyarrow parses each block; only when it refuses one ar
 one by one, to say which is wrong and why. So a row is a line, and a quoted value must end on its line.
 """
 
-from batch2online.readers.batch import Batch, DataError, Kind
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy
 from batch2online.readers.source import Source, open_source
 
-__all__ = ["Batch", "DataError", "Kind", "Source", "open_source"]
+__all__ = ["Batch", "DataError", "Kind", "Remedy", "Source", "open_source"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -10,8 +11,29 @@ from typing import Any
 import pyarrow as pa
 
 
+class Remedy(StrEnum):
+    """What a caller can ask for so that the input is taken after all."""
+
+    NO_HEADER = "read the first line as a row"
+    DROP_ROWS = "drop rows with a gap"
+    FILL_GAPS = "fill gaps with the mean"
+    LOOK_FURTHER = "look at more rows before deciding"
+    LEAVE_OUT = "leave the column out"
+    ENCODE_TEXT = "encode text as categories"
+
+
 class DataError(ValueError):
-    """The input cannot be used; the message is a sentence that names the place."""
+    """The input cannot be used; the message is a sentence that names the place.
+
+    Attributes
+    ----------
+    remedies : tuple of Remedy
+        What would let the readers go on.
+    """
+
+    def __init__(self, message: str, *remedies: Remedy) -> None:
+        super().__init__(message)
+        self.remedies = remedies
 
 
 class Kind(StrEnum):
@@ -66,15 +88,22 @@ def kind_of(dtype: Any) -> Kind:
 
 def with_plain_types(table: Any) -> Any:
     """The same columns as float64 and string; others stay as they are."""
-    plain = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}
-    for index, field in enumerate(table.schema):
-        wanted = plain.get(kind_of(field.type), field.type)
-        if field.type != wanted:
-            table = table.set_column(index, field.name, _cast(table.column(index), wanted))
-    return table
+    if set(table.schema.types) <= {pa.float64(), pa.string()}:
+        return table
+    return pa.table([_plain(column) for column in table.columns], names=table.column_names)
 
 
-def _cast(column: Any, wanted: Any) -> Any:
+def _plain(column: Any) -> Any:
+    wanted = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}.get(kind_of(column.type), column.type)
+    if column.type == wanted:
+        return column
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     return column.cast(wanted, safe=False)
+
+
+def check_distinct(names: Sequence[str], name: str) -> None:
+    """Refuse a table with two columns of one name."""
+    if len(set(names)) < len(names):
+        repeated = min(column for column, count in Counter(names).items() if count > 1)
+        raise DataError(f"{name} has more than one column named {repeated!r}.")

@@ -18,7 +18,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
-class Block:
+class LineBlock:
     """Whole lines, the first of which has this number in its file."""
 
     content: bytes
@@ -45,21 +45,26 @@ class Block:
         return next(number for index, (number, _) in enumerate(self.lines()) if index == row)
 
 
-def blocks(file: IO[bytes], name: str, size: int = BLOCK) -> Iterator[Block]:
-    """The lines of a file in blocks of about ``size`` bytes; the last line may lack its end."""
-    rest, line = b"", 1
+def blocks(file: IO[bytes], name: str, size: int = BLOCK, least_lines: int = 256) -> Iterator[LineBlock]:
+    """The lines of a file in blocks of about ``size`` bytes; the last line may lack its end.
+
+    After the first block, which should come soon, long lines make larger blocks of ``least_lines`` lines: a block
+    costs time for each of its columns.
+    """
+    rest, line, least = b"", 1, 1
     with file:
         for piece in _pieces(file, name, size):
             rest += piece
             cut = _end_of_last_line(rest)
-            if cut:
-                block = Block(rest[:cut], line)
-                rest, line = rest[cut:], line + block.n_lines()
-                yield block
-            elif len(rest) > _LONGEST_LINE:
+            if not cut and len(rest) > _LONGEST_LINE:
                 raise DataError(f"{name}, line {line:,} is longer than {_LONGEST_LINE >> 20} MB: no table of text.")
+            block = LineBlock(rest[:cut], line)
+            n_lines = block.n_lines()
+            if n_lines >= least or len(rest) > _LONGEST_LINE:
+                rest, line, least = rest[cut:], line + n_lines, least_lines
+                yield block
     if rest:
-        yield Block(rest, line)
+        yield LineBlock(rest, line)
 
 
 def _pieces(file: IO[bytes], name: str, size: int) -> Iterator[bytes]:

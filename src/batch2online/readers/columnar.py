@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-from batch2online.readers.batch import Batch, DataError, kind_of, row_place, with_plain_types
+from batch2online.readers.batch import Batch, DataError, check_distinct, kind_of, row_place, with_plain_types
 
 ROWS = 1 << 16
-_DAMAGE = (pa.ArrowException, OSError, EOFError)
+_DAMAGE = (pa.ArrowException, OSError, EOFError, MemoryError)  # damaged sizes may ask for any amount of memory
 
 
 class _Columnar(ABC):
@@ -22,7 +22,11 @@ class _Columnar(ABC):
 
     def __init__(self, name: str, schema: Any) -> None:
         self._name = name
-        self.names = list(schema.names)
+        try:
+            self.names = list(schema.names)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name} has a column whose name is not valid UTF-8.") from error
+        check_distinct(self.names, name)
         self.kinds = {field.name: kind_of(field.type) for field in schema}
 
     @abstractmethod
@@ -34,7 +38,9 @@ class _Columnar(ABC):
         start = 0
         try:
             for records in self._record_batches(list(columns)):
-                table = with_plain_types(pa.Table.from_batches([records]).select(list(columns)))
+                chosen = pa.Table.from_batches([records]).select(list(columns))
+                chosen.validate(full=True)  # offsets that point outside would end the process when read
+                table = with_plain_types(chosen)
                 yield Batch(table, partial(row_place, start))
                 start += len(records)
         except _DAMAGE as error:

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from batch2online.readers.batch import Batch, DataError, Kind, kind_of, with_plain_types
-from batch2online.readers.blocks import Block
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy, check_distinct, kind_of, with_plain_types
+from batch2online.readers.blocks import LineBlock
 
 _DELIMITERS = ",\t;|"
+_WIDE = 1000
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
@@ -22,7 +23,7 @@ class Delimited:
 
     Parameters
     ----------
-    blocks : iterator of Block
+    blocks : iterator of LineBlock
     name : str
         What errors call the input.
     delimiter : str or None
@@ -31,7 +32,7 @@ class Delimited:
         Whether the first line holds the names; otherwise columns are called 1, 2, ...
     """
 
-    def __init__(self, blocks: Iterator[Block], name: str, delimiter: str | None, header: bool) -> None:
+    def __init__(self, blocks: Iterator[LineBlock], name: str, delimiter: str | None, header: bool) -> None:
         self._blocks, self._name = blocks, name
         self.kinds: dict[str, Kind] = {}
         self._first = _first_block(blocks, name)
@@ -48,34 +49,34 @@ class Delimited:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The rows, with these columns alone."""
-        block: Block | None = self._first
+        block: LineBlock | None = self._first
         while block is not None:
             if not block.is_blank:
                 yield self._batch(block, columns)
             block = next(self._blocks, None)
 
-    def _batch(self, block: Block, columns: Sequence[str]) -> Batch:
+    def _batch(self, block: LineBlock, columns: Sequence[str]) -> Batch:
         table = self._parsed(block, {column: self._types[column] for column in columns})
         return Batch(with_plain_types(table), lambda row: f"line {block.line_of(row):,}")
 
     def _inferred(self) -> dict[str, Any]:
-        if self._first.is_blank:
-            return dict.fromkeys(self.names, pa.float64())
+        numbers = dict.fromkeys(self.names, pa.float64())
+        if self._first.is_blank or self._holds(numbers):
+            return numbers
         table = self._parsed(self._first, None)
         return {name: _settled(table.column(name)) for name in self.names}
 
-    def _parsed(self, block: Block, types: dict[str, Any] | None) -> Any:
-        options = arrow_csv.ConvertOptions(strings_can_be_null=True)
-        if types is not None:
-            options.column_types, options.include_columns = types, list(types)
-        size = len(block.content) + 1 if types is None else 1 << 20  # types are inferred from the first piece alone
+    def _holds(self, types: dict[str, Any]) -> bool:
+        """Whether the first block is of these types; to ask is far cheaper than to infer them for many columns."""
         try:
-            table = arrow_csv.read_csv(
-                pa.py_buffer(block.content),
-                read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size),
-                parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
-                convert_options=options,
-            )
+            self._read(self._first, types)
+        except (pa.ArrowInvalid, pa.ArrowKeyError):
+            return False
+        return True
+
+    def _parsed(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
+        try:
+            table = self._read(block, types)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
             self._explain(block)
             raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.") from error
@@ -83,7 +84,21 @@ class Delimited:
             self._explain(block)
         return table
 
-    def _explain(self, block: Block) -> None:
+    def _read(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
+        options = arrow_csv.ConvertOptions(strings_can_be_null=True)
+        if types is not None:
+            options.column_types, options.include_columns = types, list(types)
+        is_wide = len(self.names) > _WIDE  # a task for each column of each piece costs more than it saves
+        is_whole = is_wide or types is None  # types are inferred from the first piece alone
+        size = len(block.content) + 1 if is_whole else 1 << 20
+        return arrow_csv.read_csv(
+            pa.py_buffer(block.content),
+            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size, use_threads=not is_wide),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=options,
+        )
+
+    def _explain(self, block: LineBlock) -> None:
         """Raise the error of the first line that is wrong."""
         for number, line in block.lines():
             cells = self._cells(number, self._decoded(number, line))
@@ -114,23 +129,21 @@ class Delimited:
         return cells
 
     def _check_names(self, names: list[str]) -> None:
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise DataError(f"{self._name} has more than one column named {repeated[0]!r}.")
+        check_distinct(names, self._name)
         if all(_is_number(name) and name for name in names):
-            raise DataError(f"{self._name} has numbers in its first line, not names: pass --no-header if it has none.")
+            raise DataError(f"{self._name} has numbers in its first line, not names.", Remedy.NO_HEADER)
 
 
-def _first_block(blocks: Iterator[Block], name: str) -> Block:
+def _first_block(blocks: Iterator[LineBlock], name: str) -> LineBlock:
     for block in blocks:
         if not block.is_blank:
             return block
     raise DataError(f"{name} is empty.")
 
 
-def _without_lines_up_to(number: int, block: Block) -> Block:
+def _without_lines_up_to(number: int, block: LineBlock) -> LineBlock:
     lines = block.content.splitlines(keepends=True)[number + 1 - block.first_line :]
-    return Block(b"".join(lines), number + 1)
+    return LineBlock(b"".join(lines), number + 1)
 
 
 def _settled(column: Any) -> Any:

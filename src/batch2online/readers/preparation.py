@@ -6,8 +6,9 @@ the levels of a category, the mean and the spread of a number. The result is the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.core.validation import LARGEST
-from batch2online.readers.batch import Batch, DataError, Kind
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy
 
 MOST_LEVELS = 100
+_TOGETHER = 64
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,34 @@ class Preparation:
     standardised: bool
     known_rows: int
 
+    @classmethod
+    def from_dict(cls, content: Any) -> Preparation:
+        """A preparation from its fields as JSON gives them back; a DataError where they do not fit together."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(content, dict) or content.keys() != names:
+            raise DataError(f"Its preparation must have the fields {', '.join(sorted(names))}.")
+        found = cls(**content)
+        wrong = [name for name, is_right in found._checks().items() if not is_right]
+        if wrong:
+            raise DataError(f"Its preparation has an unusable value of {wrong[0]!r}.")
+        return found
+
+    def _checks(self) -> dict[str, bool]:
+        """Whether each field is of its type; fields that others lean on come first."""
+        is_list = _is_list_of(self.numbers, str)
+        count = len(self.numbers) if is_list else -1
+        return {
+            "numbers": is_list,
+            "levels": isinstance(self.levels, dict) and all(_is_list_of(some, str) for some in self.levels.values()),
+            "drop_first": isinstance(self.drop_first, bool),
+            "target": self.target is None or isinstance(self.target, str),
+            "missing": self.missing in ("refuse", "drop", "mean"),
+            "means": _is_list_of(self.means, float, int) and len(self.means) == count and _are_finite(self.means),
+            "scales": _is_list_of(self.scales, float, int) and len(self.scales) == count and _are_finite(self.scales),
+            "standardised": isinstance(self.standardised, bool),
+            "known_rows": isinstance(self.known_rows, int),
+        }
+
     @property
     def columns(self) -> list[str]:
         """The columns to read."""
@@ -72,7 +102,7 @@ class Preparation:
 
     def apply(self, batch: Batch, name: str) -> tuple[FloatArray, FloatArray | None, BoolArray]:
         """Inputs, targets, and which rows of the batch they are."""
-        numbers = _filled([_numbers(batch.table, column) for column in self.numbers], len(batch))
+        numbers = _filled(_numbers_of(batch.table, self.numbers), len(self.numbers), len(batch))
         targets = np.empty((len(batch), 0)) if self.target is None else _numbers(batch.table, self.target)[:, None]
         kept = self._complete(batch, numbers, targets, name)
         if not _all_fit(numbers):
@@ -91,25 +121,21 @@ class Preparation:
     def _complete(self, batch: Batch, numbers: FloatArray, targets: FloatArray, name: str) -> BoolArray:
         """Which rows stay. A gap that nothing fills is an error unless such rows are to be dropped."""
         is_complete = _all_fit(numbers) and _all_fit(targets) and not self.levels
-        looked_at = [] if is_complete else [column for column in self.columns if not self._fills(column)]
+        filled = set(self.numbers) if self.missing == "mean" else set()
+        looked_at = [] if is_complete else [column for column in self.columns if column not in filled]
         gaps = {column: _gaps(batch.table, column) for column in looked_at}
         missing: BoolArray = np.any([np.zeros(len(batch), dtype=np.bool_), *gaps.values()], axis=0)
         if self.missing != "drop" and missing.any():
             row = int(missing.argmax())
             column = next(column for column, gap in gaps.items() if gap[row])
-            raise DataError(
-                f"{name}, {batch.place(row)}, column {column!r}: the value is missing{self._advice(column)}"
-            )
+            no_mean = " and has no mean" if self.missing == "mean" else ""
+            message = f"{name}, {batch.place(row)}, column {column!r}: the value is missing{no_mean}."
+            raise DataError(message, *self._remedies(column))
         return np.asarray(~missing)
 
-    def _fills(self, column: str) -> bool:
-        return self.missing == "mean" and column in self.numbers
-
-    def _advice(self, column: str) -> str:
-        if self.missing == "mean":
-            return " and has no mean; --missing drop leaves such rows out."
-        drop = "; --missing drop leaves such rows out"
-        return f"{drop}, --missing mean fills them." if column in self.numbers else f"{drop}."
+    def _remedies(self, column: str) -> tuple[Remedy, ...]:
+        can_fill = self.missing != "mean" and column in self.numbers
+        return (Remedy.DROP_ROWS, Remedy.FILL_GAPS) if can_fill else (Remedy.DROP_ROWS,)
 
     def _encoded(self, batch: Batch, column: str, kept: BoolArray, name: str) -> FloatArray:
         values = pc.index_in(batch.table.column(column), pa.array(self.levels[column], pa.string()))
@@ -119,7 +145,9 @@ class Preparation:
             row = int(unknown.argmax())
             raise DataError(
                 f"{name}, {batch.place(row)}, column {column!r}: {batch.table.column(column)[row].as_py()!r} did not "
-                f"occur in the first {self.known_rows:,} rows; raise --lookahead or leave the column out."
+                f"occur in the first {self.known_rows:,} rows.",
+                Remedy.LOOK_FURTHER,
+                Remedy.LEAVE_OUT,
             )
         return np.asarray(codes[:, None] == np.arange(self.drop_first, len(self.levels[column])), dtype=np.float64)
 
@@ -143,14 +171,23 @@ def prepare(
     ]
     if unusable:
         column = unusable[0]
-        hint = "leave it out with --columns" + (", or pass --categories encode" if kinds[column] is Kind.TEXT else "")
-        raise DataError(f"{name}: column {column!r} holds {kinds[column]}: {hint}.")
+        encode_too = (Remedy.ENCODE_TEXT,) if kinds[column] is Kind.TEXT else ()
+        raise DataError(f"{name}: column {column!r} holds {kinds[column]}.", Remedy.LEAVE_OUT, *encode_too)
     if target is not None and kinds[target] is not Kind.NUMBER:
         raise DataError(f"{name}: the target {target!r} must hold numbers, it holds {kinds[target]}.")
     numbers = [column for column in inputs if kinds[column] is Kind.NUMBER]
-    means, scales = _moments(table, numbers, name if missing == "mean" or standardise else None)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers as large as that are refused with their place
+        means, scales = _moments(table, numbers, name if missing == "mean" or standardise else None)
     levels = {column: _levels(table, column, name) for column in inputs if kinds[column] is Kind.TEXT}
     return Preparation(numbers, levels, drop_first, target, missing, means, scales, standardise, table.num_rows)
+
+
+def _is_list_of(values: Any, *types: type) -> bool:
+    return isinstance(values, list) and {type(value) for value in values} <= set(types)
+
+
+def _are_finite(values: list[float]) -> bool:
+    return all(abs(value) <= LARGEST for value in values)  # false for NaN
 
 
 def _levels(table: Any, column: str, name: str) -> list[str]:
@@ -158,21 +195,37 @@ def _levels(table: Any, column: str, name: str) -> list[str]:
     if len(levels) > MOST_LEVELS:
         raise DataError(
             f"{name}: column {column!r} has {len(levels):,} different texts in its first {table.num_rows:,} rows, "
-            "too many for a category: leave it out with --columns."
+            "too many for a category.",
+            Remedy.LEAVE_OUT,
         )
     return levels
 
 
 def _moments(table: Any, columns: Sequence[str], name: str | None) -> tuple[list[float], list[float]]:
-    means, scales = [], []
-    for column in columns:
-        values = _numbers(table, column)
-        values = values[np.isfinite(values)]
-        if not len(values) and name is not None:
-            raise DataError(f"{name}: column {column!r} is empty in the first {table.num_rows:,} rows: it has no mean.")
-        means.append(float(values.mean()) if len(values) else 0.0)
-        scales.append((float(values.std()) or 1.0) if len(values) else 1.0)
+    """Mean and spread of each column, some columns at a time: there may be very many, or very long ones."""
+    means: list[float] = []
+    scales: list[float] = []
+    arrays = _numbers_of(table, columns)
+    for start in range(0, len(columns), _TOGETHER):
+        some = columns[start : start + _TOGETHER]
+        values = np.array(list(islice(arrays, len(some))))
+        if np.isfinite(values).all() and table.num_rows:
+            means += values.mean(axis=1).tolist()
+            scales += [spread or 1.0 for spread in values.std(axis=1).tolist()]
+        else:
+            pairs = [_finite_moments(*pair, name) for pair in zip(some, values, strict=True)]
+            means += [mean for mean, _ in pairs]
+            scales += [scale for _, scale in pairs]
     return means, scales
+
+
+def _finite_moments(column: str, values: FloatArray, name: str | None) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    if len(finite):
+        return float(finite.mean()), float(finite.std()) or 1.0
+    if name is not None:
+        raise DataError(f"{name}: column {column!r} is empty in the first {len(values):,} rows: it has no mean.")
+    return 0.0, 1.0
 
 
 def _numbers(table: Any, column: str) -> FloatArray:
@@ -180,8 +233,14 @@ def _numbers(table: Any, column: str) -> FloatArray:
     return np.asarray(table.column(column).to_numpy(), dtype=np.float64)  # Arrow's gaps become NaN
 
 
-def _filled(columns: list[FloatArray], n: int) -> FloatArray:
-    rows = np.empty((n, len(columns)))
+def _numbers_of(table: Any, columns: Sequence[str]) -> Iterator[FloatArray]:
+    """Many columns of numbers, one after the other; to look each up by name in the table takes longer."""
+    by_name = dict(zip(table.column_names, table.columns, strict=True))
+    return (np.asarray(by_name[column].to_numpy(), dtype=np.float64) for column in columns)
+
+
+def _filled(columns: Iterator[FloatArray], width: int, n: int) -> FloatArray:
+    rows = np.empty((n, width))
     for j, column in enumerate(columns):
         rows[:, j] = column
     return rows

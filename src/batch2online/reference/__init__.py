@@ -1,12 +1,12 @@
-"""The paper as printed: Algorithms 1 to 6, each a short function that reads beside its pseudo-code.
+"""The paper as printed: Algorithms 1 to 7, each a short function that reads beside its pseudo-code.
 
 ==========================  ===========================================================================
 ``batch_to_online``         Algorithm 1, the general conversion: run the batch algorithm at every step
 ``coreset``                 Algorithm 2, sensitivity sampling with perturbed weights
-``online_clustering``       Algorithm 3 (and its copy in the appendix), (k, z)-clustering
+``online_clustering``       Algorithm 3 (6 is its copy in the appendix), (k, z)-clustering
 ``online_low_rank``         Algorithm 4, low-rank approximation, on ``low_rank_sketch``
 ``online_regression``       Algorithm 5, linear regression, on ``regression_sketch``
-``clustering_coreset``      Algorithm 6, the two-stage coreset of Huang and Vishnoi
+``clustering_coreset``      Algorithm 7, the two-stage coreset of Huang and Vishnoi
 ==========================  ===========================================================================
 
 They draw with replacement, perturb weights uniformly and draw anew at each step, so their time is quadratic in the
@@ -22,10 +22,10 @@ from batch2online.reference.clustering import clustering_coreset, dz_sampling, o
 from batch2online.reference.low_rank import low_rank_sketch, online_low_rank, ridge_leverage_scores
 from batch2online.reference.regression import leverage_scores, online_regression, regression_sketch
 from batch2online.reference.sampling import WeightedSet, coreset
-from batch2online.reference.transformation import Run, batch_to_online
+from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 __all__ = [
-    "Run",
+    "OnlineRun",
     "WeightedSet",
     "batch_to_online",
     "clustering_coreset",

@@ -1,4 +1,4 @@
-"""Algorithms 3 and 6: (k, z)-clustering online, on a two-stage coreset of all rows so far."""
+"""Algorithms 3 and 7: (k, z)-clustering online, on a two-stage coreset of all rows so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from batch2online import theory
 from batch2online._types import FloatArray, IntArray
 from batch2online.reference.sampling import WeightedSet, gathered, keep_all
-from batch2online.reference.transformation import Run, batch_to_online
+from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 Solver = Callable[[np.random.Generator, FloatArray, FloatArray, int, float], FloatArray]
 
@@ -45,7 +45,7 @@ def clustering_coreset(
     sizes: tuple[int, int] | None = None,
     errata: bool = True,
 ) -> WeightedSet:
-    """Algorithm 6: N_1 rows drawn by distance from seeds C*, N_2 of those drawn again, and C* itself.
+    """Algorithm 7: N_1 rows drawn by distance from seeds C*, N_2 of those drawn again, and C* itself.
 
     Errata: weights of the second draw carry u; seeds have what is left of their cluster, without the factor
     1 + 10 epsilon; where less than nothing is left, the weights of the cluster are scaled down to its mass, since
@@ -159,7 +159,7 @@ def online_clustering(
     solver: Solver = alternate,
     steps: Iterable[int] | None = None,
     errata: bool = True,
-) -> Run:
+) -> OnlineRun:
     """Algorithm 3. Models are centers (k, d).
 
     Errata, beside those of the coreset: step 1 has no data, its centers are at the origin. While fewer than k distinct

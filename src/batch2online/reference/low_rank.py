@@ -13,7 +13,7 @@ import numpy as np
 from batch2online import theory
 from batch2online._types import FloatArray
 from batch2online.reference.sampling import perturbed_roots
-from batch2online.reference.transformation import Run, batch_to_online
+from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 
 def ridge_leverage_scores(A: FloatArray, k: int) -> FloatArray:
@@ -55,7 +55,7 @@ def online_low_rank(
     m: int | None = None,
     steps: Iterable[int] | None = None,
     errata: bool = True,
-) -> Run:
+) -> OnlineRun:
     """Algorithm 4. Models are orthonormal bases Z (d, k).
 
     Errata, beside those of the sketch: step 1 has no data, its model is the first k axes; losses are squared, since

@@ -10,7 +10,7 @@ import numpy as np
 from batch2online import theory
 from batch2online._types import FloatArray
 from batch2online.reference.sampling import perturbed_roots
-from batch2online.reference.transformation import Run, batch_to_online
+from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 
 def leverage_scores(A: FloatArray) -> FloatArray:
@@ -50,7 +50,7 @@ def online_regression(
     m: int | None = None,
     steps: Iterable[int] | None = None,
     errata: bool = True,
-) -> Run:
+) -> OnlineRun:
     """Algorithm 5. Models are coefficients (d,); a constant column of A gives an intercept.
 
     Errata, beside those of the sketch: step 1 has no data, its model is zero; losses are squared, since those are

@@ -10,7 +10,7 @@ import numpy as np
 from batch2online._types import FloatArray
 
 
-class Run(NamedTuple):
+class OnlineRun(NamedTuple):
     """What an online algorithm did: the model in force at each step, and the loss of that step's row under it."""
 
     models: list[Any]
@@ -26,7 +26,7 @@ def batch_to_online(
     initial: Any = None,
     steps: Iterable[int] | None = None,
     errata: bool = True,
-) -> Run:
+) -> OnlineRun:
     """Algorithm 1: theta_t = A(X_{t-1}), then x_t comes and costs l(theta_t, x_t).
 
     Parameters
@@ -59,4 +59,4 @@ def batch_to_online(
         theta = initial if errata and t == 1 else algorithm(rng, X[: t - 1])
         models.append(theta)
         losses.append(float(loss(theta, X[t - 1])))
-    return Run(models, np.array(losses))
+    return OnlineRun(models, np.array(losses))

@@ -1,5 +1,4 @@
-"""The report of a run: one HTML file that needs nothing else, for screens, phones and paper."""
+"""The report of a run: one HTML file that needs nothing else, for screens, phones and paper.
 
-from batch2online.report.page import html
-
-__all__ = ["html"]
+``page`` assembles it and needs matplotlib; ``text`` holds what the terminal shares with it and needs nothing.
+"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def changes_figure(events: list[Any], n_rows: int) -> str:
             axes.set_ylim(0, max(excess.max() * 1.15, 1e-3))
             axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{_short(value)} %"))
-        axes.set_ylabel("old model dearer by")
+        axes.set_ylabel("extra cost of the old model")
         return svg_of(figure, "changes", f"Timeline of {len(events)} changes of the model over the rows seen")
 
 
@@ -125,8 +126,8 @@ def principal_axes(points: FloatArray, weights: FloatArray) -> tuple[FloatArray,
 
 
 def _excess(event: Any) -> float:
-    """By how many percent the old model was dearer than the new one."""
-    return 100 * max(0.0, event.cost_before / event.cost_after - 1) if event.cost_after > 0 else 100.0
+    """By how many percent the old model cost more than the new one, at most 100 where the new one costs nothing."""
+    return 100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0)
 
 
 def _rows_axis(axes: Any, rows: FloatArray) -> None:

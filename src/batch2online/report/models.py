@@ -62,5 +62,17 @@ def shares_figure(shares: FloatArray) -> str:
         return svg_of(figure, "shares", "Share of the sum of squares that each component explains")
 
 
+def spread(coreset: Any) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of each column, by the weights of the coreset."""
+    mean = np.average(coreset.points, axis=0, weights=coreset.weights)
+    return mean, np.sqrt(np.average((coreset.points - mean) ** 2, axis=0, weights=coreset.weights))
+
+
+def note_of_columns(n_columns: int, note: str) -> str:
+    """A caption, which says so where not all columns are drawn."""
+    shown = f" The {MOST_COLUMNS} strongest of {n_columns:,} columns are drawn."
+    return note + (shown if n_columns > MOST_COLUMNS else "")
+
+
 def _cell(row: int, column: int, colour: str, strength: float) -> Any:
     return Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, color=colour, alpha=max(0.04, strength), linewidth=0)

@@ -12,6 +12,8 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from batch2online.report.text import visible
+
 INK, MUTED, GRID, ACCENT, SECOND, SURFACE = (f"#{n:02x}fe{n:02x}" for n in range(1, 7))
 _VARIABLES = {
     INK: "var(--ink)",
@@ -85,6 +87,7 @@ def _opening(label: str) -> str:
 
 
 def plain(text: str, most: int = 24) -> str:
-    """A name for a label: no mathematics in it, and not too long."""
-    short = text if len(text) <= most else text[: most - 1] + "…"
+    """A name for a label: nothing in it but what can be seen, no mathematics, and not too long."""
+    shown = visible(text)
+    short = shown if len(shown) <= most else shown[: most - 1] + "…"
     return short.replace("$", r"\$")

@@ -59,7 +59,10 @@ def weight_arguments(model: Any, weights: FloatArray) -> dict[str, FloatArray]:
 
 
 def step_without_weights(estimator: Any) -> Any:
-    """The part of an estimator that takes no weights, or None if all parts that need to do."""
+    """Find a part of the estimator that cannot be fitted to weighted rows; None if the whole estimator can be.
+
+    The part is the estimator itself or, in a pipeline, the first step whose ``fit`` takes no ``sample_weight``.
+    """
     if isinstance(estimator, Pipeline):
         return next((s for _, s in estimator.steps if _is_fitted_step(s) and not _takes_weights(s)), None)
     return None if type(estimator) in _WITHOUT_WEIGHTS or _takes_weights(estimator) else estimator

@@ -26,69 +26,30 @@ from functools import cached_property
 
 import numpy as np
 
-from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online._types import FloatArray
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows, all_ones
+from batch2online.core.rows import Rows
 from batch2online.linalg.distances import squared_lengths
-from batch2online.linalg.scratch import scratch
-from batch2online.linalg.triangular import (
-    column_norms,
-    correlations,
-    decoupled_factor,
-    definite_factor,
-    gram_factor,
-    inverse,
-    qr_factor,
-    whitened,
-)
-
-MU = 1e-24
-"""Relative regularisation of every column: far below any signal, far above the rounding of QR."""
+from batch2online.linalg.triangular import definite_factor, gram_factor, qr_factor, whitened
+from batch2online.statistics.columns import Columns
+from batch2online.statistics.reference import DEPENDENT, Condition, Reference
+from batch2online.statistics.whitening import regularised, white_coordinates
 
 WELL_CONDITIONED = 1e-6
 """Least eigenvalue of the correlations at which coordinates are kept: condition number 1e3 of the rows."""
-
-LOSS_OF_DIGITS = 1e7
-"""Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
-
-TIGHT = 0.25
-"""Eigenvalues of the correlations below this get a direction of their own in the cheap score bound."""
 
 AMPLIFICATION = 1e5
 """How far T may amplify rounding before a block is rather absorbed by QR in the original coordinates."""
 
 _EXTREME = 2.0**400
-_FIRST_ROWS = 1000
-_DEPENDENT = 30.0
-"""A column whose part of its own is at most this many times the regularisation is all but dependent."""
 
 
 @storable
 @dataclass(frozen=True)
-class Reference:
-    """What was known at the last check of the condition: bounds that stay valid as rows are added.
-
-    With correlations C = U diag(lam) U' in units where columns have norm one, and v = z in these units,
-    v' C^-1 v <= sum_{j <= r} (1/lam_j - 1/lam_{r+1}) (u_j' v)^2 + |v|^2 / lam_{r+1}.
-    """
-
-    rows: int
-    limits: FloatArray  # (p,) largest diagonal of the Gram matrix that keeps the digits
-    scales: FloatArray  # (p,) weights of z_j^2 in the bound
-    directions: FloatArray  # (p, r) the directions of small eigenvalues
-    own: BoolArray  # (p,) columns that do not all but depend on earlier ones
-
-
-@storable
-@dataclass(frozen=True)
-class Moments:
+class Moments(Columns):
     """The moments of all rows added so far. Immutable: adding returns a new object."""
 
-    width: int
-    n_targets: int
-    intercept: bool
     rows: int
-    shift: FloatArray
     transform: FloatArray | None  # T, upper triangular
     untransform: FloatArray | None  # its inverse
     gram: FloatArray  # of z
@@ -97,12 +58,7 @@ class Moments:
     @classmethod
     def empty(cls, width: int, n_targets: int, intercept: bool) -> Moments:
         p = width + n_targets + intercept
-        return cls(width, n_targets, intercept, 0, np.zeros(p), None, None, np.zeros((p, p)), None)
-
-    @property
-    def n_inputs(self) -> int:
-        """Columns of [1 | a]: the targets come after them."""
-        return self.width + self.intercept
+        return cls(width, n_targets, intercept, np.zeros(p), 0, None, None, np.zeros((p, p)), None)
 
     @cached_property
     def is_plain(self) -> bool:
@@ -126,10 +82,10 @@ class Moments:
                 new = self._first(rows)._checked()
                 return new, new.bounds(rows)
             if self.is_plain:
-                columns = self._plain_columns(rows)
-                grown = self.gram + self._plain_gram(*columns)
+                columns = self.plain_columns(rows)
+                grown = self.gram + self.plain_gram(*columns)
             else:
-                m = self._design(rows)
+                m = self.design(rows)
                 z = m if self.transform is None else m @ self.transform
                 grown = self.gram + z.T @ z
                 if self._is_amplified(m, grown):
@@ -141,7 +97,7 @@ class Moments:
             new = self._with(grown, self.rows + len(rows))
             if new.rows >= 2 * self.reference.rows:
                 new = new._checked()
-            return new, self._plain_bounds(*columns) if self.is_plain else self._bounds_of(z)
+            return new, self._plain_bounds(*columns) if self.is_plain else self.reference.bounds(z)
 
     def sharpened(self) -> Moments:
         """The same with closer bounds, where rows have come since the last check."""
@@ -169,11 +125,11 @@ class Moments:
     def _first(self, rows: Rows) -> Moments:
         """The cheapest coordinates in which the first rows are well conditioned."""
         for shifted in (False, True):
-            start = replace(self, shift=self._representative(rows)) if shifted else self
+            start = replace(self, shift=self.representative(rows)) if shifted else self
             tried = replace(start, gram=start._gram_of(rows), rows=self.rows + len(rows))
             if tried._is_well_conditioned():
                 return tried
-        return start._based_on(qr_factor(start._design(rows)), self.rows + len(rows))
+        return start._based_on(qr_factor(start.design(rows)), self.rows + len(rows))
 
     def _absorb(self, z: FloatArray, count: int) -> Moments:
         """Add rows given in the present coordinates by QR, then whiten these if the result asks for it."""
@@ -194,26 +150,10 @@ class Moments:
         return plain if plain._is_well_conditioned() else plain._whitened(factor)
 
     def _whitened(self, factor: FloatArray) -> Moments:
-        """New coordinates in which the rows of ``factor`` (in the present ones) have Gram matrix one.
-
-        A column that depends on earlier ones to the last digits keeps its own scale, and later columns are not
-        turned against what is left of it: that is noise, and it would spread to them.
-        """
-        lengths = column_norms(factor)
-        scale = np.where(lengths > 0, 2.0 ** np.frexp(lengths)[1].astype(np.float64), 1.0)  # exact
-        unit = factor / scale
+        """The same in new coordinates, in which the rows of ``factor`` (in the present ones) have Gram matrix one."""
         triangle = factor if self.untransform is None else factor @ self.untransform
-        penalty = np.sqrt(MU) * self._spreads(triangle)
-        if self.transform is not None:
-            penalty = column_norms(penalty[:, None] * self.transform)
-        regular, white = decoupled_factor(unit, _DEPENDENT * penalty / scale)
-        untransform = regular * scale if self.untransform is None else (regular * scale) @ self.untransform
-        return replace(
-            self,
-            transform=inverse(untransform),
-            untransform=untransform,
-            gram=white.T @ white,
-        )
+        new = white_coordinates(factor, self.spreads(triangle), self.transform, self.untransform)
+        return replace(self, transform=new.transform, untransform=new.untransform, gram=new.gram)
 
     def _is_amplified(self, m: FloatArray, grown: FloatArray) -> bool:
         """Whether the terms of ``m T`` cancel so far that digits are lost."""
@@ -224,20 +164,6 @@ class Moments:
         terms = np.sqrt(np.einsum("ij,ij->j", m, m)) @ np.abs(self.transform)
         lengths = np.sqrt(grown.diagonal())
         return not (terms[own] <= AMPLIFICATION * lengths[own]).all()
-
-    def _spreads(self, triangle: FloatArray) -> FloatArray:
-        """Norms of the columns of [1 | a | b], around their means: what is below the constant's row."""
-        if not self.intercept:
-            return column_norms(triangle)
-        return np.concatenate([np.abs(triangle[0, :1]), column_norms(triangle[1:, 1:])])
-
-    def _representative(self, rows: Rows) -> FloatArray:
-        """For each column the value nearest to the mean of the first rows: a constant column becomes exactly zero."""
-        if not self.intercept:
-            return np.zeros(len(self.shift))
-        values = np.concatenate([rows.points[:_FIRST_ROWS], rows.targets[:_FIRST_ROWS]], axis=1)
-        nearest = np.abs(values - values.mean(axis=0)).argmin(axis=0)
-        return np.concatenate([[0.0], values[nearest, np.arange(values.shape[1])]])
 
     def _with(self, gram: FloatArray, rows: int) -> Moments:
         """The same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
@@ -262,93 +188,29 @@ class Moments:
     def _checked(self) -> Moments:
         """With a new reference, in other coordinates where the present ones have become poor."""
         gram = self.regularised()
-        correlation, norms = correlations(gram)
-        values, vectors = np.linalg.eigh(correlation)
+        condition = Condition.of(gram)
         if self.reference is not None:
-            if values[0] < WELL_CONDITIONED:
+            if condition.least < WELL_CONDITIONED:
                 return replace(self, reference=None)._whitened(gram_factor(self.gram))._checked()
             if self.transform is not None:
                 simpler = self._based_on(self.shifted_factor, self.rows)
                 if simpler.transform is None:
                     return simpler._checked()
-        few = int((values < TIGHT).sum())
-        floor = values[min(few, len(values) - 1)]
-        per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-        reference = Reference(
-            rows=self.rows,
-            limits=LOSS_OF_DIGITS * values[0] * norms**2,
-            scales=per_norm**2 / floor,
-            directions=per_norm[:, None] * vectors[:, :few] * np.sqrt(1 / values[:few] - 1 / floor),
-            own=self.gram.diagonal() > _DEPENDENT**2 * (gram - self.gram).diagonal(),
-        )
-        return replace(self, reference=reference)
+        own = self.gram.diagonal() > DEPENDENT**2 * (gram - self.gram).diagonal()
+        return replace(self, reference=condition.reference(self.rows, own))
 
     # -- coordinates ----------------------------------------------------------------------------
 
     def coordinates(self, rows: Rows) -> FloatArray:
         """The (n, p) array z of these rows, each scaled by the square root of its weight."""
-        m = self._design(rows)
+        m = self.design(rows)
         return m if self.transform is None else m @ self.transform
-
-    def _design(self, rows: Rows) -> FloatArray:
-        """The rows ``m - shift``, each scaled by the square root of its weight."""
-        i, d = self.intercept, self.width
-        z = np.empty((len(rows), len(self.shift)))
-        z[:, :i] = 1.0
-        z[:, i : i + d] = rows.points
-        z[:, i + d :] = rows.targets
-        if self.shift.any():
-            z -= self.shift
-        if not all_ones(rows.weights):
-            z *= np.sqrt(rows.weights)[:, None]
-        return z
-
-    def _plain_columns(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """The columns a (n, d), and [1 | b] transposed, of plain rows: no copy of what is wide."""
-        others = np.empty((self.intercept + self.n_targets, len(rows)))
-        others[: self.intercept] = 1.0
-        others[self.intercept :] = rows.targets.T
-        if all_ones(rows.weights):
-            return rows.points, others
-        root = np.sqrt(rows.weights)
-        return rows.points * root[:, None], others * root
-
-    def _plain_gram(self, points: FloatArray, others: FloatArray) -> FloatArray:
-        inner, outer = self._inner, self._outer
-        gram = np.empty((len(self.shift), len(self.shift)))
-        gram[inner, inner] = points.T @ points
-        for position, column in zip(outer, others, strict=True):  # faster than one narrow product
-            gram[position, inner] = gram[inner, position] = column @ points
-            gram[position, outer] = others @ column
-        return gram
-
-    def _plain_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
-        assert self.reference is not None
-        scales, directions, inner, outer = self.reference.scales, self.reference.directions, self._inner, self._outer
-        bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
-        bound += scales[outer] @ (others * others)
-        for direction in directions.T:
-            along = points @ direction[inner]
-            along += direction[outer] @ others
-            along *= along
-            bound += along
-        return np.asarray(bound)
-
-    @cached_property
-    def _inner(self) -> slice:
-        """Where a stands in [1 | a | b]."""
-        return slice(int(self.intercept), self.intercept + self.width)
-
-    @cached_property
-    def _outer(self) -> IntArray:
-        """Where 1 and b stand in [1 | a | b]."""
-        return np.array([*range(self.intercept), *range(self.n_inputs, len(self.shift))], dtype=np.int64)
 
     def _gram_of(self, rows: Rows) -> FloatArray:
         gram = np.zeros_like(self.gram)
         for piece in rows.pieces():
             if self.is_plain:
-                gram += self._plain_gram(*self._plain_columns(piece))
+                gram += self.plain_gram(*self.plain_columns(piece))
             else:
                 z = self.coordinates(piece)
                 gram += z.T @ z
@@ -360,14 +222,7 @@ class Moments:
         """The Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
         if self.transform is None or self.untransform is None:
             return self.gram
-        largest = np.abs(self.untransform).max(axis=0)
-        unit = self.untransform / largest
-        image = self.gram @ unit
-        squares = np.einsum("ij,ij->j", unit, image)
-        if self.intercept and squares[0] > 0:
-            squares[1:] -= (unit[:, 0] @ image[:, 1:]) ** 2 / squares[0]
-        penalty = (largest * np.sqrt(np.maximum(squares, 0.0)))[:, None] * self.transform
-        return np.asarray(self.gram + MU * (penalty.T @ penalty))
+        return regularised(self.gram, self.transform, self.untransform, self.intercept)
 
     @cached_property
     def coordinate_factor(self) -> FloatArray:
@@ -396,12 +251,12 @@ class Moments:
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p) a row."""
         if self.is_plain:
-            bounds = [self._plain_bounds(*self._plain_columns(piece)) for piece in rows.pieces()]
+            bounds = [self._plain_bounds(*self.plain_columns(piece)) for piece in rows.pieces()]
         else:
-            bounds = [self._bounds_of(self.coordinates(piece)) for piece in rows.pieces()]
+            assert self.reference is not None
+            bounds = [self.reference.bounds(self.coordinates(piece)) for piece in rows.pieces()]
         return np.concatenate(bounds)
 
-    def _bounds_of(self, z: FloatArray) -> FloatArray:
+    def _plain_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
         assert self.reference is not None
-        along = z @ self.reference.directions
-        return np.asarray((z * z) @ self.reference.scales + np.einsum("ij,ij->i", along, along))
+        return self.reference.plain_bounds(points, others, self.inner, self.outer)

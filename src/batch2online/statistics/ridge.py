@@ -24,7 +24,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, all_ones
 from batch2online.linalg.distances import squared_lengths
 from batch2online.linalg.triangular import gram_factor, qr_factor, whitened
-from batch2online.statistics.moments import MU
+from batch2online.statistics.whitening import MU
 
 WELL_CONDITIONED = 1e-6
 """Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""

@@ -9,15 +9,18 @@ import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-Sensitivity = Callable[[int], float]
-"""An average sensitivity: a function of the number of rows."""
+SensitivityBound = Callable[[int], float]
+"""A bound of an average sensitivity: a function of the number of rows."""
 
 
 # -- average sensitivity of our coresets -----------------------------------------------------------------
 
 
 def reaction(epsilon: float) -> float:
-    """K = 2 + 1/epsilon: if its inclusion probability moves by h, a point or its weight changes with at most K h.
+    """K = 2 + 1/epsilon, how strongly a point's place in the coreset reacts to its inclusion probability.
+
+    If that probability changes from q to q', then with probability at most K |q - q'| the point enters the coreset,
+    leaves it, or gets another weight there.
 
     >>> reaction(0.1)
     12.0
@@ -52,7 +55,7 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
 # -- regret --------------------------------------------------------------------------------------------
 
 
-def every_step_regret(sensitivity: Sensitivity, n: int, loss_bound: float = 1.0) -> float:
+def every_step_regret(sensitivity: SensitivityBound, n: int, loss_bound: float = 1.0) -> float:
     """Theorem 4.1 with its constants: L (1 + 2 sum_{t < n} beta(t)), for a new model at every row."""
     return loss_bound * (1 + 2 * math.fsum(sensitivity(t) for t in range(1, n)))
 
@@ -69,7 +72,9 @@ def refresh_times(n: int, start: int, growth: float) -> Iterator[int]:
         at = max(at + 1, math.ceil(growth * at))
 
 
-def geometric_regret(sensitivity: Sensitivity, n: int, start: int, growth: float, loss_bound: float = 1.0) -> float:
+def geometric_regret(
+    sensitivity: SensitivityBound, n: int, start: int, growth: float, loss_bound: float = 1.0
+) -> float:
     """L (s_0 + sum_{t = s_0}^{n - 1} beta(s(t) + 1)), s(t) the last refresh up to t: what ``Geometric`` may lose.
 
     ``growth=1`` refreshes at every row.
@@ -83,7 +88,7 @@ def geometric_regret(sensitivity: Sensitivity, n: int, start: int, growth: float
 
 
 def lazy_regret(
-    sensitivity: Sensitivity, n: int, start: int, growth: float, tolerance: float, loss_bound: float = 1.0
+    sensitivity: SensitivityBound, n: int, start: int, growth: float, tolerance: float, loss_bound: float = 1.0
 ) -> float:
     """L (s_0 + sum_t min(1, sum_{j: s_j <= s(t)} (2 s_j beta(s_j) + 8 / w) / s(t))): what ``Lazy`` may lose.
 
@@ -113,7 +118,7 @@ def geometric_models(n: int, start: int, growth: float) -> int:
     return sum(1 for _ in refresh_times(n + 1, start, growth))
 
 
-def on_change_inconsistency(sensitivity: Sensitivity, n: int, start: int = 1) -> float:
+def on_change_inconsistency(sensitivity: SensitivityBound, n: int, start: int = 1) -> float:
     """Expected changes of ``OnChange`` between rows ``start`` and n: the sum of beta, c S (1 + K) ln(n / start)."""
     return math.fsum(sensitivity(t) for t in range(start + 1, n + 1))
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.theory import bounds
+from batch2online.engine.online import Online
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.problems.problem import DependsOn
+from batch2online.refresh import Promise
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Certificate:
         )
 
 
-def certificate(model: Any, loss_bound: float | None = None) -> Certificate:
+def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Certificate:
     """What the theorem of its refresh policy promises for an online estimator so far, next to what it measured.
 
     The promise is for rows that came in random order, one stream without merging or forgetting, an algorithm that is
@@ -90,7 +91,7 @@ def certificate(model: Any, loss_bound: float | None = None) -> Certificate:
     model : online estimator
         One that has seen rows.
     loss_bound : float, optional
-        L. By default the model's own ``loss_bound``, or else the largest loss on its coreset under the current model.
+        L. By default the problem's own ``loss_bound``, or else the largest loss on its coreset under the current model.
 
     Examples
     --------
@@ -102,73 +103,39 @@ def certificate(model: Any, loss_bound: float | None = None) -> Certificate:
     (True, True)
     """
     engine = model._check_fitted().caught_up()
-    given = getattr(model, "loss_bound", None) if loss_bound is None else loss_bound
+    given = engine.problem.loss_bound if loss_bound is None else loss_bound
     bound = float(_largest_loss(engine) if given is None else given)
-    regret, n = model.regret_, engine.n_learned
-    factor, additive, models = _promise(engine, n)
+    regret, promise = model.regret_, _promise(engine)
     return Certificate(
-        rows=n,
+        rows=engine.n_learned,
         loss_bound=bound,
         loss_bound_is_given=given is not None,
-        factor=factor,
+        factor=promise.factor,
         optimum=regret.optimum,
-        additive=bound * additive,
+        additive=bound * promise.additive,
         measured=regret.loss,
-        models_promised=models,
+        models_promised=promise.models,
         models_measured=len(engine.changes) + bool(engine.is_solved),
     )
 
 
-def _promise(engine: Any, n: int) -> tuple[float, float, float]:
-    """Factor of the optimum, additive term for L = 1, and models, as the engine's policy has it."""
-    policy, factor = engine.policy, 1 + engine.construction.epsilon
-    start, growth = int(policy.start), float(policy.growth)
-    sensitivity, tolerance = sensitivity_of(engine), getattr(policy, "tolerance", 0.0)
-    if tolerance or getattr(engine.problem, "start_from_current", False):  # models remember the order of rows
-        additive = bounds.lazy_regret(sensitivity, n, start, growth, tolerance)
-    else:
-        additive = bounds.geometric_regret(sensitivity, n, start, growth)
-    if policy.only_on_change:
-        return factor, additive, 1 + bounds.on_change_inconsistency(sensitivity, n, start)
-    return factor * (1 + tolerance), additive, bounds.geometric_models(n, start, growth)
+def _promise(engine: Online) -> Promise:
+    """What the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
+    construction, depends_on = engine.construction, engine.problem.models_depend_on
+    return engine.policy.promise(
+        _unknown if depends_on is DependsOn.ALL_ROWS else construction.sensitivity,
+        engine.n_learned,
+        construction.epsilon,
+        remembers=depends_on is DependsOn.CURRENT_MODEL,
+    )
 
 
-def sensitivity_of(engine: Any) -> bounds.Sensitivity:
-    """The bound of the average sensitivity of a learner's models as a function of the rows; 1 where none is known."""
-    construction = engine.construction
-    known = _KNOWN.get(type(construction).__name__)
-    if known is None or getattr(engine.problem, "exact", False):
-        return lambda n: 1.0
-    return known(construction)
+def _unknown(n: int) -> float:
+    """The trivial bound of an average sensitivity, for statistics of all rows, of which none is proved."""
+    return 1.0
 
 
-def _leverage(construction: Any) -> bounds.Sensitivity:
-    total = construction.expected_size / construction.constant
-    return lambda n: bounds.leverage_sensitivity(n, construction.constant, total, construction.epsilon)
-
-
-def _ridge_leverage(construction: Any) -> bounds.Sensitivity:
-    rank = construction.rank + construction.intercept
-    return lambda n: bounds.ridge_leverage_sensitivity(n, construction.constant, rank, construction.epsilon)
-
-
-def _clustering(construction: Any) -> bounds.Sensitivity:
-    if construction.stages != 1 or not construction.keep_history or construction.sampler is None:
-        return lambda n: 1.0
-    constant = construction.sampler.constant
-    return lambda n: bounds.clustering_sensitivity(n, constant, construction.k, construction.epsilon)
-
-
-_KNOWN: dict[str, Callable[[Any], bounds.Sensitivity]] = {
-    "Clustering": _clustering,
-    "Leverage": _leverage,
-    "RidgeLeverage": _ridge_leverage,
-    "Uniform": _leverage,
-}
-"""Constructions by name (this file is below them): those whose average sensitivity is bounded in ``docs/theory.md``."""
-
-
-def _largest_loss(engine: Any) -> float:
+def _largest_loss(engine: Online) -> float:
     coreset = engine.construction.coreset()
     if not len(coreset):
         return 0.0

@@ -58,7 +58,7 @@ def low_rank_size(k: int, epsilon: float, n: int) -> int:
 
 
 def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int]:
-    """N_1 and N_2 of Algorithm 6 with delta = epsilon / n, hidden constants one.
+    """N_1 and N_2 of Algorithm 7 with delta = epsilon / n, hidden constants one.
 
     N_1 = (168 z)^(10 z) epsilon^(-5 z - 15) k^5 ln(k / delta), N_2 = epsilon^(-2 z - 2) k ln k ln(k / (epsilon delta)).
 
@@ -84,7 +84,7 @@ def clustering_size(k: int, epsilon: float) -> int:
 
 
 def clustering_size_theory(k: int, z: float, epsilon: float, failure: float = FAILURE) -> float:
-    """The size N_1 of the paper's Algorithm 6 with constant 1; no data set has so many points.
+    """The size N_1 of the paper's Algorithm 7 with constant 1; no data set has so many points.
 
     >>> f"{clustering_size_theory(3, 2.0, 0.1):.0e}"
     '5e+78'

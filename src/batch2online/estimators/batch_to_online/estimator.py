@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +14,11 @@ from batch2online.core import randomness
 from batch2online.coresets.construction import Construction
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
-from batch2online.estimators.batch_to_online import kinds, recipes
+from batch2online.estimators.batch_to_online import kinds
 from batch2online.estimators.batch_to_online.delegation import Delegating
-from batch2online.estimators.batch_to_online.targets import TakingTargets
-from batch2online.persistence import checkpoint as storage
+from batch2online.estimators.batch_to_online.storing import StoredWrapped
 from batch2online.problems.losses import loss_of
-from batch2online.problems.wrapped import LossBoundWarning, Wrapped, rows_of
+from batch2online.problems.wrapped import LossBoundWarning, Wrapped
 from batch2online.refresh import Geometric, Policy
 from batch2online.solvers.weighted_fit import step_without_weights
 
@@ -40,7 +37,7 @@ class BoundedRegret(Regret):
     excess: float
 
 
-class BatchToOnline(Delegating, TakingTargets):
+class BatchToOnline(Delegating, StoredWrapped):
     """Any batch algorithm on a stream: solved on a small coreset, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
@@ -96,8 +93,10 @@ class BatchToOnline(Delegating, TakingTargets):
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; rows then cost what the
     simplest one would.
 
-    ``save`` stores the rows that the current model was solved on, not the model; ``load`` solves on them again. Only
-    scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
+    ``save`` stores the rows that the current model was solved on and, if skops is installed, the fitted model in its
+    form. ``load`` takes the model if all of its types are known to be harmless or trusted, and solves on the rows again
+    otherwise, if the estimator and its parameters are (``trusted=`` of :func:`batch2online.load`). Only scikit-learn's
+    own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
 
     Examples
     --------
@@ -113,6 +112,8 @@ class BatchToOnline(Delegating, TakingTargets):
     >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape
     (442, (2,), (10,))
     """
+
+    _problem = type(None)  # it is made anew, by the parameters
 
     def __init__(
         self,
@@ -161,7 +162,6 @@ class BatchToOnline(Delegating, TakingTargets):
             epsilon=construction.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
-            labels=self._labels.known,
         )
 
     def _check_takes_weights(self, kind: str) -> None:
@@ -210,94 +210,31 @@ class BatchToOnline(Delegating, TakingTargets):
 
     # -- learning --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows alone, as one stream, and end with a model of all of them."""
-        super().fit(X, y, sample_weight)
-        self._warn_of_excess(before=0.0)
-        return self
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Learn from further rows. The result does not depend on how rows are split into calls.
 
         ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
         """
-        before = self._engine.unsquared_loss if self.__sklearn_is_fitted__() else 0.0
-        super().partial_fit(X, y, sample_weight)
-        self._warn_of_excess(before)
-        return self
+        return super().partial_fit(X, y, sample_weight)
 
-    def _warn_of_excess(self, before: float) -> None:
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return self.loss_bound is None and super()._is_ready_for(X, y, sample_weight)
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+        before = self._engine.unsquared_loss if self.__sklearn_is_fitted__() else 0.0
+        engine = super()._learned(X, y, sample_weight)
+        self._warn_of_excess(before, engine.unsquared_loss)
+        return engine
+
+    def _warn_of_excess(self, before: float, excess: float) -> None:
         """Say once, when it first happens, that ``loss_bound`` does not bound the loss."""
-        excess = self._engine.unsquared_loss
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: what the "
                 "theorem promises is promised for the clipped loss. regret_.excess holds what was cut off.",
                 LossBoundWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-
-    # -- merging, storing, reading ----------------------------------------------------------------------
-
-    def _is_same_setting(self, own: Any, others: Any) -> bool:
-        return recipes.is_same(own, others)
-
-    def merge(self, other: Any) -> Self:
-        """Take in all that ``other``, with the same settings and other ids, has seen; solve anew."""
-        if isinstance(other, BatchToOnline):
-            self._labels.learn(other._labels)
-        return super().merge(other)
-
-    def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        engine = state["engine"]
-        engine.model, engine.problem = _stored(engine.model), None
-        if engine.timeline is not None:
-            engine.timeline = tuple((first, _stored(past)) for first, past in engine.timeline)
-        state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
-        state["labels"] = list(self._labels.known.items())
-        return state
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], **given: Any) -> Self:
-        params = {name: recipes.made(value, name) for name, value in state["params"].items() if name not in given}
-        estimator: Self = super()._from_state(state | {"params": params | given})
-        try:
-            estimator._labels.known.update(state["labels"])
-            estimator._solve_again()
-        except Exception as error:  # whatever the estimator has against these rows
-            raise storage.CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}.") from error
-        return estimator
-
-    def _solve_again(self) -> None:
-        """Turn the rows that a checkpoint holds into the models that were solved on them."""
-        engine = self._engine
-        problem = engine.problem = self._new_problem(engine.construction)
-        engine.model = problem.solved_again(engine.model)
-        if engine.timeline is not None:
-            engine.timeline = tuple((first, problem.solved_again(rows)) for first, rows in engine.timeline)
-
-    @classmethod
-    def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
-        """Like ``load``, for checkpoints of functions and other objects that no file can hold: pass them again.
-
-        >>> import tempfile, pathlib
-        >>> mean = lambda points, weights: np.average(points, axis=0, weights=weights)
-        >>> loss = lambda theta, points: np.square(points - theta).sum(axis=1)
-        >>> model = BatchToOnline(mean, loss=loss, random_state=0).fit(np.arange(100.0)[:, None])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder) / "model.b2o"
-        ...     model.save(path)
-        ...     BatchToOnline.restore(path, estimator=mean, loss=loss).model_
-        array([49.5])
-        """
-        state = storage.deserialise(Path(path).read_bytes(), source=str(path))
-        if state.get("estimator") != cls.__name__:
-            raise storage.CheckpointError(f"{path} holds no {cls.__name__}.")
-        unknown = given.keys() - state["params"].keys()
-        if unknown:
-            raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
-        return cls._from_state(state, **given)
 
     @property
     def regret_(self) -> BoundedRegret:
@@ -317,8 +254,3 @@ class BatchToOnline(Delegating, TakingTargets):
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
-
-
-def _stored(model: Any) -> Any:
-    """What a checkpoint holds of a model: the rows it was solved on."""
-    return None if model is None else rows_of(model)

@@ -10,51 +10,44 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.validation import LARGEST
 
+Labels = dict[float, Any]
+"""Labels by their codes. Never written to: what is learned makes a new one."""
 
-class Labels:
-    """Codes of labels: a number stands for itself, anything else for a hash of its text.
 
-    A code depends on the label alone, never on the order in which labels come, so shards agree on it. Only grows.
+def encoded(y: Any, known: Labels) -> tuple[FloatArray, Labels]:
+    """Return the codes (n,) of labels, and all labels known with these.
+
+    A number stands for itself, anything else for a hash of its text. So a code depends on the label alone, never on the
+    order in which labels come, and shards agree on it.
     """
-
-    def __init__(self, is_used: bool) -> None:
-        self.is_used = is_used
-        self.known: dict[float, Any] = {}
-
-    def encoded(self, y: Any) -> Any:
-        """Codes (n,) of labels; what is not used for labels passes through."""
-        if not self.is_used or y is None:
-            return y
-        labels = np.asarray(y)
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
-        if labels.ndim != 1:
-            raise ValueError(f"y must be a list of labels of shape (n,), got shape {labels.shape}.")
-        _check_complete(labels)
-        values, inverse = np.unique(labels, return_inverse=True)
-        return self._codes(values)[inverse.reshape(-1)]
-
-    def learn(self, other: Labels) -> None:
-        """Know what another knows."""
-        self._check_kind(list(other.known.values()))
-        self.known.update(other.known)
-
-    def _codes(self, values: Any) -> FloatArray:
-        labels = values.tolist()
-        self._check_kind(labels)
-        codes = [_code(label) for label in labels]
-        for code, label in zip(codes, labels, strict=True):
-            self.known.setdefault(code, label)  # 1 and 1.0 are the same label, in its first form
-        return np.array(codes, dtype=np.float64)
-
-    def _check_kind(self, labels: list[Any]) -> None:
-        """Labels are all text or all numbers: as codes they could not be told apart."""
-        examples = {isinstance(label, str): label for label in [*self.known.values(), *labels]}
-        if len(examples) > 1:
-            raise ValueError(f"Labels must be all text or all numbers, got {examples[True]!r} and {examples[False]!r}.")
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"y must be a list of labels of shape (n,), got shape {labels.shape}.")
+    _check_complete(labels)
+    values, inverse = np.unique(labels, return_inverse=True)
+    codes = [code(label) for label in values.tolist()]
+    return np.array(codes, dtype=np.float64)[inverse.reshape(-1)], united(
+        known, dict(zip(codes, values.tolist(), strict=True))
+    )
 
 
-def _code(value: Any) -> float:
+def united(known: Labels, more: Labels) -> Labels:
+    """Return the labels of both; 1 and 1.0 are the same label, in its first form."""
+    _check_kind([*known.values(), *more.values()])
+    return known if more.keys() <= known.keys() else more | known
+
+
+def _check_kind(labels: list[Any]) -> None:
+    """Refuse a mixture of text and numbers: as codes they could not be told apart."""
+    examples = {isinstance(label, str): label for label in labels}
+    if len(examples) > 1:
+        raise ValueError(f"Labels must be all text or all numbers, got {examples[True]!r} and {examples[False]!r}.")
+
+
+def code(value: Any) -> float:
+    """Return the number that stands for a label."""
     if isinstance(value, bool | int | float):
         return float(value)
     return float(int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=6).digest()))

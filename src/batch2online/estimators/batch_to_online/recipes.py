@@ -1,25 +1,31 @@
 """Estimators as plain data, so that a checkpoint can name them without pickle.
 
-Only classes of scikit-learn are named in a file, and only they are looked up when it is read, so a file cannot make
-anything else run. What cannot be named is left out, and must be given again.
+Only classes of scikit-learn are named in a file. When it is read, those that :mod:`trust` lists are made again; others
+only if the caller trusts them. What cannot be named is left out, and must be given again. No parameter is a path: the
+``memory`` of a pipeline is left out when it is written, and a file that names one is refused.
 """
 
 from __future__ import annotations
 
 import pickle
+import warnings
 from importlib import import_module
 from typing import Any
 
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from batch2online import coresets
+from batch2online.core.kinds import conforms
 from batch2online.coresets.construction import Construction
+from batch2online.estimators.batch_to_online.trust import Trust, harmless, is_modest, public_name
 from batch2online.persistence.checkpoint import CheckpointError
 from batch2online.refresh import Policy
 
 _PLAIN = (type(None), bool, int, float, str)
+_CONSTRUCTIONS = ("Clustering", "Everything", "Leverage", "RidgeLeverage", "Sensitivity", "Uniform")
 
 
 def recipe(value: Any) -> Any:
@@ -27,10 +33,10 @@ def recipe(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (*_PLAIN, Policy)):
-        return value
+        return _missing(value) if _is_path(value) else value
     if isinstance(value, Construction) and not _has_function(value):
         return value
-    if value in (getattr(coresets, name) for name in coresets.__all__):
+    if value in (getattr(coresets, name) for name in _CONSTRUCTIONS):
         return {"construction": str(value.__name__)}
     if isinstance(value, list | tuple):
         items = [recipe(item) for item in value]
@@ -41,36 +47,79 @@ def recipe(value: Any) -> Any:
 
 
 def _of_estimator(value: Any) -> Any:
-    params = {name: recipe(item) for name, item in value.get_params(deep=False).items()}
+    given = value.get_params(deep=False)
+    if given.get("memory") is not None:
+        warnings.warn(f"memory of {type(value).__name__} is left out: a file holds no paths.", UserWarning, 2)
+        given["memory"] = None
+    params = {name: recipe(item) for name, item in given.items()}
     if any(map(_is_missing, params.values())):
         return _missing(value)
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
 
 
-def made(value: Any, name: str) -> Any:
-    """The parameter of this name from what a checkpoint holds for it."""
+def made(value: Any, name: str, trust: Trust) -> Any:
+    """The parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
     if isinstance(value, list | tuple):
-        return type(value)(made(item, name) for item in value)
+        return type(value)(made(item, name, trust) for item in value)
+    if _is_path(value):
+        raise CheckpointError(f"{name} holds the path {value[:40]!r}, and no file may name one.")
     if not isinstance(value, dict):
+        if not isinstance(value, (*_PLAIN, Policy, Construction)):
+            raise CheckpointError(f"{name} is no parameter.")
         return value
     if _is_missing(value):
         raise CheckpointError(
             f"{name} was {value['missing']}, which no file can hold: use BatchToOnline.restore(path, {name}=...)."
         )
-    if "construction" in value:
+    if value.get("construction") in _CONSTRUCTIONS:
         return getattr(coresets, value["construction"])
-    return _sklearn_class(value)(**{key: made(item, name) for key, item in value["params"].items()})
+    return _made_estimator(value, name, trust)
 
 
-def _sklearn_class(value: dict[str, Any]) -> Any:
-    if not value["module"].startswith("sklearn."):
-        raise CheckpointError(f"a checkpoint cannot name {value['module']}.{value['class']}.")
+def _made_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
+    if value.keys() != {"module", "class", "params"} or not isinstance(value["params"], dict):
+        raise CheckpointError(f"{name} is no estimator.")
+    params = {key: made(item, name, trust) for key, item in value["params"].items()}
+    if params.get("memory") is not None:
+        raise CheckpointError(f"the memory of {value['class']} is a path, and no file may name one.")
     try:
-        found = getattr(import_module(value["module"]), value["class"])
+        estimator = _class_of(value["module"], value["class"], params, trust)(**params)
+    except TypeError as error:
+        raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
+    _check_parameters(estimator)
+    return estimator
+
+
+def _check_parameters(estimator: Any) -> None:
+    """Raise ValueError for parameters that ``fit`` would refuse, which may come much later."""
+    if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
+        raise CheckpointError("the steps of a pipeline have names.")
+    if hasattr(estimator, "_validate_params"):
+        estimator._validate_params()
+
+
+def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> Any:
+    if trust.covers(f"{module}.{name}"):
+        return _sklearn_class(module, name)
+    found = harmless().get(public_name(module, name))
+    if found is not None and is_modest(params):
+        return found
+    which = "its parameters ask for much work" if found is not None else "it is not known to be harmless"
+    raise CheckpointError(
+        f"it would make and fit {module}.{name}, and {which}. If you trust the file, use "
+        f'load(path, trusted=["{module}.{name}"]) or BatchToOnline.restore(path, estimator=...).'
+    )
+
+
+def _sklearn_class(module: str, name: str) -> Any:
+    if not module.startswith("sklearn."):
+        raise CheckpointError(f"a checkpoint cannot name {module}.{name}.")
+    try:
+        found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise CheckpointError(f"this version of scikit-learn has no {value['module']}.{value['class']}.") from error
+        raise CheckpointError(f"this version of scikit-learn has no {module}.{name}.") from error
     if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
-        raise CheckpointError(f"{value['module']}.{value['class']} is no estimator.")
+        raise CheckpointError(f"{module}.{name} is no estimator.")
     return found
 
 
@@ -88,6 +137,11 @@ def is_same(own: Any, other: Any) -> bool:
 
 def _missing(value: object) -> dict[str, str]:
     return {"missing": f"{type(value).__name__} {getattr(value, '__name__', '')}".strip()}
+
+
+def _is_path(value: Any) -> bool:
+    """Whether a parameter looks like a path; none of scikit-learn's own values does."""
+    return isinstance(value, str) and any(mark in value for mark in "/\\~")
 
 
 def _is_missing(value: Any) -> bool:

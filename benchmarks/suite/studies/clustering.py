@@ -1,0 +1,84 @@
+"""Loss and changes of online clustering against k-means on all rows, in hindsight and at doublings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from batch2online import OnlineClustering, baselines, evaluate
+from batch2online.baselines.peers import Told, named
+from batch2online.evaluate.losses import best_centers
+from batch2online.solvers import kz
+from benchmarks.suite.form import Form
+from benchmarks.suite.study import Against, Kept, Study, loaded
+
+STARTS, FEW = 64, 8
+"""Starts of our solver on all rows, in hindsight and at doublings, where z is not 2."""
+FIGURES = ["median", "worst", "doubling", "final", "worst final", "changes", "in all"]
+COMMON = (
+    "random order, 5 seeds, chunks of 1,000, loss from row 1,000 on over the loss of hindsight. Median over seeds, and "
+    "the worst of them. *Doubling* is a refit on all rows whenever they have doubled; *final* is the cost of the last "
+    "model on all rows; changes after row 1,000 and in all, in the worst stream."
+)
+SETS = ("digits", "diamonds", "letter", "flights", "china_pixels", "mnist")
+
+
+class Powers(BaseEstimator):
+    """Our solver of (k,z)-clustering as a batch estimator."""
+
+    def __init__(self, n_clusters: int, z: float, random_state: int = 0) -> None:
+        self.n_clusters = n_clusters
+        self.z = z
+        self.random_state = random_state
+
+    def fit(self, X: np.ndarray) -> Powers:
+        args = (X, np.ones(len(X)), self.n_clusters, self.z, self.random_state)
+        self.cluster_centers_ = kz.solve(*args, starts=FEW)
+        return self
+
+
+def measure(form: Form) -> Iterator[Study]:
+    clusters, columns = form.choose(tiny=(3,), quick=(3, 5, 10), full=(3, 5, 10)), ["data", "k", "setting", *FIGURES]
+    records = []
+    for name, (X, _) in loaded(form.sets_of(*SETS, tiny="digits")):
+        for k in clusters:
+            settings = {"default": OnlineClustering(k), 'history="coreset"': OnlineClustering(k, history="coreset")}
+            records += [{"data": name, "k": k, **record} for record in compared(X, k, 2.0, settings, form)]
+    text = f"{COMMON} Hindsight is `KMeans(n_init=10)` on all rows."
+    yield Study("studies", "Loss and changes, clustering", text, columns, records)
+    columns, records = ["data", "z", *FIGURES], []
+    for name, (X, _) in loaded(form.sets_of("diamonds", "flights", tiny="breast_cancer")):
+        for z in form.choose(tiny=(1.0,), quick=(1.0, 1.5, 3.0), full=(1.0, 1.5, 3.0)):
+            (record,) = compared(X, 5, z, {"default": OnlineClustering(5, z=z)}, form)
+            records.append({"data": name, "z": z, **record})
+    text = f"{COMMON} 5 clusters; hindsight is our solver on all rows with {STARTS} starts."
+    yield Study("studies", "Loss and changes, other powers", text, columns, records, formats={"z": "g"})
+
+
+def compared(X: np.ndarray, k: int, z: float, settings: dict[str, OnlineClustering], form: Form) -> list[dict]:
+    """One record a setting."""
+    doubling = named("refit on all rows at doublings").make("clustering", Told(k))
+    best = (
+        best_centers(X, k)
+        if z == 2
+        else kz.solve(X, np.ones(len(X)), k, z, 0, starts=form.choose(tiny=2, quick=STARTS, full=STARTS))
+    )
+    loss = Against(z, k, best=best)
+    kept: dict[str, Kept] = {name: Kept(model) for name, model in settings.items()}
+    if z != 2:
+        doubling = baselines.FollowTheLeader(Powers(k, z), growth=2)
+    result = evaluate.prequential(
+        {**kept, "doubling": doubling}, X, loss=loss, seeds=form.seeds_of(5), chunk=form.chunk, warmup=form.chunk
+    )
+    ratios = {name: [run.ratio for run in result if run.model == name] for name in result.models}
+    total = loss.hindsight(X, None).sum()
+    records = []
+    for name, makers in kept.items():
+        final = [loss.losses(model.cluster_centers_, X, None).sum() / total for model in makers.learned]
+        figures = [np.median(ratios[name]), max(ratios[name]), np.median(ratios["doubling"])]
+        figures += [np.median(final), max(final)]
+        changes = [makers.most_changes(form.chunk), makers.most_changes()]
+        records.append({"setting": name, **dict(zip(FIGURES, [*map(float, figures), *changes], strict=True))})
+    return records

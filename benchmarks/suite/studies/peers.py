@@ -1,0 +1,60 @@
+"""All peers on real data in random order: loss against hindsight, changes, speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from batch2online import evaluate
+from batch2online.baselines.peers import LOSS, Told, learners
+from benchmarks.suite.discovery import modules
+from benchmarks.suite.form import Form
+from benchmarks.suite.study import Study, cell, loaded
+
+SETS = {
+    "regression": ("diabetes", "cps1988", "diamonds", "flights"),
+    "lowrank": ("digits", "breast_cancer", "letter", "china_patches", "mnist"),
+    "clustering": ("digits", "diamonds", "china_pixels", "flights", "mnist"),
+}
+TEXT = (
+    "random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from row 100 on, for sets of fewer than "
+    "2,000 rows), means and standard deviations over 3 seeds: loss over hindsight, changes in brackets, the least loss "
+    "of a set in bold. Rows/s are those of the last set that a learner was given."
+)
+NOTES = {
+    "regression": "",
+    "lowrank": "Rank 10, uncentred. IncrementalPCA is fed each row and its negative, so that its mean stays zero.",
+    "clustering": "5 clusters. River is told the mean and the spread of all rows, around which it draws its centers.",
+}
+
+
+def measure(form: Form) -> Iterator[Study]:
+    for problem in modules("problems"):
+        yield of_problem(problem, form)
+
+
+def of_problem(problem: Any, form: Form) -> Study:
+    names = form.sets_of(*SETS[problem.NAME], tiny=SETS[problem.NAME][0])
+    records: dict[str, dict[str, Any]] = {}
+    columns = []
+    for name, (X, y) in loaded(names, targets=problem.NAME == "regression"):
+        columns.append(f"{name}, {len(X):,} x {X.shape[1]}")
+        chunk = 100 if len(X) < 2_000 else 1_000
+        for line in compared(problem, X, y, order="random", seeds=form.seeds_of(3), chunk=chunk).summary():
+            record = records.setdefault(line["model"], {"learner": line["model"]})
+            record[columns[-1]] = cell(line["ratio"], line["changes"], line["ratio_std"])
+            record["rows/s"] = round(line["rows_per_second"])
+    columns = ["learner", *columns, "rows/s"]
+    title = f"Peers, {problem.TITLE.lower()}"
+    return Study("peers", title, TEXT, columns, list(records.values()), NOTES[problem.NAME])
+
+
+def compared(
+    problem: Any, X: np.ndarray, y: np.ndarray | None, *, order: Any, seeds: list[int], chunk: int
+) -> evaluate.Result:
+    """All peers of a problem on the same streams; the first chunk is not scored."""
+    told = Told(problem.K, float(X.mean()), float(X.std()))
+    models = learners(problem.NAME, told, LOSS, X.shape[1])
+    return evaluate.prequential(models, X, y, loss=problem.LOSS, order=order, seeds=seeds, chunk=chunk, warmup=chunk)

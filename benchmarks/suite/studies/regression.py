@@ -1,0 +1,28 @@
+"""Loss and changes of online regression against least squares at every chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from batch2online import OnlineRegression, refresh
+from batch2online.baselines.peers import named
+from benchmarks.suite.form import Form
+from benchmarks.suite.settings import COLUMNS, TEXT, against_refits
+from benchmarks.suite.study import Study, loaded
+
+SETTINGS = {
+    "default": OnlineRegression(),
+    "epsilon=0.01": OnlineRegression(epsilon=0.01),
+    'solve="exact"': OnlineRegression(solve="exact"),
+    "Geometric(1.1)": OnlineRegression(refresh=refresh.Geometric(1.1)),
+    "Lazy(1.5, 0.015)": OnlineRegression(refresh=refresh.Lazy(1.5, 0.015)),
+}
+
+
+def measure(form: Form) -> Iterator[Study]:
+    refit, records = named("exact refit at every chunk").make("regression"), []
+    for name, (X, y) in loaded(form.sets_of("cps1988", "diamonds", "flights", tiny="diabetes"), targets=True):
+        found = against_refits(SETTINGS, refit, X, y, loss="squared", form=form, first=form.chunk)
+        records += [{"data": name, **record} for record in found]
+    text = f"{TEXT} *Refit* is least squares on all rows so far, at every chunk."
+    yield Study("studies", "Loss and changes, regression", text, ["data", "setting", *COLUMNS], records)

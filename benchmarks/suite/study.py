@@ -1,0 +1,85 @@
+"""A question that takes longer than ``make bench`` may: a table for one of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from batch2online import datasets
+from batch2online.evaluate import Clustering
+from batch2online.evaluate.adapters import fresh
+from benchmarks.suite import machine
+
+Rows = tuple[np.ndarray, np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table and what is to be said about it.
+
+    ``place`` is where it is shown (:mod:`~benchmarks.suite.page`), ``text`` says what it holds, ``note`` what is
+    special about it. A record gives for each column text, a number, a :func:`cell`, or nothing; ``formats`` says how
+    fractions of a column are written, with four digits unless told.
+    """
+
+    place: str
+    title: str
+    text: str
+    columns: list[str]
+    records: list[dict[str, Any]]
+    note: str = ""
+    formats: dict[str, str] = field(default_factory=dict)
+
+    def record(self, file: str) -> dict[str, Any]:
+        """With the file that measured it, and what it was measured on."""
+        found = machine.description()
+        where = {name: found[name] for name in ("processor", "cores", "python")}
+        return {"file": file, **asdict(self), "machine": where | {"busy": machine.load()[0] > found["cores"]}}
+
+
+class Kept:
+    """Makes learners and keeps them, so that they can be asked after the evaluation."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._made: list[Any] = []
+
+    def __call__(self, seed: int) -> Any:
+        self._made.append(fresh(self.model, seed))
+        return self._made[-1]
+
+    @property
+    def learned(self) -> list[Any]:
+        """One learner a seed; ``prequential`` makes another before them, to see what it is."""
+        return self._made[1:]
+
+    def most_changes(self, after: int = 0) -> int:
+        """Changes after so many rows, in the worst stream."""
+        return max(sum(event.at > after for event in model.changes_) for model in self.learned)
+
+
+@dataclass(frozen=True)
+class Against(Clustering):
+    """The loss of clustering where the best centers are known already."""
+
+    best: Any = field(default=None, compare=False)
+
+    def hindsight(self, X: np.ndarray, y: np.ndarray | None) -> np.ndarray:
+        return self.losses(self.best, X, y)
+
+
+def loaded(names: tuple[str, ...], *, targets: bool = False) -> Iterator[tuple[str, Rows]]:
+    """Data sets by name; those whose files are missing are left out, with a word."""
+    for name in names:
+        try:
+            yield name, datasets.load_regression(name) if targets else (datasets.load_rows(name), None)
+        except datasets.MissingPackageError as missing:
+            print(f"left out: {missing}", flush=True)
+
+
+def cell(ratio: float, changes: float, deviation: float | None = None) -> dict[str, Any]:
+    """Loss over hindsight, changes of the model, and the standard deviation of the loss."""
+    return {"ratio": ratio, "changes": changes, "deviation": deviation}

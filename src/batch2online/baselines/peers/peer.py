@@ -1,0 +1,56 @@
+"""A peer: a name, the tasks it serves, and how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+COMPARE, SPEED, LOSS = "compare", "speed", "loss"
+"""Where peers are shown: by ``batch2online compare``, in tables of speed, in tables of loss."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a peer is told about the rows before it sees them.
+
+    Attributes
+    ----------
+    k : clusters, or the rank; regression has neither
+    mean, spread : of all numbers; River draws its first centers from a normal distribution with these
+    """
+
+    k: int = 0
+    mean: float = 0.0
+    spread: float = 1.0
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A learner to be compared with.
+
+    Attributes
+    ----------
+    name : the one name that all tables use
+    makers : for each task that it serves, a function that makes an unfitted learner
+    shown : the comparisons that it takes part in
+    package : what must be installed, if it is no requirement of ours
+    most_rows : rows that a slow learner is given where speed is measured
+    most_columns : columns beyond which it is too slow to be shown at all
+    """
+
+    name: str
+    makers: Mapping[str, Callable[[Told], Any]]
+    shown: frozenset[str]
+    package: str | None = None
+    most_rows: int | None = None
+    most_columns: int | None = None
+
+    @property
+    def is_installed(self) -> bool:
+        return self.package is None or find_spec(self.package) is not None
+
+    def make(self, task: str, told: Told | None = None) -> Any:
+        """An unfitted learner for a task."""
+        return self.makers[task](told or Told())

@@ -1,0 +1,1 @@
+"""One command a file: what each does once its options are known."""

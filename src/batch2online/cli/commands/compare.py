@@ -1,0 +1,85 @@
+"""``batch2online compare``."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+import numpy as np
+from rich.padding import Padding
+
+from batch2online import evaluate
+from batch2online.cli import terminal
+from batch2online.cli.commands.run import open_input
+from batch2online.cli.rivals import OURS, contestants
+from batch2online.cli.run.stream import Chunk, open_stream
+from batch2online.cli.tasks.base import Task
+from batch2online.readers import DataError
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How learners are compared."""
+
+    seeds: int = 5
+    chunk: int | None = None
+    json: bool = False
+
+
+def compare(path: str | None, dataset: str | None, task: Task, trial: Trial) -> None:
+    """Stream the same rows through our learner and its rivals, and print what each cost."""
+    settings = task.settings
+    source, name = open_input(path, dataset, task)
+    stream = open_stream(source, name, _reading(task, is_file=path is not None))
+    X, y = task.comparable(*_all_rows(stream.chunks()))
+    chunk = trial.chunk or max(1, min(1000, len(X) // 10))
+    if len(X) < 2 * chunk:
+        raise DataError(f"{name} has {len(X):,} rows, too few for chunks of {chunk:,}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rivals that do not converge are to be shown as they are
+        result = evaluate.prequential(
+            contestants(settings),
+            X,
+            y,
+            loss=task.loss(),
+            order=settings.order,
+            seeds=trial.seeds,
+            chunk=chunk,
+            warmup=chunk,
+            progress=sys.stderr.isatty() and not trial.json,
+        )
+    if trial.json:
+        click.echo(result.to_json())
+    else:
+        _show(result, f"{name}, {len(X):,} rows, {settings.order} order, {trial.seeds} seeds, chunks of {chunk:,}")
+
+
+def _all_rows(chunks: Any) -> Chunk:
+    parts = list(chunks)
+    targets = [part[1] for part in parts]
+    rows = np.concatenate([part[0] for part in parts])
+    return rows, None if targets[0] is None else np.concatenate(targets)
+
+
+def _reading(task: Task, is_file: bool) -> Task:
+    """The task, to read all rows as they stand; inputs beside a target standardised, which gradient methods need."""
+    standardize = task.settings.standardize or (is_file and task.has_targets)
+    settings = replace(task.settings, standardize=standardize, lookahead=sys.maxsize, order="given")
+    return replace(task, settings=settings)
+
+
+def _show(result: Any, about: str) -> None:
+    table = terminal.listing("model")
+    for head in ("loss / hindsight", "changes", "rows/s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for line in result.summary():
+        style = "bold" if line["model"] == OURS else ""
+        cells = (f"{line['ratio']:.4f}", f"{line['changes']:,.0f}", f"{line['rows_per_second']:,.0f}")
+        table.add_row(terminal.shown(line["model"]), *cells, style=style)
+    screen = terminal.console()
+    screen.print()
+    screen.print(table)
+    screen.print(Padding(terminal.shown(f"{about}; the first chunk is learned, not scored."), (1, 2), style="dim"))

@@ -1,0 +1,75 @@
+"""``batch2online show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from batch2online.cli import terminal
+from batch2online.cli.files import json_text
+from batch2online.cli.models import load_model
+from batch2online.cli.run.result import change_record, present_cost
+from batch2online.engine.changes import ChangeEvent
+from batch2online.report.text import why
+
+
+def show(path: Path, as_json: bool, most: int) -> None:
+    """Print what a model is, what it saw, what it cost and how it changed."""
+    model, _ = load_model(path)
+    facts = facts_of(model)
+    if as_json:
+        click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
+        return
+    tables = [terminal.pairs(_lines(facts))]
+    if model.changes_:
+        tables.append(_changes(model.changes_[-most:][::-1]))
+    terminal.print_apart(*tables)
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """The model in numbers."""
+    regret = model.regret_
+    settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
+    return {
+        "model": type(model).__name__,
+        "settings": {
+            name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
+        },
+        "inputs": [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))],
+        "rows": model.n_seen_,
+        "loss": regret.loss,
+        "optimum": regret.optimum,
+        "ratio": regret.ratio,
+        "regret": regret.regret(),
+        "last_model_ratio": present_cost(model) / regret.optimum if regret.optimum else 1.0,
+        "coreset_size": len(model.coreset_),
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
+    inputs = facts["inputs"]
+    listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
+    return [
+        ("model", facts["model"]),
+        ("settings", ", ".join(f"{name}={value}" for name, value in facts["settings"].items())),
+        ("inputs", f"{len(inputs):,}: {listed}"),
+        ("rows seen", f"{facts['rows']:,}"),
+        ("loss online", f"{facts['loss']:.6g}, {facts['ratio']:.4f} times the best model in hindsight"),
+        ("regret", f"{facts['regret']:.6g}"),
+        ("last model", f"{facts['last_model_ratio']:.4f} times the best, on all rows"),
+        ("coreset", f"{facts['coreset_size']:,} rows"),
+    ]
+
+
+def _changes(events: list[ChangeEvent]) -> Table:
+    table = terminal.listing()
+    table.add_column("at row", justify="right", no_wrap=True)
+    table.add_column("moved", justify="right", no_wrap=True)
+    table.add_column("why it changed")
+    for event in events:
+        table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", why(event))
+    return table

@@ -1,0 +1,65 @@
+"""The files of ``--out``: all of them or none."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from batch2online.cli.files import json_text, write_csv
+from batch2online.cli.run.replacing import put_in_place
+from batch2online.cli.run.result import change_record
+from batch2online.report.page import Subject, html
+
+FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
+
+
+def write_outputs(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> Path:
+    """Write everything beside the folder, then put it in place in one step; the path of the report."""
+    target = folder.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        _write_all(staging, model, result, subject)
+        put_in_place(staging, target, FILES)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    _discard_replaced(staging)
+    return folder / "report.html"
+
+
+def _discard_replaced(staging: Path) -> None:
+    """Remove the former outputs, which the exchange has put here, and nothing that somebody else has added."""
+    with suppress(OSError):
+        for name in FILES:
+            (staging / name).unlink(missing_ok=True)
+        staging.rmdir()
+
+
+def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> None:
+    model.save(folder / "model.b2o")
+    coreset = coreset_table(model.coreset_, result)
+    parquet.write_table(coreset, folder / "coreset.parquet")
+    with open(folder / "coreset.csv", "wb") as file:
+        write_csv(coreset, file)
+    changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
+    (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
+    (folder / "report.html").write_text(html(model, result, subject), encoding="utf-8")
+    (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")
+
+
+def coreset_table(coreset: Any, result: dict[str, Any]) -> Any:
+    """The coreset with an id and a weight beside the prepared columns."""
+    columns: dict[str, Any] = {"id": coreset.ids, "weight": coreset.weights}
+    for j, name in enumerate(result["inputs"]):
+        columns[name] = np.ascontiguousarray(coreset.points[:, j])
+    if coreset.targets is not None:
+        columns[str(result["settings"]["target"])] = coreset.targets
+    return pa.table(columns)

@@ -1,0 +1,75 @@
+"""What a run found, as plain data. It holds no times, so that equal runs give equal results."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from batch2online.cli.run.learning import LearningLoop
+from batch2online.cli.run.stream import PreparedStream
+from batch2online.cli.tasks.base import Task
+
+
+def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
+    """The content of ``result.json``."""
+    model = learner.model
+    regret = model.regret_
+    cost = present_cost(model)
+    return {
+        "title": task.title(len(stream.preparation.names)),
+        "source": stream.name,
+        "command": command,
+        "task": task.name,
+        "rows": int(model.n_seen_),
+        "rows_dropped": stream.dropped,
+        "rows_checksum": f"{learner.checksum:016x}",
+        "inputs": stream.preparation.names,
+        "loss": regret.loss,
+        "optimum": regret.optimum,
+        "ratio": regret.ratio,
+        "regret": regret.regret(),
+        "unsquared_loss": regret.unsquared_loss,
+        "last_model": {"cost": cost, "ratio": cost / regret.optimum if regret.optimum else 1.0, **described(model)},
+        "changes": int(model.n_changes_),
+        "last_change": model.changes_[-1].at if model.changes_ else None,
+        "coreset_size": len(model.coreset_),
+        "curve": learner.recorder.closed(model),
+        "settings": task.settings.as_dict(),
+        "preparation": asdict(stream.preparation),
+        "versions": versions(),
+    }
+
+
+def present_cost(model: Any) -> float:
+    """What the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
+    now = model._engine.caught_up()
+    return float(now.problem.cost(now.model, now.construction))
+
+
+def described(model: Any) -> dict[str, Any]:
+    """The parameters of the model, whatever it is."""
+    names = ("coef_", "intercept_", "components_", "explained_variance_ratio_", "cluster_centers_")
+    found = {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
+    return {name: np.asarray(value).tolist() for name, value in found.items()}
+
+
+def change_record(event: Any) -> dict[str, Any]:
+    """A change event as one line of ``changes.jsonl``."""
+    known = {name: value for name, value in asdict(event).items() if value is not None}
+    return {**known, "excess": event.excess, "reason": event.reason}
+
+
+def versions() -> dict[str, str]:
+    """Versions that a result may depend on."""
+    packages = ("batch2online", "numpy", "scipy", "scikit-learn", "pyarrow")
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+
+
+def _version(package: str) -> str:
+    import batch2online
+
+    return batch2online.__version__ if package == "batch2online" else version(package)

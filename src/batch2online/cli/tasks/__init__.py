@@ -1,0 +1,35 @@
+"""The tasks by name. A further task is one file here and one line in the table below.
+
+Nothing heavy is imported before a task is asked for: the command line needs the names for its help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from batch2online.cli.settings import Settings
+    from batch2online.cli.tasks.base import Task
+
+_HOMES = {
+    "clustering": ("batch2online.cli.tasks.clustering", "ClusteringTask"),
+    "lowrank": ("batch2online.cli.tasks.low_rank", "LowRankTask"),
+    "regression": ("batch2online.cli.tasks.regression", "RegressionTask"),
+}
+NAMES = tuple(_HOMES)
+
+
+def task_type(name: str) -> type[Task]:
+    """The class of a task."""
+    module, attribute = _HOMES[name]
+    return cast("type[Task]", getattr(import_module(module), attribute))
+
+
+def task_for(settings: Settings, dataset: str | None = None) -> Task:
+    """The task that the settings ask for; a named data set has a target that need not be named."""
+    kind = task_type(settings.task)
+    if dataset is not None and kind.has_targets and settings.target is None:
+        settings = replace(settings, target="target")
+    return kind(settings)

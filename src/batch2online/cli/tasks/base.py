@@ -1,0 +1,106 @@
+"""What the command line asks of a task."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from batch2online import datasets
+from batch2online._types import FloatArray
+from batch2online.cli.settings import Settings
+from batch2online.datasets import synthetic
+from batch2online.readers import DataError
+
+Table = tuple[FloatArray, FloatArray | None]
+"""Rows, and their targets where the task has any."""
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """A kind of model, with the settings of one run. Settings that do not fit the task are refused at once.
+
+    Attributes
+    ----------
+    name : str
+        What ``--task`` calls it.
+    has_targets : bool
+        Whether a column is to be predicted, which ``--target`` names.
+    has_intercept : bool
+        Whether the model has a constant, so that the first level of a category needs no column of its own.
+    best : str
+        What the loss is compared with.
+    hindsight_note : str
+        What a reader of the report must know of that comparison.
+    unused_settings : frozenset of str
+        Settings that say nothing about this task, left out of the report.
+    """
+
+    settings: Settings
+
+    name: ClassVar[str]
+    has_targets: ClassVar[bool] = False
+    has_intercept: ClassVar[bool] = False
+    best: ClassVar[str] = "model in hindsight"
+    hindsight_note: ClassVar[str] = ""
+    unused_settings: ClassVar[frozenset[str]] = frozenset({"z", "history"})
+
+    def __post_init__(self) -> None:
+        if self.has_targets and self.settings.target is None:
+            raise DataError(f"--task {self.name} needs --target, the column to be predicted.")
+        if not self.has_targets and self.settings.target is not None:
+            raise DataError(f"--task {self.name} predicts no column: leave --target out.")
+
+    @abstractmethod
+    def estimator(self) -> Any:
+        """A fresh estimator with the settings of the run."""
+
+    @abstractmethod
+    def title(self, width: int) -> str:
+        """What the model of so many inputs is, in a few words."""
+
+    @abstractmethod
+    def loss(self) -> Any:
+        """What learners are compared by, as ``evaluate.prequential`` takes it."""
+
+    @abstractmethod
+    def report_section(self, model: Any, result: dict[str, Any]) -> str:
+        """The part of the report that shows the model."""
+
+    def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
+        """The same rows in a form that suits every learner of a comparison."""
+        return X, y
+
+    def check_width(self, width: int, name: str) -> None:
+        """Refuse an input with so many columns of numbers, where the task cannot work on it."""
+        if not width:
+            raise DataError(f"{name} has no column besides the target.")
+
+    @classmethod
+    def real_datasets(cls) -> Mapping[str, Callable[[], Any]]:
+        """Loaders of the real data sets that serve the task."""
+        return datasets.ROWS
+
+    @classmethod
+    def synthetic_datasets(cls) -> Sequence[str]:
+        """Names of the synthetic streams that serve the task."""
+        return [name for name, tasks in synthetic.TASKS.items() if cls.name in tasks.split(", ")]
+
+    @classmethod
+    def dataset(cls, name: str, rows: int = synthetic.ROWS, seed: int = 0) -> Table:
+        """Rows and targets of a data set."""
+        if name in cls.synthetic_datasets():
+            return synthetic.generate(name, rows, seed)
+        if name not in cls.real_datasets():
+            known = [*cls.real_datasets(), *cls.synthetic_datasets()]
+            raise DataError(f"There is no data set {name!r} for {cls.name}: choose one of {', '.join(known)}.")
+        loaded = cls.real_datasets()[name]()
+        return loaded if cls.has_targets else (loaded, None)
+
+
+def needed_count(task: Task, counted: str) -> int:
+    """The value of ``--k``, which the task cannot do without."""
+    if task.settings.k is None:
+        raise DataError(f"--task {task.name} needs --k, the number of {counted}.")
+    return task.settings.k

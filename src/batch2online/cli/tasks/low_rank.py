@@ -1,0 +1,43 @@
+"""``--task lowrank``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batch2online import OnlineLowRank
+from batch2online._types import FloatArray
+from batch2online.cli.tasks.base import Table, Task, needed_count
+from batch2online.readers import DataError
+
+
+class LowRankTask(Task):
+    """A few directions that hold most of the rows."""
+
+    name = "lowrank"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        needed_count(self, "components")
+
+    def estimator(self) -> OnlineLowRank:
+        return OnlineLowRank(self.settings.k, **self.settings.shared())
+
+    def title(self, width: int) -> str:
+        return f"rank {self.settings.k} approximation of {width:,} columns"
+
+    def loss(self) -> str:
+        return "lowrank"
+
+    def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
+        """Columns centred, as IncrementalPCA does anyway."""
+        return X - X.mean(axis=0), y
+
+    def check_width(self, width: int, name: str) -> None:
+        super().check_width(width, name)
+        if needed_count(self, "components") > width:
+            raise DataError(f"--k {self.settings.k} is more than the {width} columns of {name}.")
+
+    def report_section(self, model: Any, result: dict[str, Any]) -> str:
+        from batch2online.report.low_rank import components  # needs matplotlib, which is optional
+
+        return components(model, result["inputs"])

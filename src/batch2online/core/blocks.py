@@ -1,0 +1,153 @@
+"""The queue: rows wait here for the end of their block of ids, or for a refresh, and nowhere else.
+
+A queue is a value: :meth:`Queue.with_rows` gives a new one, and the old one stays what it was. The arrays behind it are
+shared, since rows are only ever written after those that an older queue can see.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.arena import Arena
+from batch2online.core.registry import storable
+from batch2online.core.rows import PIECE_ENTRIES, Rows, all_ones, ones
+
+_BLOCK_ROWS = (10_000, 5_000, 2_000, 1_000)
+_FEW = 64
+
+
+def block_rows(columns: int) -> int:
+    """Rows of a block: about two megabytes, and a number that usual chunk sizes divide."""
+    return next((rows for rows in _BLOCK_ROWS if rows * columns <= PIECE_ENTRIES), _BLOCK_ROWS[-1])
+
+
+class _Room:
+    """Arrays with room for rows [a | b]; the first ``filled`` rows are taken, by one queue or another."""
+
+    def __init__(self, rows: int, columns: int, arena: Arena | None = None) -> None:
+        self.filled = 0
+        self.weights: FloatArray | None = None  # all ones
+        self.packed: Any  # where single rows are packed: a byte array takes them in half the time of an array
+        if arena is None:
+            self.packed = bytearray(rows * columns * 8)
+            self.values: FloatArray = np.frombuffer(self.packed).reshape(rows, columns)
+        else:
+            self.packed = self.values = arena.rows(rows)
+
+    def own_weights(self) -> FloatArray:
+        """Return the weights as an array that can be written to."""
+        if self.weights is None:
+            self.weights = np.ones(len(self.values))
+        return self.weights
+
+
+@storable
+class Queue:
+    """Rows that wait, in the order in which they came."""
+
+    def __init__(self, width: int, n_targets: int, block: int = 0, arena: Arena | None = None) -> None:
+        self.width, self.columns, self.block = width, width + n_targets, block
+        self.count = 0
+        self.arena = arena
+        self._room = _Room(0, self.columns)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def emptied(self) -> Queue:
+        """Return a queue of the same kind in which nothing waits."""
+        return Queue(self.width, self.columns - self.width, self.block, self.arena)
+
+    def copy(self) -> Self:
+        """Return a queue in which the same rows wait; what is added to one is not in the other."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def with_rows(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Self:
+        """Return a queue with these rows at its end."""
+        start, stop = self.count, self.count + len(points)
+        room = self._room_up_to(stop)
+        place = room.values[start:stop]
+        place[:, : self.width] = points
+        place[:, self.width :] = targets
+        if room.weights is not None or not all_ones(weights):
+            room.own_weights()[start:stop] = weights
+        room.filled = stop
+        twin = self.copy()
+        twin.count, twin._room = stop, room
+        return twin
+
+    def append_one(self, values: Sequence[float], target: Sequence[float]) -> None:
+        """Add one row of Python floats to this queue itself. The last statement makes it visible."""
+        at, room = self.count, self._room
+        if at == len(room.values) or room.filled != at:
+            self._room = room = self._room_up_to(at + 1)
+        _packer(self.columns)(room.packed, at * self.columns * 8, *values, *target)
+        if room.weights is not None:
+            room.weights[at] = 1.0
+        room.filled = at + 1
+        self.count = at + 1
+
+    def rows(self, first_id: int) -> Rows:
+        """Return the rows that wait, numbered from ``first_id`` on, in arrays that nobody writes to again."""
+        count, room = self.count, self._room
+        values = room.values[:count]
+        points, targets = np.ascontiguousarray(values[:, : self.width]), values[:, self.width :].copy()
+        weights = ones(count) if room.weights is None else room.weights[:count]
+        return Rows(points, targets, weights, np.arange(first_id, first_id + count))
+
+    def _room_up_to(self, stop: int) -> _Room:
+        """Return the room, or a copy that is larger or that no other queue has written to."""
+        old = self._room
+        if old.filled == self.count and stop <= len(old.values):
+            return old
+        size = _FEW if stop <= _FEW else max(stop, self.block)
+        room = _Room(size, self.columns, self.arena if size == self.block else None)
+        room.values[: self.count] = old.values[: self.count]
+        if old.weights is not None:
+            room.own_weights()[: self.count] = old.weights[: self.count]
+        room.filled = self.count
+        return room
+
+    # -- storing and copying --------------------------------------------------------------------------
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds: the rows that wait and nothing else."""
+        rows = self.rows(0)
+        return {
+            "width": self.width,
+            "columns": self.columns,
+            "block": self.block,
+            "values": self._room.values[: len(rows)].copy(),
+            "weights": None if all_ones(rows.weights) else rows.weights.copy(),
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Queue:
+        """Return the queue that :meth:`stored_fields` describes."""
+        values, weights, width = fields["values"], fields["weights"], fields["width"]
+        queue = cls(width, fields["columns"] - width, fields["block"])
+        weights = ones(len(values)) if weights is None else weights
+        return queue.with_rows(values[:, :width], values[:, width:], weights) if len(values) else queue
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the rows that wait, never the shared arrays."""
+        return type(self).from_fields, (self.stored_fields(),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Queue:
+        twin = self.from_fields(self.stored_fields())
+        twin.arena = None if self.arena is None else Arena(self.width)
+        return twin
+
+
+@cache
+def _packer(columns: int) -> Callable[..., None]:
+    """Return what writes a row of Python floats into memory in less time than NumPy needs to convert it."""
+    return struct.Struct(f"{columns}d").pack_into

@@ -1,0 +1,161 @@
+"""Rows on their way into a construction: numbered, queued until their block is complete, kept in a history.
+
+Rows are taken in blocks aligned to their ids, so that nothing depends on the sizes of the chunks in which they came, to
+the last bit. The queue is the only place where they wait.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.arena import Arena
+from batch2online.core.blocks import Queue, block_rows
+from batch2online.core.history import History
+from batch2online.core.ids import Intervals, extended
+from batch2online.core.rows import Rows, all_ones
+from batch2online.core.validation import LARGEST_ID
+
+
+class Intake(ABC):
+    """What the engine drives. It has validated the rows, and works on a copy that it keeps only if all went well."""
+
+    next_id: int
+    """The id of the first row that waits, or that will come."""
+
+    intervals: Intervals
+    n_rows: int
+    weight: float
+    shape: tuple[int, int] | None
+    block: int
+    keep_history: bool
+    history: History | None
+    flat_targets: bool
+    queue: Queue
+
+    @abstractmethod
+    def _begin(self, width: int, n_targets: int) -> None:
+        """Be ready for rows of this shape, as if none had come yet."""
+
+    @abstractmethod
+    def _absorb(self, rows: Rows) -> None:
+        """Take in rows of one block, in ascending ids; ``rows`` may be a view of a caller's array."""
+
+    def begin(self, width: int, n_targets: int, flat_targets: bool = False) -> None:
+        """Be ready for the first rows, which have this shape."""
+        self.shape = (width, n_targets)
+        self.block, self.flat_targets = block_rows(width + n_targets), flat_targets
+        if self.keep_history:
+            self.history = self._new_history(width, n_targets)
+        self.queue = Queue(width, n_targets, self.block, self._new_arena(width, n_targets))
+        self._begin(width, n_targets)
+
+    def rows_to_block_end(self) -> int:
+        """Return how many rows, those that wait among them, complete the block of ids."""
+        return self.block - self.next_id % self.block
+
+    def check_ids_left(self, n: int) -> None:
+        """Refuse rows that would need ids beyond the largest one."""
+        if self.next_id + len(self.queue) + n - 1 > LARGEST_ID:
+            raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
+
+    def feed(
+        self,
+        points: FloatArray,
+        targets: FloatArray,
+        weights: FloatArray,
+        room: Callable[[], int],
+        process: Callable[..., None],
+    ) -> None:
+        """Pass rows on to ``process`` whenever as many as ``room`` says are there; the rest waits in the queue."""
+        start = 0
+        while start < len(points):
+            waiting, most = len(self.queue), room()
+            piece = slice(start, min(start + most - waiting, len(points)))
+            given = points[piece], targets[piece], weights[piece]
+            is_complete = waiting + piece.stop - start == most
+            start = piece.stop
+            if is_complete and not waiting:
+                process(*self._numbered(*given))
+                continue
+            self.queue = self.queue.with_rows(*given)
+            if is_complete:
+                self.flush(process)
+
+    def flush(self, process: Callable[..., None] | None = None) -> None:
+        """Pass on what waits, whether its block is complete or not."""
+        if len(self.queue):
+            rows, self.queue = self.queue.rows(self.next_id), self.queue.emptied()
+            (self.absorb if process is None else process)(rows, owned=True)
+
+    def absorb(self, rows: Rows, owned: bool = False) -> None:
+        """Take in rows of one block that follow those before; ``owned`` ones may be kept uncopied."""
+        self.take(rows, owned)
+        stop = self.next_id + len(rows)
+        self.intervals, self.next_id = extended(self.intervals, self.next_id, stop), stop
+
+    def caught_up(self) -> Self:
+        """Return the same with nothing waiting: itself, or a copy."""
+        if not len(self.queue):
+            return self
+        twin = self.copy()
+        twin.flush()
+        return twin
+
+    def tidy(self) -> None:
+        """Remove from disk what merging or forgetting has left behind."""
+        if self.history is not None:
+            self.history.tidy()
+
+    def copy(self) -> Self:
+        """Return an independent copy; what both refer to is never written to."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.queue = self.queue.copy()
+        twin.history = None if self.history is None else self.history.copy()
+        return twin
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def take(self, rows: Rows, owned: bool = False) -> None:
+        """Take in rows of one block, whatever ids come next."""
+        self.n_rows += len(rows)
+        self.weight += len(rows) if all_ones(rows.weights) else float(rows.weights.sum())
+        if self.history is not None:
+            self.history.append(rows, owned)
+        self._absorb(rows)
+
+    def _new_history(self, width: int, n_targets: int) -> History:
+        return History(self.block, width, n_targets)
+
+    def _new_arena(self, width: int, n_targets: int) -> Arena | None:
+        """Return where rows wait that the history will keep in memory, just as they are."""
+        is_kept = self.history is not None and self.history.is_in_memory
+        return Arena(width) if is_kept and n_targets == 0 else None
+
+    def _numbered(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Rows, bool]:
+        """Return the rows of a caller with their ids, and whether they are in memory that the history may keep."""
+        ids, arena = np.arange(self.next_id, self.next_id + len(points)), self.queue.arena
+        if arena is None:
+            return Rows(points, targets, weights, ids), False
+        own = arena.rows(len(points))
+        own[...] = points
+        return Rows(own, targets, weights if all_ones(weights) else weights.copy(), ids), True
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Return the construction with these attributes; in files of schema 1 rows of a block wait in a tail."""
+        tail = fields.pop("tail", [])
+        construction = object.__new__(cls)
+        vars(construction).update(fields)
+        shape = construction.shape or (0, 0)
+        queue: Queue = fields.get("queue") or Queue(*shape, construction.block)
+        queue.arena = construction._new_arena(*shape)
+        construction.queue = queue
+        if tail:
+            construction._absorb(Rows.concatenate(tail))
+        return construction

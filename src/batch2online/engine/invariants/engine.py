@@ -1,0 +1,88 @@
+"""The engine as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.core.registry import check_of, require
+from batch2online.core.rows import Rows
+from batch2online.coresets.clustering import Clustering
+from batch2online.coresets.construction import Construction
+from batch2online.coresets.leverage import Leverage
+from batch2online.coresets.ridge_leverage import RidgeLeverage
+from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.online import Online
+from batch2online.persistence.legacy import Buffer
+from batch2online.problems.clustering import Centers, KZClustering
+from batch2online.problems.low_rank import LowRank, Subspace
+from batch2online.problems.regression import LeastSquares, LinearModel
+from batch2online.refresh import Policy
+
+
+@check_of(
+    Online,
+    {
+        "problem": Any,
+        "construction": Construction,
+        "policy": Policy,
+        "model": Any,
+        "is_solved": bool,
+        "changes": tuple[ChangeEvent, ...],
+        "next_refresh": int,
+        "n_learned": int,
+        "loss": float,
+        "unsquared_loss": float,
+        "last_coreset": tuple[IntArray, FloatArray] | None,
+        "width": int,
+        "n_targets": int,
+        "timeline": tuple[tuple[int, Any], ...] | None,
+        "block": int,
+        "buffer": Buffer,
+        "room": int,
+    },
+    optional=("timeline", "block", "buffer", "room"),  # of schema 1
+)
+def check_engine(engine: Online) -> None:
+    construction = engine.construction
+    require((engine.width, engine.n_targets) == construction.shape, "all parts are as wide as the rows.")
+    require(engine.n_learned == construction.n_rows, "the construction has seen what was learned.")
+    require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
+    require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
+    _check_model(engine.model, engine)
+
+
+def targets_of(engine: Online) -> Iterator[FloatArray]:
+    """The targets of all rows that an engine holds, wherever they are."""
+    construction, history = engine.construction, engine.construction.history
+    yield construction.queue.rows(0).targets
+    if isinstance(engine.model, Rows):
+        yield engine.model.targets
+    yield from (part.rows.targets for part in getattr(construction, "parts", ()) if len(part))
+    yield from (rows.targets for rows in history or ())
+
+
+def _check_model(model: Any, engine: Online) -> None:
+    """The model, the problem and the construction are made for each other."""
+    problem: Any = engine.problem
+    construction: Any = engine.construction
+    width = engine.width
+    if problem is None:
+        require(model is None or isinstance(model, Rows), "a model is given by its rows.")
+        shape = () if model is None else (model.points.shape[1], model.targets.shape[1])
+        require(shape in ((), (width, engine.n_targets)) and (model is None or len(model)), "they are as wide.")
+        require(model is not None or not engine.is_solved or model is not engine.model, "there is a model.")
+    elif isinstance(problem, LeastSquares):
+        require(type(construction) is Leverage and type(model) is LinearModel, "all parts are those of regression.")
+        require(engine.n_targets > 0, "regression has targets.")
+        require(model.coefficients.shape == (engine.n_targets, width), "a model has a coefficient for each column.")
+    elif isinstance(problem, LowRank):
+        require(type(construction) is RidgeLeverage and type(model) is Subspace, "all parts are those of low rank.")
+        settings = (construction.rank, construction.intercept)
+        require(settings == (problem.rank, problem.center), "problem and construction have the same settings.")
+        require(model.components.shape == (problem.rank, width), "a subspace has its rank.")
+    elif isinstance(problem, KZClustering):
+        require(type(construction) is Clustering and type(model) is Centers, "all parts are those of clustering.")
+        require((construction.k, construction.z) == (problem.k, problem.z), "settings agree.")
+        require(model.points.shape == (problem.k, width), "there are k centers.")

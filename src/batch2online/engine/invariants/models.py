@@ -1,0 +1,56 @@
+"""Models, the problems that they solve, and what is told of their changes."""
+
+from __future__ import annotations
+
+import math
+
+from batch2online.core.registry import check_of, require
+from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.invariants.rows import is_finite
+from batch2online.problems.clustering import Centers, KZClustering
+from batch2online.problems.low_rank import LowRank, Subspace
+from batch2online.problems.matching import ClusterChange
+from batch2online.problems.regression import LinearModel
+
+KINDS = ("scheduled", "fit", "merged", "forgotten")
+
+
+@check_of(LinearModel)
+def check_linear_model(model: LinearModel) -> None:
+    shape = model.intercepts.shape
+    require(model.coefficients.ndim == 2 and shape == model.coefficients.shape[:1], "each target has an intercept.")
+    require(is_finite(model.coefficients, model.intercepts), "coefficients are finite.")
+
+
+@check_of(Centers)
+def check_centers(model: Centers) -> None:
+    require(model.points.ndim == 2 and is_finite(model.points), "centers are finite points.")
+
+
+@check_of(Subspace)
+def check_subspace(model: Subspace) -> None:
+    shape = model.mean.shape
+    require(model.components.ndim == 2 and shape == model.components.shape[1:], "a mean is as wide as the basis.")
+    require(is_finite(model.components, model.mean), "a subspace is finite.")
+
+
+@check_of(KZClustering)
+def check_clustering(problem: KZClustering) -> None:
+    require(problem.k >= 1 <= problem.z < math.inf, "k and z are at least 1.")
+
+
+@check_of(LowRank)
+def check_low_rank(problem: LowRank) -> None:
+    require(problem.rank >= 1, "a rank is at least 1.")
+
+
+@check_of(ClusterChange)
+def check_cluster_change(change: ClusterChange) -> None:
+    require(change.id >= 0, "ids of clusters are not negative.")
+
+
+@check_of(ChangeEvent)
+def check_change_event(event: ChangeEvent) -> None:
+    require(event.at >= 0 and event.kind in KINDS, "a change has a time and a kind.")
+    require(event.rows is not None or event.kind in ("scheduled", "fit"), "rows were merged or forgotten.")
+    require(event.rows is None or event.rows >= 0, "rows are not negative.")

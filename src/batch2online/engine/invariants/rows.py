@@ -1,0 +1,97 @@
+"""Rows, and what rows are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.blocks import Queue
+from batch2online.core.history import History
+from batch2online.core.registry import check_of, require
+from batch2online.core.rows import Rows
+from batch2online.core.validation import LARGEST_ID
+from batch2online.coresets.antitone import Candidates
+from batch2online.persistence.legacy import Buffer
+from batch2online.persistence.model_file import HistoryPlace
+
+
+def is_finite(*arrays: Any) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+@check_of(Rows)
+def check_rows(rows: Rows) -> None:
+    n = len(rows.ids) if rows.ids.ndim == 1 else -1
+    is_table = rows.points.ndim == rows.targets.ndim == 2
+    require(is_table and len(rows.points) == len(rows.targets) == n, "the parts of rows differ in their numbers.")
+    require(rows.weights.shape == (n,), "rows have one weight each.")
+    require(is_finite(rows.points, rows.targets, rows.weights), "rows hold finite numbers.")
+    require((rows.weights >= 0).all(), "weights are not negative.")
+    require(((rows.ids >= 0) & (rows.ids <= LARGEST_ID)).all(), f"ids are between 0 and {LARGEST_ID}.")
+
+
+@check_of(Candidates)
+def check_candidates(candidates: Candidates) -> None:
+    shape = (len(candidates.rows),)
+    require(candidates.words.shape == candidates.limits.shape == shape, "candidates have a word and a limit each.")
+    require(((candidates.limits > 0) & (candidates.limits <= 1)).all(), "limits are probabilities above 0.")
+    check_ascending([candidates.rows])
+
+
+def check_ascending(parts: Iterable[Rows]) -> None:
+    """Rows of all parts together are in ascending ids, and each weighs something."""
+    last = -1
+    for rows in parts:
+        require((np.diff(rows.ids) > 0).all() and (rows.weights > 0).all(), "ids ascend, and weights are positive.")
+        if len(rows):
+            require(rows.ids[0] > last, "ids ascend from part to part.")
+            last = int(rows.ids[-1])
+
+
+def check_width(parts: Iterable[Rows], width: int, n_targets: int | None, largest: float) -> None:
+    """All parts have as many columns, of values up to the largest."""
+    for rows in parts:
+        require(rows.points.shape[1] == width, "rows are as wide as all others.")
+        require(n_targets in (None, rows.targets.shape[1]), "rows have as many targets as all others.")
+        require((np.abs(rows.points) <= largest).all(), f"magnitudes are at most {largest:g}.")
+
+
+@check_of(History, {"block": int, "width": int, "n_targets": int, "segments": list[Rows]})
+def check_history(history: History) -> None:
+    require(history.block > 0 <= history.n_targets, "a block has rows.")
+    if history.is_in_memory:
+        check_segments(list(history), history.block, history.width, history.n_targets)
+
+
+def check_segments(parts: list[Rows], block: int, width: int, n_targets: int) -> None:
+    """The segments of a history hold rows, in ascending ids, each of one block."""
+    require(all(map(len, parts)), "no segment of a history is empty.")
+    check_ascending(parts)
+    check_width(parts, width, n_targets, np.inf)
+    is_within = all(int(rows.ids[0]) // block == int(rows.ids[-1]) // block for rows in parts)
+    require(is_within, "a segment of a history reaches beyond its block.")
+
+
+@check_of(HistoryPlace)
+def check_history_place(place: HistoryPlace) -> None:
+    counts = (place.width, place.n_targets, place.branch, place.segments, place.rows)
+    require(place.block > 0 and min(counts) >= 0, "counts are not negative.")
+
+
+@check_of(Queue, {"width": int, "columns": int, "block": int, "values": FloatArray, "weights": FloatArray | None})
+def check_queue(queue: Queue) -> None:
+    rows = queue.rows(0)
+    require(queue.width <= queue.columns and queue.block >= 0, "a queue has room for its rows.")
+    require(is_finite(rows.points, rows.targets, rows.weights), "rows that wait are finite.")
+    require((rows.weights > 0).all(), "rows that wait weigh something.")
+
+
+@check_of(Buffer)
+def check_buffer(buffer: Buffer) -> None:
+    require(buffer.width <= buffer.columns, "a buffer has room for its rows.")
+    require(buffer.values.shape == (buffer.count, buffer.columns), "a buffer holds the rows it claims.")
+    require(buffer.weights.shape == (buffer.count,), "rows that wait have one weight each.")
+    require(is_finite(buffer.values, buffer.weights) and (buffer.weights > 0).all(), "rows that wait are finite.")

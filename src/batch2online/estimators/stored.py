@@ -1,0 +1,165 @@
+"""Estimators in files: what is written, and what must hold of what is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from batch2online.core.kinds import conforms
+from batch2online.core.registry import require
+from batch2online.core.validation import check_finite
+from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
+from batch2online.engine.online import Given, Online
+from batch2online.persistence import checkpoint, model_file
+from batch2online.persistence.database import MAGIC
+from batch2online.persistence.tree import CheckpointError
+from batch2online.refresh import Policy
+
+Trusted = Literal[True] | list[str] | tuple[str, ...] | None
+"""What a caller may trust, see :func:`batch2online.load`."""
+
+_Plain = bool | int | float | str | None
+
+estimators: dict[str, type[Stored]] = {}
+"""Estimators that a file may name."""
+
+
+class Stored:
+    """The part of an estimator that is written to files and read from them."""
+
+    _engine: Online
+    _problem: type = object
+    """The class of the problem in a file."""
+
+    get_params: Callable[..., dict[str, Any]]
+    n_features_in_: int
+    feature_names_in_: Any
+    _check_fitted: Callable[[], Online]
+    _is_same_setting: Callable[[Any, Any], bool]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        estimators[cls.__name__] = cls
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
+        self._check_fitted()
+        model_file.save(path, self._state() | self._fitted_state())
+
+    def _state(self) -> dict[str, Any]:
+        engine, params = self._check_fitted(), self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = engine.construction.seed
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "estimator": type(self).__name__,
+            "params": {name: _plain(value) for name, value in params.items()},
+            "columns": None if names is None else [str(name) for name in names],
+            "engine": engine,
+        }
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what a file holds besides the state: the same model may be written in several ways."""
+        return {}
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None) -> Self:
+        """Return the estimator of a state out of a file, whose parts were checked one by one; see ``load``."""
+        check_plain(state["params"])
+        return cls._assembled(state)
+
+    @classmethod
+    def _assembled(cls, state: dict[str, Any]) -> Self:
+        check_state(state, cls)
+        estimator = cls(**state["params"])
+        estimator._engine = state["engine"]
+        estimator.n_features_in_ = estimator._engine.width
+        if state["columns"] is not None:
+            estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
+        return estimator
+
+    # -- for models that live in a file -----------------------------------------------------------------
+
+    def _check_reopenable(self) -> None:
+        """Refuse parameters that no file can hold."""
+
+    def _check_same_settings(self, found: Any) -> None:
+        """Refuse to continue with one estimator what another has begun."""
+        if type(self) is not type(found):
+            raise ValueError(f"The file holds a {type(found).__name__}, not a {type(self).__name__}.")
+        for name in self.get_params(deep=False).keys() - {"random_state"}:
+            new, old = getattr(self, name), getattr(found, name)
+            if not self._is_same_setting(_plain(new), old):
+                raise ValueError(f"The file holds an estimator with {name}={old!r}, not {new!r}.")
+
+    def _stored_labels(self) -> list[Any]:
+        """Return the labels that are known, where there are any."""
+        return []
+
+    def _learn_again(self, given: Given, labels: list[Any]) -> None:
+        """Learn rows that a file holds after the state."""
+        points, targets, weights = given
+        engine = self._engine
+        shapes = points.ndim == targets.ndim == 2 and points.shape[1:] + targets.shape[1:] == (
+            engine.width,
+            engine.n_targets,
+        )
+        if len(points):
+            require(shapes and len(points) == len(targets) == len(weights), "rows are as wide as those before.")
+            check_finite(points, "X", largest=engine.construction.largest)
+            check_finite(targets, "y")
+            require(((weights > 0) & np.isfinite(weights)).all(), "weights are positive.")
+            self._engine = engine.learned([given])
+
+
+def load(path: str | os.PathLike[str], *, trusted: Trusted = None) -> Any:
+    """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    return estimator_from(state_in(path), str(path), trusted=trusted)
+
+
+def state_in(path: str | os.PathLike[str]) -> Any:
+    """Return the state in a file, of this version or of an earlier one."""
+    with open(path, "rb") as file:
+        beginning = file.read(len(MAGIC))
+        if beginning != MAGIC:  # a file of schema 1
+            return checkpoint.deserialise(beginning + file.read(), source=str(path))
+    return model_file.load(Path(path))
+
+
+def estimator_from(state: Any, source: str, *, trusted: Trusted = None) -> Any:
+    """Return the estimator that a state out of a file stands for."""
+    try:
+        return estimators[state["estimator"]]._from_state(state, trusted=trusted)
+    except CheckpointError as error:
+        raise CheckpointError(f"{source}: {error}") from error
+    except Exception as error:
+        raise CheckpointError(f"{source} holds no estimator that this version knows: {error}") from error
+
+
+def check_state(state: Any, cls: Any) -> None:
+    """Raise ValueError unless this is the state of an estimator of this class."""
+    require(isinstance(state.get("params"), dict), "an estimator has parameters.")
+    unknown = state["params"].keys() - signature(cls).parameters.keys()
+    require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
+    engine, columns = state.get("engine"), state.get("columns")
+    require(isinstance(engine, Online), "an estimator has an engine.")
+    require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
+    require(conforms(columns, list[str] | None), "names of columns are strings.")
+    require(columns is None or len(columns) == engine.width, "each column has a name.")
+
+
+def check_plain(params: dict[str, Any]) -> None:
+    """Raise ValueError unless all parameters are plain values or policies."""
+    for name, value in params.items():
+        require(conforms(value, _Plain | Policy), f"{name} is no parameter.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if isinstance(value, np.generic) else value

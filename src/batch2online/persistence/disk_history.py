@@ -1,0 +1,158 @@
+"""All rows seen, on disk: memory does not grow with their number."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import weakref
+from contextlib import nullcontext, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batch2online.core.history import History
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, all_ones, ones
+from batch2online.persistence.database import Database, packed, unpacked
+from batch2online.persistence.errors import StoreCorrupted, typed
+
+BRANCH = 2**40
+"""Segments that one branch of a history may have; a history that is rewritten moves to the next branch."""
+
+_PENDING = 16
+_CACHED = 8
+
+
+def scratch(folder: str | os.PathLike[str] | None = None) -> Database:
+    """Return a file for the rows of a running model, which is gone when the model is, however its process ends."""
+    with typed(f"cannot keep rows in {folder}"):
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, prefix="rows-", suffix=".b2o")
+        os.close(handle)
+    database = Database(Path(name), "scratch")
+    database.pragma("secure_delete=ON")
+    with suppress(OSError):  # where open files cannot be removed, the model removes it at its end
+        os.unlink(name)
+        return database
+    weakref.finalize(database, os.unlink, name)
+    return database
+
+
+def put(database: Database, number: int, rows: Rows) -> None:
+    """Write a segment inside a transaction."""
+    weights = np.empty(0) if all_ones(rows.weights) else rows.weights
+    shape, content, crc = packed(f"history {number}", rows.points, rows.targets, weights, rows.ids.view(np.float64))
+    statement = "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?)"
+    database.run(statement, (number, shape, content, crc))
+
+
+def get(database: Database, number: int) -> Rows:
+    """Read a segment."""
+    found = database.select("SELECT shape, content, crc FROM history WHERE number = ?", (number,))
+    if not found:
+        raise StoreCorrupted(f"{database.path} has lost rows: segment {number} of its history is not there.")
+    points, targets, weights, ids = unpacked(f"history {number}", *found[0])
+    return Rows(points, targets, weights if len(weights) else ones(len(points)), ids.view(np.int64))
+
+
+@storable
+class DiskHistory(History):
+    """A history whose segments lie in the table of a file.
+
+    Segments are written when what has appended them is accepted (:meth:`write`), so looking writes nothing.
+    """
+
+    is_in_memory = False
+
+    def __init__(self, block: int, width: int, n_targets: int, database: Database, branch: int = 0) -> None:
+        super().__init__(block, width, n_targets)
+        self._segments: list[Any] = []  # None where the segment is on disk
+        self.database, self.branch = database, branch
+        self._written = 0
+        self._cache = lru_cache(_CACHED)(self._read)
+
+    def append(self, rows: Rows, owned: bool = False) -> None:
+        """Add rows of one block, with larger ids than all before."""
+        super().append(rows, owned)
+        if self._count - self._written > _PENDING:
+            self.write()
+
+    def _join_small_ones(self) -> None:
+        """Leave segments as they are: the last ones may be on disk."""
+
+    def write(self) -> None:
+        """Put on disk what is not there yet; other histories that share the list keep what they have in memory."""
+        first, stop = self._written, self._count
+        if first == stop:
+            return
+        with self._transaction():
+            for index in range(first, stop):
+                put(self.database, self.branch * BRANCH + index, self._segments[index])
+        self._segments, self._ends = [None] * stop, self._ends[:stop]
+        self._written = stop
+        self._cache.cache_clear()
+
+    def tidy(self) -> None:
+        """Remove the rows of histories before this one: they were forgotten, or are in this one as well."""
+        first = self.branch * BRANCH
+        with self._transaction():
+            self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, first + BRANCH))
+
+    def _transaction(self) -> Any:
+        return nullcontext() if self.database.in_transaction else self.database.transaction()
+
+    def _segment(self, index: int) -> Rows:
+        rows: Rows | None = self._segments[index]
+        return self._cache(index) if rows is None else rows
+
+    def _read(self, index: int) -> Rows:
+        return get(self.database, self.branch * BRANCH + index)
+
+    def emptied(self) -> DiskHistory:
+        """Return a history without any rows in another branch of the same file."""
+        return DiskHistory(self.block, self.width, self.n_targets, self.database, self.branch + 1)
+
+    def copy(self) -> DiskHistory:
+        """Return an independent copy; what is appended later to one is not in the other."""
+        twin: Any = super().copy()
+        twin._cache = lru_cache(_CACHED)(twin._read)
+        result: DiskHistory = twin
+        return result
+
+    def moved_to(self, database: Database, branch: int = 0) -> DiskHistory:
+        """Return the same history in another file, written there."""
+        new = DiskHistory(self.block, self.width, self.n_targets, database, branch)
+        for rows in self:
+            new.append(rows, owned=True)
+        new.write()
+        return new
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> DiskHistory:
+        """Return a history with these segments, in a file of its own."""
+        history = cls(fields["block"], fields["width"], fields["n_targets"], scratch())
+        for rows in fields["segments"]:
+            history.append(rows, owned=True)
+        history.write()
+        return history
+
+    @classmethod
+    def found(cls, database: Database, branch: int, count: int, shape: tuple[int, int, int]) -> DiskHistory:
+        """Return the history that a file holds already."""
+        history = cls(*shape, database, branch)
+        first = branch * BRANCH
+        stored = database.select(
+            "SELECT number, shape FROM history WHERE number >= ? AND number < ? ORDER BY number", (first, first + count)
+        )
+        if [number - first for number, _ in stored] != list(range(count)):
+            raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
+        for _, described in stored:
+            history._ends.append(len(history) + int(json.loads(described)[0][0]))
+            history._segments.append(None)
+            history._count += 1
+        history._written = count
+        return history

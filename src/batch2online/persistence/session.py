@@ -1,0 +1,174 @@
+"""A file that a model lives in: opened by one owner, every call one transaction, and nothing lost unnoticed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from batch2online.persistence.atomic import replaced
+from batch2online.persistence.database import Database
+from batch2online.persistence.errors import StoreCorrupted, StoreError, typed
+from batch2online.persistence.owner import Owner, boot
+
+_SYNC_SECONDS = 1.0
+SYNCHRONOUS = {"every": "FULL", "batch": "NORMAL", "os": "NORMAL"}
+"""How SQLite syncs its log for each ``durability``."""
+
+
+class Session:
+    """An open file and the right to write to it.
+
+    Parameters
+    ----------
+    path : Path
+        The file; created if need be.
+    durability : {"every", "batch", "os"}
+        What a loss of power may take.
+    accept_loss : bool
+        Open a file of which a part is missing with what is left of it.
+    """
+
+    def __init__(self, path: Path, durability: str, accept_loss: bool) -> None:
+        self.path, self.durability = path, durability
+        self.poison, self._synced_at = "", time.monotonic()
+        self._owner = Owner(path)
+        try:
+            self.database = self._opened()
+            try:
+                self.lost = self._lost_calls(accept_loss)
+            except BaseException:
+                self.database.close()
+                raise
+        except BaseException:
+            self._owner.release(remove=self._owner.last is None)
+            raise
+        _open.add(self)
+
+    def _opened(self) -> Database:
+        if not self.path.exists() or not self.path.stat().st_size:
+            with typed(f"cannot create {self.path}"), replaced(self.path) as temporary:
+                Database(temporary, "copy").close()
+        database = Database(self.path, "live")
+        database.pragma(f"synchronous={SYNCHRONOUS[self.durability]}")
+        self._inode = self.path.stat().st_ino
+        return database
+
+    def _lost_calls(self, accept_loss: bool) -> int:
+        """Return how many acknowledged calls are missing; refuse the file where no loss of power explains it."""
+        meta, last = self.database.meta, self._owner.last
+        if not meta.get("in_use") or accept_loss:
+            return 0
+        if last is None or last.token != meta["in_use"]:
+            raise StoreCorrupted(
+                f"{self.path} was copied while it was open, or files beside it were lost: calls since its last "
+                "checkpoint may be missing. accept_loss=True opens it with what is left."
+            )
+        lost = max(0, last.commit - int(meta["commit"]))
+        if lost and last.boot == boot():
+            raise StoreCorrupted(
+                f"{self.path} has lost the last {lost:,} calls: the log beside it was cut or removed. "
+                "accept_loss=True opens it with what is left."
+            )
+        return lost
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the last owner has closed the file."""
+        return not self.database.meta.get("in_use")
+
+    def begin(self) -> None:
+        """Note in the file itself, not only in its log, that it is open."""
+        self._token = secrets.token_hex(8)
+        with self.database.transaction():
+            self.database.meta |= {"in_use": self._token, "commit": self.database.meta.get("commit", 0) + 1}
+        self.database.pragma("wal_checkpoint(TRUNCATE)")
+        self._acknowledge()
+
+    # -- one call, one transaction --------------------------------------------------------------------
+
+    @contextmanager
+    def call(self) -> Iterator[int]:
+        """Carry out the changes of one call; gives the number of the call before, for :meth:`has_committed`."""
+        self.check_usable()
+        before = int(self.database.meta["commit"])
+        with self.database.transaction():
+            yield before
+            self.database.meta["commit"] = before + 1
+        self._acknowledge()
+        if self.durability == "batch" and time.monotonic() - self._synced_at >= _SYNC_SECONDS:
+            with suppress(StoreError):
+                self.database.pragma("wal_checkpoint(PASSIVE)")
+            self._synced_at = time.monotonic()
+
+    def has_committed(self, before: int) -> bool:
+        """Return whether the call after this one is in the file, whatever was raised since."""
+        try:
+            ((value,),) = self.database.select("SELECT value FROM meta WHERE key = 'commit'")
+            return int(value) > before
+        except StoreError as error:
+            self.poison = f"it is in doubt whether the last call was carried out: {error}"
+            return False
+
+    def _acknowledge(self) -> None:
+        with suppress(OSError):  # the call is committed; without the note a lost log would not be noticed
+            self._owner.acknowledge(self._token, self.database.meta["commit"])
+
+    def check_usable(self) -> None:
+        """Refuse a fork, a file that is closed or in doubt, and one that is not where it was."""
+        self.database.check_process()
+        if self.poison:
+            raise StoreError(f"{self.path} cannot be used any more: {self.poison}. Open it anew.")
+        with typed(f"cannot look at {self.path}"):
+            found = self.path.stat().st_ino if self.path.exists() else None
+        if found != self._inode:
+            raise StoreError(f"{self.path} was moved, replaced or removed while it was open.")
+
+    def erase_log(self) -> None:
+        """Bring all into the file itself, so that the log holds nothing of what was there before."""
+        self.database.pragma("wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Let others open the file, which is then one file and nothing else."""
+        self.database.check_process()
+        try:
+            if not self.poison:
+                self._mark_closed()
+        finally:
+            was_closed = not self.poison
+            self.poison = "it is closed"
+            self.database.close()
+            self._owner.release(remove=was_closed)
+
+    def _mark_closed(self) -> None:
+        try:
+            with self.database.transaction():
+                self.database.meta |= {"in_use": "", "commit": self.database.meta["commit"] + 1}
+            self.database.pragma("journal_mode=DELETE")
+        except StoreError as error:
+            self.poison = str(error)
+
+    def abandon(self) -> None:
+        """Give everything back and leave the file as after a crash."""
+        self.poison = self.poison or "it was abandoned"
+        self.database.close()
+        self._owner.release(remove=False)
+
+
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _let_go_in_fork() -> None:
+    """Keep a fork from closing files that its parent works on: SQLite would tidy up under the parent's feet."""
+    for session in list(_open):
+        session._owner.forget()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session.database._connection))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_fork)

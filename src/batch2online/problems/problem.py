@@ -1,0 +1,90 @@
+"""What a batch problem is to the engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import Any, ClassVar
+
+from batch2online._types import FloatArray
+from batch2online.coresets.construction import Construction
+
+
+class DependsOn(Enum):
+    """What a new model is computed from, and so what it reacts to when a single row is left out."""
+
+    CORESET = "the coreset alone"
+    CURRENT_MODEL = "the coreset and the model in force, which remembers the order of rows"
+    ALL_ROWS = "statistics of all rows"
+
+
+class Problem(ABC):
+    """A batch problem: what a model is, what it costs, and how to solve for one."""
+
+    needs: ClassVar[type] = Construction
+    """The kind of construction that the problem can be solved on."""
+
+    loss_bound: float | None = None
+    """No row costs more than this; None where nothing is known."""
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        """What ``solve`` looks at: the theorems promise less where it is more than the coreset."""
+        return DependsOn.CORESET
+
+    @abstractmethod
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Rows after which the problem can be posed."""
+
+    @abstractmethod
+    def initial(self, first: FloatArray, n_targets: int) -> Any:
+        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
+
+    @abstractmethod
+    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The loss of each row, and a second number for it.
+
+        The engine sums both. The second is the loss without the square, as the paper writes it, where there is one.
+        """
+
+    @abstractmethod
+    def solve(self, construction: Any, current: Any) -> Any:
+        """The batch algorithm, run on the coreset."""
+
+    @abstractmethod
+    def cost(self, model: Any, construction: Any) -> float:
+        """Total loss on all rows seen: exact, or measured on the coreset."""
+
+    @abstractmethod
+    def lower_bound(self, construction: Any) -> float:
+        """A bound that no model's cost is below; 0 where nothing better is known."""
+
+    @abstractmethod
+    def optimum(self, construction: Any, model: Any) -> float:
+        """The hindsight optimum on all rows seen, or the best that is known."""
+
+    @abstractmethod
+    def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
+        """How far the model has moved, as fields of a ``ChangeEvent``: ``magnitude`` at least."""
+
+    @abstractmethod
+    def same(self, old: Any, new: Any) -> bool:
+        """Whether two models are identical."""
+
+
+def check_joined(problem: object, construction: object) -> None:
+    """Refuse a problem and a construction that cannot work together.
+
+    >>> from batch2online.coresets import Uniform
+    >>> from batch2online.problems.regression import LeastSquares
+    >>> check_joined(LeastSquares(), Uniform())
+    Traceback (most recent call last):
+    TypeError: LeastSquares is solved on a coreset of the kind Leverage, got Uniform.
+    """
+    missing = sorted(name for name in Problem.__abstractmethods__ if not hasattr(problem, name))
+    if missing:
+        raise TypeError(f"A problem must have the methods of Problem; {type(problem).__name__} lacks {missing[0]}.")
+    needs = getattr(problem, "needs", Construction)
+    if not isinstance(construction, needs):
+        wanted, got = needs.__name__, type(construction).__name__
+        raise TypeError(f"{type(problem).__name__} is solved on a coreset of the kind {wanted}, got {got}.")

@@ -1,0 +1,38 @@
+"""Words that the report and the terminal share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from batch2online.engine.changes import ChangeEvent
+
+
+def visible(text: object) -> str:
+    r"""The text with every character that cannot be seen written as an escape, so that it steers no terminal.
+
+    >>> visible("naïve\x1b[31m")
+    'naïve\\x1b[31m'
+    """
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def why(event: ChangeEvent) -> str:
+    """The reason of a change, for a place that shows the row count beside it.
+
+    >>> from batch2online.engine.changes import ChangeEvent
+    >>> why(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, allowed=0.01))
+    'the old model costs 2.00% more than the new one, 1.00% was allowed'
+    """
+    if event.kind != "scheduled":
+        return event.reason
+    if event.allowed is None:
+        return "scheduled refresh"
+    more = f"{event.excess:.2%} more than the new one"
+    if math.isinf(event.excess):
+        more = "more than the new one, which costs nothing"
+    return f"the old model costs {more}, {event.allowed:.2%} was allowed"

@@ -1,0 +1,58 @@
+"""Least squares from second moments, of a weighted coreset or of all rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from batch2online._types import FloatArray
+from batch2online.core.coreset import Coreset
+from batch2online.core.rows import Rows
+from batch2online.linalg.triangular import column_norms
+from batch2online.statistics.moments import Moments
+
+_RANK_TOLERANCE = 1e-11
+"""Directions below this share of the largest one (columns of norm one) get no coefficient."""
+
+
+class LinearSolution(NamedTuple):
+    """Coefficients (n_targets, d) and intercepts (n_targets,)."""
+
+    coefficients: FloatArray
+    intercepts: FloatArray
+
+
+def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
+    """Moments of a weighted coreset, a pure function of it."""
+    assert coreset.targets is not None
+    targets = coreset.targets if coreset.targets.ndim == 2 else coreset.targets[:, None]
+    rows = Rows(coreset.points, targets, coreset.weights, coreset.ids)
+    return Moments.of(rows, intercept)
+
+
+def least_squares(moments: Moments) -> LinearSolution:
+    """The minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
+    inputs, i = moments.n_inputs, int(moments.intercept)
+    factor = moments.regular_factor
+    centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
+    scale = column_norms(centred)
+    divisor = np.where(scale > 0, scale, 1.0)
+    solution = _triangular_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
+    coefficients = solution.T.copy()
+    shift = moments.shift
+    intercepts = np.zeros(moments.n_targets)
+    if moments.intercept and factor[0, 0] > 0:
+        means = factor[0] / factor[0, 0] + shift
+        intercepts = means[inputs:] - coefficients @ means[i:inputs]
+    return LinearSolution(coefficients, intercepts)
+
+
+def _triangular_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve with a triangular factor of unit columns, by minimum norm where it is (nearly) singular."""
+    condition, _ = lapack.dtrcon(factor)
+    if condition > _RANK_TOLERANCE:
+        solution, _ = lapack.dtrtrs(factor, right)
+        return np.asarray(solution)
+    return np.asarray(np.linalg.lstsq(factor, right, rcond=_RANK_TOLERANCE)[0])

@@ -1,0 +1,222 @@
+"""Any names and any bytes end in a result or in one sentence: no traceback, no signal, no control sequence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import batch2online
+from batch2online.cli.app import run_safely
+
+SOURCES = Path(batch2online.__file__).parents[1]
+NAMES = ["[/a]", "[bold]", "\x1b[31mRED\x1b]0;owned\x07", ":smile:", "<b>x</b>"]
+ROWS = np.random.default_rng(0).standard_normal((200, len(NAMES) + 1))
+
+
+def write_csv(path, names, rows=ROWS):
+    lines = [",".join(map(repr, row)) for row in rows.tolist()]
+    path.write_text("\n".join([",".join(names), *lines]) + "\n")
+    return path
+
+
+def sentence(words, capsys):
+    """What a command that refuses its input prints."""
+    assert run_safely([str(word) for word in words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert captured.err.strip().isprintable()
+    return captured.err
+
+
+# -- names, values and paths are text ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [*NAMES, "t"])
+def test_names_are_shown_as_they_are(tmp_path, capsys, target):
+    path = write_csv(tmp_path / "[red]x[/y].csv", [*NAMES, "t"])
+    out = tmp_path / "[/out]"
+    words = ["--task", "regression", "--target", target, "--out", str(out)]
+    assert run_safely(["run", str(path), *words]) == 0
+    assert run_safely(["show", str(out)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "from [red]x[/y].csv" in text
+    assert "[/out]/report.html" in text
+    shown = [name.replace("\x1b", "\\x1b").replace("\x07", "\\x07") for name in NAMES if name != target]
+    assert all(name in text for name in shown)
+
+
+def test_the_report_shows_names_as_they_are(tmp_path, capsys):
+    path = write_csv(tmp_path / "[red]\x1b[2J.csv", [*NAMES, "t"])
+    for task in (["regression", "--target", "t"], ["lowrank", "--k", "2"], ["clustering", "--k", "2"]):
+        assert run_safely(["run", str(path), "--task", *task, "--out", str(tmp_path / "out")]) == 0
+        text = (tmp_path / "out" / "report.html").read_text()
+        assert "\x1b" not in text
+        assert "\x07" not in text
+        assert "[red]\\x1b[2J.csv" in text
+        assert "<b>x</b>" not in text
+        assert "&lt;b&gt;x&lt;/b&gt;" in text
+        assert "[/a]" in text
+
+
+@pytest.mark.parametrize("name", [*NAMES, b"\xff\xfe.csv"])
+def test_errors_show_names_as_they_are(tmp_path, capsys, name):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/" + os.fsencode(name).replace(b"/", b"|"))
+    sentence(["run", path, "--task", "lowrank", "--k", "1"], capsys)
+    Path(path).write_text("a,b\n1,\x1b[31m\n2,3\n4,5\n")
+    assert "'\\x1b[31m' is not a number" in sentence(["run", path, "--task", "lowrank", "--k", "1"], capsys)
+    sentence(["run", path, "--task", "lowrank", "--k", "1", "--columns", NAMES[2]], capsys)
+
+
+def test_a_path_that_is_not_utf8_gives_a_whole_result(tmp_path, capsys):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))
+    write_csv(path, [*NAMES, "t"])
+    assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", "--out", str(tmp_path / "out")]) == 0
+    assert "\\udcff.csv" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "result.json").read_bytes())["source"] == "\\udcff.csv"
+
+
+# -- bytes that no reader expects ---------------------------------------------------------------------
+
+TABLES = {
+    "null.jsonl": (b"null\n", "line 1 is not a JSON object"),
+    "null_inside.jsonl": (b'{"a": 1}\n' * 50 + b"null\n" + b'{"a": 2}\n', "line 51 is not a JSON object"),
+    "key.jsonl": (b'{"a\x85": 1, "b": 2}\n', "line 1: byte 0x85 is not valid UTF-8"),
+    "deep.jsonl": (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}\n", "line 1 is not valid JSON"),
+    "deeper.jsonl": (b'{"a": 1}\n' * 9 + b'{"b": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n", "line 10 is not valid"),
+    "half.jsonl": (b'{"a": "\\ud800"}\n', "line 1 is not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_odd_lines_of_json_are_one_sentence(tmp_path, name):
+    """In a process of its own: some of these used to end it by a signal."""
+    content, message = TABLES[name]
+    (tmp_path / name).write_bytes(content)
+    run = subprocess.run(
+        [sys.executable, "-m", "batch2online", "run", name, "--task", "lowrank", "--k", "1"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith(f"Error: {name}, ")
+    assert message in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_two_columns_of_one_name(tmp_path, capsys):
+    table = pa.Table.from_arrays([pa.array(column) for column in ROWS[:, :3].T], names=["a", "a", "t"])
+    path = tmp_path / "twice.parquet"
+    pa.parquet.write_table(table, path)
+    assert "more than one column named 'a'" in sentence(["run", path, "--task", "clustering", "--k", 2], capsys)
+    path = write_csv(tmp_path / "once.csv", ["a", "b"], ROWS[:, :2])
+    words = ["run", path, "--task", "clustering", "--k", 2, "--columns", "a,b,a"]
+    assert "--columns names 'a' more than once" in sentence(words, capsys)
+
+
+SIDE_FILES = [b"", b"{}", b"[]", b"null", b"\xff", b"{" * 100_000, b'{"preparation": 5}', b'{"preparation": {}}']
+FIELDS = ("numbers", "levels", "drop_first", "target", "missing", "means", "scales", "standardised", "known_rows")
+
+
+@pytest.fixture
+def finished(tmp_path, capsys):
+    """The folder of a run, and the table that it read."""
+    path = write_csv(tmp_path / "rows.csv", ["a", "b"], ROWS[:, :2])
+    out = tmp_path / "out"
+    assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", "--out", str(out)]) == 0
+    capsys.readouterr()
+    return out, path
+
+
+@pytest.mark.parametrize("content", SIDE_FILES)
+def test_a_malformed_result_is_one_sentence(finished, capsys, content):
+    out, path = finished
+    (out / "result.json").write_bytes(content)
+    assert "result.json is not the result of a run" in sentence(["predict", out, path], capsys)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("value", [7.5, "x", [None], {"a": 1}, [1e400, 1.0], ["a", "b", "c"]])
+def test_a_malformed_preparation_is_one_sentence(finished, capsys, field, value):
+    out, path = finished
+    result = json.loads((out / "result.json").read_text())
+    result["preparation"][field] = value
+    (out / "result.json").write_text(json.dumps(result))
+    if field == "target" and value == "x":
+        assert run_safely(["predict", str(out), str(path), "--out", str(out / "p.csv")]) == 0
+    else:
+        sentence(["predict", out, path], capsys)
+
+
+def test_a_state_that_is_no_object(tmp_path, capsys):
+    path = write_csv(tmp_path / "rows.csv", ["a", "b"], ROWS[:, :2])
+    (tmp_path / "state").mkdir()
+    for content in ("[]", "{}", "5", '{"run": 3}', "[" * 100_000):
+        (tmp_path / "state" / "position.json").write_text(content)
+        words = ["run", path, "--task", "lowrank", "--k", 1, "--state", tmp_path / "state"]
+        assert "holds no usable state" in sentence(words, capsys)
+
+
+def test_json_holds_finite_numbers_alone(tmp_path, capsys):
+    """A perfect fit in hindsight has an infinite ratio."""
+    path = tmp_path / "one.csv"
+    path.write_text("a,b,t\n1.0,,2.0\n2.0,5.0,3.0\n" + "".join(f"{i}.5,,1.0\n" for i in range(60)))
+    words = ["run", str(path), "--task", "regression", "--target", "t", "--missing", "drop", "--json"]
+    assert run_safely([*words, "--out", str(tmp_path / "out")]) == 0
+
+    def refuse(text):
+        raise AssertionError(text)
+
+    result = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert result["ratio"] is None
+    assert json.loads((tmp_path / "out" / "result.json").read_text(), parse_constant=refuse) == result
+    assert run_safely(["show", str(tmp_path / "out"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse)["ratio"] is None
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_many_columns_start_soon(tmp_path, suffix):
+    """40,000 columns in about a second of an idle processor; pairwise comparisons took half a minute."""
+    from batch2online.cli.run.stream import open_stream
+    from batch2online.cli.settings import Settings
+    from batch2online.cli.tasks import task_for
+    from batch2online.readers import open_source
+
+    rows = np.random.default_rng(0).standard_normal((5, 40_000)).round(3)
+    names = [f"column_{j}" for j in range(40_000)]
+    path = tmp_path / f"wide.{suffix}"
+    if suffix == "csv":
+        write_csv(path, names, rows)
+    elif suffix == "jsonl":
+        path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows.tolist()))
+    else:
+        pa.parquet.write_table(pa.table(list(rows.T.copy()), names=names), path)
+    started = time.process_time()
+    stream = open_stream(open_source(str(path)), path.name, task_for(Settings("clustering", k=2)))
+    found = np.concatenate([some for some, _ in stream.chunks()])
+    assert time.process_time() - started < 6
+    np.testing.assert_array_equal(found, rows)
+
+
+def test_fuzzed_tables_never_end_in_a_signal():
+    """The full campaign: ``python -m torture readers`` from this folder, 100,000 tables."""
+    from torture.readers import readers
+
+    outcomes = readers(400, seed=7)
+    assert {outcome.split()[0] for outcome in outcomes} == {"csv", "tsv", "jsonl", "parquet", "arrow"}
+    assert {outcome.split()[1] for outcome in outcomes} == {"read", "refused"}

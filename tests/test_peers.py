@@ -1,0 +1,49 @@
+"""The peers: each serves the tasks it names, and names are one of a kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from batch2online.baselines.peers import COMPARE, LOSS, PEERS, SPEED, Told, learners, named
+from batch2online.evaluate import prequential
+
+LOSSES = {"regression": "squared", "lowrank": "lowrank", "clustering": "clustering"}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4)) * [3, 2, 1, 1]
+Y = X @ [1.0, -1.0, 2.0, 0.5] + 1
+PAIRS = [(peer, task) for peer in PEERS for task in peer.makers]
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")  # gensim uses it
+@pytest.mark.parametrize(("peer", "task"), PAIRS, ids=[f"{peer.name}-{task}" for peer, task in PAIRS])
+def test_every_peer_learns_what_it_says(peer, task):
+    if not peer.is_installed:
+        pytest.skip(f"{peer.package} is not installed")
+    model = peer.make(task, Told(k=2))
+    with threadpool_limits(1):
+        result = prequential(
+            {"peer": model}, X, Y if task == "regression" else None, loss=LOSSES[task], seeds=1, chunk=50
+        )
+    (run,) = result.rows
+    nothing = np.square(Y).sum() if task == "regression" else np.square(X).sum()
+    assert run.loss < nothing
+
+
+def test_names_are_unique_and_all_are_shown_somewhere():
+    names = [peer.name for peer in PEERS]
+    assert len(set(names)) == len(names)
+    for peer in PEERS:
+        assert named(peer.name) is peer
+        assert set(peer.makers) <= set(LOSSES)
+        assert peer.shown
+        assert peer.shown <= {COMPARE, SPEED, LOSS}
+
+
+def test_what_is_missing_or_too_slow_is_left_out(monkeypatch):
+    monkeypatch.setattr("batch2online.baselines.peers.peer.find_spec", lambda name: None)
+    assert not any("River" in name for name in learners("regression", Told(), COMPARE))
+    monkeypatch.undo()
+    narrow, wide = (learners("lowrank", Told(k=2), LOSS, columns) for columns in (10, 1_000))
+    assert set(narrow) - set(wide) == {"exponentiated gradient", "online gradient descent"}
