@@ -41,6 +41,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
         again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
+        ``merge`` is then bounded too, but not equal to one stream, and it depends on the order of merging.
     epsilon : float, default 0.015
         Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
     coreset_size : int, "theory" or None

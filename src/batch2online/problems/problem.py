@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any, ClassVar
 
-from batch2online._types import FloatArray
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
 from batch2online.coresets.construction import Construction
 
 
@@ -70,6 +72,18 @@ class Problem(ABC):
     @abstractmethod
     def same(self, old: Any, new: Any) -> bool:
         """Whether two models are identical."""
+
+
+def check_losses(losses: FloatArray, ids: IntArray) -> None:
+    """Refuse losses that are no numbers: a sum with one of them is none either.
+
+    >>> check_losses(np.array([1.0, np.nan]), np.array([7, 8]))
+    Traceback (most recent call last):
+    ValueError: loss gave NaN for row 8 of the stream.
+    """
+    missing = np.isnan(losses)
+    if missing.any():
+        raise ValueError(f"loss gave NaN for row {int(ids[missing.argmax()])} of the stream.")
 
 
 def check_joined(problem: object, construction: object) -> None:

@@ -13,7 +13,7 @@ from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
 from batch2online.problems.losses import RowLoss
-from batch2online.problems.problem import Problem
+from batch2online.problems.problem import Problem, check_losses
 from batch2online.solvers.weighted_fit import copies, fitted
 
 
@@ -108,7 +108,12 @@ class Wrapped(Problem):
 
     def _losses_on(self, coreset: Coreset, model: Solved | None) -> FloatArray:
         rows = _as_rows(coreset)
-        return self.losses(model, rows.points, rows.targets)[0] if len(rows) else np.empty(0)
+        return self._checked_losses(model, rows) if len(rows) else np.empty(0)
+
+    def _checked_losses(self, model: Solved | None, rows: Rows) -> FloatArray:
+        losses = self.losses(model, rows.points, rows.targets)[0]
+        check_losses(losses, rows.ids)
+        return losses
 
     def lower_bound(self, construction: Any) -> float:
         return 0.0
@@ -123,7 +128,7 @@ class Wrapped(Problem):
     def _full_cost(self, model: Solved, construction: Any) -> float:
         if construction.history is None:
             return self.cost(model, construction)
-        return sum(float(r.weights @ self.losses(model, r.points, r.targets)[0]) for r in construction.history)
+        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.history)
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,14 +46,24 @@ def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> di
             rate = line.rate(loop.rows)
         if not loop.rows:
             raise DataError(f"{name} has no complete row.")
-        loop.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
         result = result_of(loop, stream, task, task.settings.command(path, dataset))
-        report_path = _write(wishes.out, loop.model, result, task)
+        with _named(loop.model, stream.preparation.names):
+            report_path = _write(wishes.out, loop.model, result, task)
     if wishes.json:
         click.echo(json_text(result))
     else:
         console.show_result(result, task.best, rate, report_path)
     return result
+
+
+@contextmanager
+def _named(model: Any, names: list[str]) -> Iterator[None]:
+    """Give the inputs of the model their names for a while: in a state to be continued, rows come without names."""
+    model.feature_names_in_ = np.asarray(names, dtype=object)
+    try:
+        yield
+    finally:
+        del model.feature_names_in_
 
 
 def _keeper(task: Task, name: str, wishes: Wishes) -> Unkept | Kept:

@@ -23,6 +23,8 @@ class LearningLoop:
     def __init__(self, keeper: Unkept | Kept) -> None:
         self._keeper, self._start = keeper, keeper.start
         self.recorder = Recorder(list(self._start.curve))
+        if self._start.rows:
+            self.recorder.look(self.model)  # the point at the last row may be due: rows are kept before it is taken
         self.rows = 0
         self.checksum = 0
 

@@ -14,6 +14,7 @@ from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.antitone import Candidates
+from batch2online.persistence.disk_history import DiskHistory
 from batch2online.persistence.legacy import Buffer
 from batch2online.persistence.model_file import HistoryPlace
 
@@ -64,6 +65,11 @@ def check_history(history: History) -> None:
     require(history.block > 0 <= history.n_targets, "a block has rows.")
     if history.is_in_memory:
         check_segments(list(history), history.block, history.width, history.n_targets)
+
+
+@check_of(DiskHistory)
+def check_disk_history(history: DiskHistory) -> None:
+    require(history.width >= 0 <= history.branch, "a history on disk lies in a branch of its file.")
 
 
 def check_segments(parts: list[Rows], block: int, width: int, n_targets: int) -> None:

@@ -40,7 +40,7 @@ def recipe(value: Any) -> Any:
         return {"construction": str(value.__name__)}
     if isinstance(value, list | tuple):
         items = [recipe(item) for item in value]
-        return _missing(value) if any(map(_is_missing, items)) else type(value)(items)
+        return _missing(value) if any(map(is_missing, items)) else type(value)(items)
     if isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn."):
         return _of_estimator(value)
     return _missing(value)
@@ -52,7 +52,7 @@ def _of_estimator(value: Any) -> Any:
         warnings.warn(f"memory of {type(value).__name__} is left out: a file holds no paths.", UserWarning, 2)
         given["memory"] = None
     params = {name: recipe(item) for name, item in given.items()}
-    if any(map(_is_missing, params.values())):
+    if any(map(is_missing, params.values())):
         return _missing(value)
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
 
@@ -67,7 +67,7 @@ def made(value: Any, name: str, trust: Trust) -> Any:
         if not isinstance(value, (*_PLAIN, Policy, Construction)):
             raise CheckpointError(f"{name} is no parameter.")
         return value
-    if _is_missing(value):
+    if is_missing(value):
         raise CheckpointError(
             f"{name} was {value['missing']}, which no file can hold: use BatchToOnline.restore(path, {name}=...)."
         )
@@ -144,7 +144,8 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) and any(mark in value for mark in "/\\~")
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a recipe says that the value must be given again."""
     return isinstance(value, dict) and "missing" in value
 
 

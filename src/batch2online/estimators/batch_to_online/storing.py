@@ -1,4 +1,4 @@
-"""Wrapped estimators in files: the rows that a model was solved on, and the fitted model where that is safe to store."""
+"""Wrapped estimators in files: the rows a model was solved on, and the fitted model where that is safe to store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
@@ -20,6 +21,7 @@ from batch2online.estimators.batch_to_online.trust import Trust
 from batch2online.estimators.stored import Trusted, state_in
 from batch2online.persistence.tree import CheckpointError
 from batch2online.problems.wrapped import Solved, Wrapped, rows_of
+from batch2online.refresh import Policy
 from batch2online.solvers.weighted_fit import seeded
 
 _FEW = 10
@@ -35,6 +37,18 @@ class StoredWrapped(TakingTargets):
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
         return recipes.is_same(own, others)
+
+    def _can_be_stored(self, value: Any) -> bool:
+        if isinstance(value, Policy):
+            return super()._can_be_stored(value)
+        return not recipes.is_missing(_recipe_of(value))
+
+    def _instead_of_durable(self, name: str) -> str:
+        return f"Use save, and BatchToOnline.restore(path, {name}=...)."
+
+    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+        is_same = state["params"].get("estimator") == _recipe_of(self.estimator)
+        return {"estimator": self.estimator} if is_same else {}
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
@@ -79,7 +93,7 @@ class StoredWrapped(TakingTargets):
 
     def _solve_again(self, content: Any, trust: Trust) -> None:
         """Turn the rows that a checkpoint holds into the model that was solved on them; past ones stay rows."""
-        engine = self._engine
+        engine: Any = self._engine
         rows, problem = engine.model, engine.problem
         try:
             engine.model = None if content is None or rows is None else self._as_fitted(content, trust)
