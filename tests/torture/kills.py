@@ -191,7 +191,9 @@ def command_line(count: int, seed: int = 2) -> dict[str, int]:
         folder, before = Path(name), os.getcwd()
         os.chdir(folder)
         try:
-            np.savetxt("rows.csv", np.column_stack([_ROWS, _ROWS @ [1, 2, 3]]), "%.5f", ",", header="a,b,c,y", comments="")
+            np.savetxt(
+                "rows.csv", np.column_stack([_ROWS, _ROWS @ [1, 2, 3]]), "%.5f", ",", header="a,b,c,y", comments=""
+            )
             runs = [_Run(task, folder, rng) for task in TASKS]
             while sum(outcomes.values()) < count:
                 for run in runs:

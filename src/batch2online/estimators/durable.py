@@ -144,7 +144,7 @@ class Durable:
                 self.reopened = Reopened(0, was_closed=False, lost=self._session.lost)
             return
         self._check_keys()
-        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted)
+        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted, like=model)
         if model is not None:
             model._check_same_settings(found)
         replayed = tail.learn_again(self._database, found)
