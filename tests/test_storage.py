@@ -13,6 +13,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from torture.faults import FaultyFiles, Killed
 
 from batch2online import OnlineRegression, load
 from batch2online.core import registry
@@ -21,7 +22,6 @@ from batch2online.persistence.checkpoint import CheckpointError, deserialise, se
 from batch2online.persistence.files import Files
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
 from forging import forged
-from torture.faults import FaultyFiles, Killed
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(500, 3))
