@@ -102,3 +102,9 @@ def refused(subject, message, error=(ValueError, TypeError)):
 
 def refusal(message):
     return pytest.raises((ValueError, TypeError), match=message)
+
+
+def refuses(subject, act, message, error=ValueError):
+    """Check that an act on the subject is refused, and leaves no trace."""
+    with refused(subject, message, error):
+        act(subject)

@@ -12,6 +12,7 @@ import batch2online.estimators
 from batch2online.core import registry
 from batch2online.estimators import base
 from contract import checks, discovery
+from contract.blocks import blocks_of
 from contract.cases import BLOCK, Case
 
 CONSTRUCTION = """
@@ -93,8 +94,9 @@ ESTIMATORS = {
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(blocks_of):
-    blocks_of(BLOCK)
+def small_blocks():
+    with blocks_of(BLOCK):
+        yield
 
 
 @pytest.fixture
