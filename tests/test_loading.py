@@ -221,18 +221,21 @@ def test_a_file_that_names_a_path_is_refused_and_nothing_is_written(tmp_path, tr
     assert os.listdir(tmp_path) == ["model"]
 
 
-def test_a_forged_history_removes_nothing(tmp_path):
+def test_a_forged_history_touches_no_folder(tmp_path):
     rows = np.random.default_rng(0).normal(size=(15_000, 2))
-    settings = {"random_state": 0, "coreset_size": 50}
-    OnlineClustering(2, history=tmp_path / "victim", **settings).partial_fit(rows).save(tmp_path / "victim.b2o")
-    evil = OnlineClustering(2, history=tmp_path / "evil", **settings).partial_fit(rows[:50])
+    evil = OnlineClustering(2, history=tmp_path / "evil", random_state=0, coreset_size=50).partial_fit(rows)
     manifest, members = saved(evil, tmp_path / "evil.b2o")
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "rows-000000").write_text("of somebody else")
     engine = manifest["state"]["dict"]["engine"]["fields"]
-    engine["construction"]["fields"]["history"]["fields"] |= {"folder": str(tmp_path / "victim"), "generation": 5}
+    engine["construction"]["fields"]["history_place"] = str(victim)
+    manifest["state"]["dict"]["params"]["dict"]["history"] = str(victim)
     (tmp_path / "evil.b2o").write_bytes(forged(manifest, members))
-    before = sorted(os.listdir(tmp_path / "victim"))
-    load(tmp_path / "evil.b2o").save(tmp_path / "mine.b2o")
-    assert sorted(os.listdir(tmp_path / "victim")) == before == ["owner", "rows-000000"]
+    before = [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())]
+    model = load(tmp_path / "evil.b2o").partial_fit(rows[:100]).forget([0])
+    model.save(tmp_path / "mine.b2o")
+    assert [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())] == before
 
 
 # -- trust -----------------------------------------------------------------------------------------------------
@@ -388,7 +391,7 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
 @pytest.mark.parametrize(
     ("path", "name", "value"),
     [
-        ((), "buffer", {"object": "Nothing", "fields": {}}),
+        (("construction",), "queue", {"object": "Nothing", "fields": {}}),
         ((), "construction", None),
         ((), "n_learned", -1),
         ((), "n_learned", 10**6),

@@ -84,7 +84,7 @@ def is_closed(cls: type) -> bool:
 
 @cache
 def kinds_of(cls: type) -> dict[str, Any]:
-    """The kind of each field; none where the class says nothing about them."""
+    """Return the kind of each field; none where the class says nothing about them."""
     if is_dataclass(cls):
         try:
             hints = get_type_hints(cls)

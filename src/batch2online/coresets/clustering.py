@@ -118,7 +118,7 @@ class Clustering(Construction):
         return sampler
 
     def _size(self) -> float:
-        """Expected size of the (first) sample."""
+        """Return the expected size of the (first) sample."""
         size: Any = self.coreset_size
         if size is None:
             size = sizes.clustering_size(self.k, self.epsilon)

@@ -62,7 +62,7 @@ def _canonical(X: Any) -> Any:
 
 
 def unmapped(array: Any) -> Any:
-    """The same memory as an ordinary array, where it is a mapped file."""
+    """Return the same memory as an ordinary array, where it is a mapped file."""
     return np.asarray(array) if type(array) is np.memmap else array
 
 
@@ -72,7 +72,7 @@ def target_array(y: Any) -> Any:
 
 
 def dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
-    """The rows as arrays of doubles: all at once, or a piece at a time where they must be converted."""
+    """Iterate over the rows as doubles: all at once, or a piece at a time where they must be converted."""
     if not sp.issparse(X) and X.dtype == np.float64:
         yield slice(0, len(X)), X
         return
@@ -99,7 +99,7 @@ def check_sparse(X: Any, names: Any, largest: float) -> None:
 
 
 def naming_the_cell(X: Any, error: Exception) -> Exception:
-    """The same error with the row and column of the first cell that is no number, where there is one."""
+    """Return the same error with the row and column of the first cell that is no number, where there is one."""
     if not any(word in str(error) for word in ("convert", "float", "number")):
         return error
     columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None

@@ -64,7 +64,7 @@ class SingleRows:
         return self if self._is_first(fresh) else self.learn_one(x, y)
 
     def _values_of(self, x: Any) -> Any:
-        """The values of one row in the order of the columns, checked."""
+        """Return the values of one row in the order of the columns, checked."""
         if isinstance(x, Mapping):
             read = self._reader_of_names()
             try:

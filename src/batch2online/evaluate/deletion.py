@@ -26,7 +26,7 @@ _NEVER = 2**62
 
 
 def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int) -> tuple[FloatArray, FloatArray]:
-    """The outputs on all rows and on all but one, each as a flat array."""
+    """Return the outputs on all rows and on all but one, each as a flat array."""
     if not (hasattr(algorithm, "forget") or is_construction(algorithm)):
         return output(algorithm, X, y, seed), output(algorithm, *without(X, y, row), seed)
     learner, probe = fitted(algorithm, X, y, seed), probe_of(X)
@@ -35,7 +35,7 @@ def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int)
 
 
 def output(algorithm: Any, X: FloatArray, y: Any, seed: int) -> FloatArray:
-    """The output on these rows as a flat array."""
+    """Return the output on these rows as a flat array."""
     if callable(algorithm) and not hasattr(algorithm, "fit"):
         return np.ravel(_called(algorithm, X, y, seed))
     return described(fitted(algorithm, X, y, seed), probe_of(X))
@@ -56,7 +56,7 @@ def is_construction(algorithm: Any) -> bool:
 
 
 def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
-    """A fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
+    """Return a fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
     if is_construction(algorithm):
         twin = copy.deepcopy(algorithm)
         twin.seed, twin.keep_history = seed, True
@@ -68,7 +68,7 @@ def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
 
 
 def described(fitted: Any, probe: FloatArray) -> FloatArray:
-    """What was learned, as a flat array that does not depend on the numbering of clusters or the turn of a basis.
+    """Return what was learned as a flat array, whatever the numbering of clusters or the turn of a basis.
 
     A coreset: ids and weights. Centers: in lexicographic order. A subspace: its projection. A linear model: its
     coefficients. Anything else: predictions on probe rows.

@@ -36,14 +36,14 @@ class CheckpointError(ValueError):
 
 
 def encoded(state: object) -> tuple[str, list[Array]]:
-    """The tree of a state as JSON, and the arrays that it names by their position. Equal states give equal results."""
+    """Return the tree of a state as JSON, and the arrays that it names by their position; equal for equal states."""
     arrays: list[Array] = []
     tree = _encode(state, arrays)
     return json.dumps(tree, allow_nan=False), arrays
 
 
 def decoded(text: str | bytes, arrays: Sequence[Array]) -> Any:
-    """The state that a tree and its arrays stand for; :class:`CheckpointError` if they stand for none."""
+    """Return the state that a tree and its arrays stand for; :class:`CheckpointError` if they stand for none."""
     return decoded_tree(parsed(text), arrays)
 
 
@@ -58,7 +58,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def decoded_tree(tree: Any, arrays: Sequence[Array]) -> Any:
-    """The same as :func:`decoded`, of a tree that is :func:`parsed` already."""
+    """Return the same as :func:`decoded`, of a tree that is :func:`parsed` already."""
     try:
         return _Decoder(arrays).decode(tree)
     except CheckpointError:
@@ -68,14 +68,14 @@ def decoded_tree(tree: Any, arrays: Sequence[Array]) -> Any:
 
 
 def array_bytes(array: Array) -> bytes:
-    """An array in NumPy's own format."""
+    """Return an array in NumPy's own format."""
     member = io.BytesIO()
     np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
     return member.getvalue()
 
 
 def array_of(content: bytes) -> Array:
-    """The array in these bytes, whose type and shape must agree with their number, which is checked first."""
+    """Return the array in these bytes, whose type and shape must agree with their number, which is checked first."""
     try:
         shape, fortran, dtype, start = array_header(content)
     except Exception as error:

@@ -135,7 +135,7 @@ LOSSES: dict[str, RowLoss] = {
 
 
 def loss_of(loss: str | Callable[..., Any]) -> RowLoss:
-    """The loss of this name, or the function itself."""
+    """Return the loss of this name, or the function itself."""
     if isinstance(loss, str):
         if loss not in LOSSES:
             raise ValueError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")

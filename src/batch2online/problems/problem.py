@@ -40,18 +40,18 @@ class Problem(ABC):
 
     @abstractmethod
     def initial(self, first: FloatArray, n_targets: int) -> Any:
-        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
+        """Return the model before the first refresh, the simplest one, given the first row (zero while there is none)."""
 
     @abstractmethod
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss of each row, and a second number for it.
+        """Return the loss of each row, and a second number for it.
 
         The engine sums both. The second is the loss without the square, as the paper writes it, where there is one.
         """
 
     @abstractmethod
     def solve(self, construction: Any, current: Any) -> Any:
-        """The batch algorithm, run on the coreset."""
+        """Return the batch algorithm, run on the coreset."""
 
     @abstractmethod
     def cost(self, model: Any, construction: Any) -> float:
@@ -59,11 +59,11 @@ class Problem(ABC):
 
     @abstractmethod
     def lower_bound(self, construction: Any) -> float:
-        """A bound that no model's cost is below; 0 where nothing better is known."""
+        """Return a bound that no model's cost is below; 0 where nothing better is known."""
 
     @abstractmethod
     def optimum(self, construction: Any, model: Any) -> float:
-        """The hindsight optimum on all rows seen, or the best that is known."""
+        """Return the hindsight optimum on all rows seen, or the best that is known."""
 
     @abstractmethod
     def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def check_construction(construction: Construction) -> None:
 
 
 def _check_counts(construction: Construction, width: int, n_targets: int) -> None:
-    """What holds of constructions that number their rows themselves."""
+    """Check constructions that number their rows themselves."""
     require(construction.block == block_rows(width + n_targets), "a block is as large as it must be.")
     seen = sum(stop - start for start, stop in construction.intervals)
     require(construction.n_rows <= seen, "rows have different ids.")

@@ -54,7 +54,7 @@ def check_engine(engine: Online) -> None:
 
 
 def targets_of(engine: Online) -> Iterator[FloatArray]:
-    """The targets of all rows that an engine holds, wherever they are."""
+    """Iterate over the targets of all rows that an engine holds, wherever they are."""
     construction, history = engine.construction, engine.construction.history
     yield construction.queue.rows(0).targets
     if isinstance(engine.model, Rows):
@@ -64,7 +64,7 @@ def targets_of(engine: Online) -> Iterator[FloatArray]:
 
 
 def _check_model(model: Any, engine: Online) -> None:
-    """The model, the problem and the construction are made for each other."""
+    """Check that the model, the problem and the construction are made for each other."""
     problem: Any = engine.problem
     construction: Any = engine.construction
     width = engine.width

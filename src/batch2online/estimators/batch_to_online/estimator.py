@@ -187,7 +187,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         return construction
 
     def _copied_construction(self, template: Construction) -> Construction:
-        """An empty construction as given, but with the seed, first id and history asked for here."""
+        """Return an empty construction as given, but with the seed, first id and history asked for here."""
         if template.shape is not None:
             raise ValueError("coreset must be an empty construction: this one has seen rows already.")
         construction = template.copy()

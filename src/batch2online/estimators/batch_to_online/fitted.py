@@ -27,7 +27,7 @@ class UnusableError(Exception):
 
 
 def dumped(model: Any) -> Array | None:
-    """The bytes of a fitted model, if skops is there and can hold it."""
+    """Return the bytes of a fitted model, if skops is there and can hold it."""
     with suppress(Exception):  # the rows are stored as well, so nothing is lost without it
         import skops.io
 
@@ -38,7 +38,7 @@ def dumped(model: Any) -> Array | None:
 
 
 def loaded(content: Any, trust: Trust) -> Any:
-    """The fitted model in these bytes; :class:`UnusableError` unless all its types are harmless or trusted."""
+    """Return the fitted model in these bytes; :class:`UnusableError` unless all its types are harmless or trusted."""
     try:
         import skops.io
     except ImportError as error:

@@ -29,7 +29,7 @@ _CONSTRUCTIONS = ("Clustering", "Everything", "Leverage", "RidgeLeverage", "Sens
 
 
 def recipe(value: Any) -> Any:
-    """What a checkpoint holds for a parameter: the value itself, a recipe, or a note that it must be given again."""
+    """Return what a file holds for a parameter: the value itself, a recipe, or a note that it must be given again."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (*_PLAIN, Policy)):
@@ -58,7 +58,7 @@ def _of_estimator(value: Any) -> Any:
 
 
 def made(value: Any, name: str, trust: Trust) -> Any:
-    """The parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
+    """Return the parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
     if isinstance(value, list | tuple):
         return type(value)(made(item, name, trust) for item in value)
     if _is_path(value):

@@ -103,7 +103,7 @@ class StoredWrapped(TakingTargets):
             engine.model = problem.solved_again(rows)
 
     def _as_fitted(self, content: Any, trust: Trust) -> Solved:
-        """The stored model, if it is one of this estimator and these rows."""
+        """Return the stored model, if it is one of this estimator and these rows."""
         rows, model = self._engine.model, fitted.loaded(content, trust)
         asked_for = seeded(self.estimator, self._engine.construction.seed)
         if model.n_features_in_ != self.n_features_in_ or not recipes.is_same(clone(model), asked_for):
@@ -143,5 +143,5 @@ def _recipe_of(estimator: Any) -> Any:
 
 
 def _stored(model: Any) -> Any:
-    """What a checkpoint holds of a model: the rows it was solved on."""
+    """Return what a checkpoint holds of a model: the rows it was solved on."""
     return None if model is None else rows_of(model)
