@@ -49,7 +49,7 @@ def pages() -> dict[str, Path]:
 
 
 def title_of(path: Path) -> str:
-    """The first heading."""
+    """Return the first heading."""
     return next(line[2:] for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("# "))
 
 
@@ -59,7 +59,7 @@ def file_name(name: str) -> str:
 
 
 def html_of(path: Path) -> str:
-    """The content of a page."""
+    """Return the content of a page."""
     text = _SOURCE.sub(lambda match: live_source(*match.groups()), path.read_text(encoding="utf-8"))
     html = markdown.markdown(text, extensions=["fenced_code", "tables", "toc", "sane_lists"])
     html = re.sub(r"<table>.*?</table>", lambda match: f'<div class="scroll">{match[0]}</div>', html, flags=re.DOTALL)
@@ -72,7 +72,7 @@ def _local(match: re.Match[str]) -> str:
 
 
 def live_source(file: str, name: str | None) -> str:
-    """A fenced block with the source of a file, or of one definition in it with its decorators."""
+    """Return a fenced block with the source of a file, or of one definition in it with its decorators."""
     text = (ROOT / file).read_text(encoding="utf-8")
     if name is not None:
         node = next(node for node in ast.parse(text).body if getattr(node, "name", None) == name)

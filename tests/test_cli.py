@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,12 +20,12 @@ import pyarrow.parquet
 import pytest
 
 import batch2online
-from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, datasets
+from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets
 from batch2online.cli.app import run_safely
 from batch2online.cli.commands.run import rechunked
-from batch2online.cli.run.checkpoint import StateFolder, checksum
 from batch2online.cli.run.learning import LearningLoop
 from batch2online.cli.run.recorder import Recorder
+from batch2online.cli.run.state import Kept, checksum
 from batch2online.cli.run.stream import open_stream, source_of
 from batch2online.cli.settings import Settings
 from batch2online.cli.tasks import task_for
@@ -322,7 +323,7 @@ def test_generators_follow_their_seed(name):
 
 
 def run_with_state(stream, folder, *words):
-    return ["run", str(stream), "--task", "regression", "--target", "y", "--state", str(folder / "state"), *words]
+    return ["run", str(stream), "--task", "regression", "--target", "y", "--state", str(folder / "state.b2o"), *words]
 
 
 @pytest.fixture
@@ -340,14 +341,14 @@ def outputs(folder):
 
 
 def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
-    """Killed right after two checkpoints; at random moments: benchmarks/killed_runs.py."""
-    options = ("--chunk", "5000", "--quiet")
+    """Killed twice in the midst of it; at random moments: benchmarks/killed_runs.py."""
+    options = ("--chunk", "500", "--quiet")
     task = ["--task", "regression", "--target", "y"]
     assert run_safely(["run", str(long_stream), *task, *options, "--out", str(tmp_path / "one")]) == 0
     words = run_with_state(long_stream, tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
     for _ in range(2):
         process = command(*words)
-        wait_for_checkpoint(tmp_path / "state" / "position.json", process)
+        wait_for_rows(tmp_path, process)
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL
@@ -356,9 +357,12 @@ def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
     assert outputs(tmp_path / "one") == outputs(tmp_path / "two")
 
 
-def wait_for_checkpoint(path, process):
-    before = path.read_bytes() if path.exists() else None
-    while process.poll() is None and (not path.exists() or path.read_bytes() == before):
+def wait_for_rows(folder, process, writes=15):
+    """Until the files of the state have been written to a few times."""
+    seen = set()
+    while process.poll() is None and len(seen) < writes:
+        with suppress(FileNotFoundError):  # files of the database that come and go
+            seen.add(tuple((file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("state.b2o*"))))
         time.sleep(0.002)
 
 
@@ -370,10 +374,24 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
     task = task_for(settings)
     stream = open_stream(source_of(str(long_stream), settings), "long.csv", task)
-    state = StateFolder(tmp_path / "two" / "state", {"source": "long.csv", **settings.as_dict()})
-    LearningLoop(task.estimator(), state).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
+    known = {"source": "long.csv", **settings.as_dict()}
+    with Kept(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
+        LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
     assert result_of(*run_with_state(long_stream, tmp_path / "two", *words), capsys=capsys) == undisturbed
     assert undisturbed["rows_dropped"] == ("drop" in words)
+
+
+@pytest.mark.parametrize("rows", [49, 50, 51, 75])
+def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsys, rows):
+    lines = long_stream.read_text().splitlines(keepends=True)
+    task = task_for(Settings(task="regression", target="y"))
+    long_stream.write_text("".join(lines[:1001]))
+    stream = open_stream(source_of(str(long_stream), task.settings), "long.csv", task)
+    known = {"source": "long.csv", **task.settings.as_dict()}
+    with Kept(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
+        LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), rows), 1), lambda _: None)
+    resumed = result_of(*run_with_state(long_stream, tmp_path), capsys=capsys)
+    assert resumed == result_of("run", long_stream, "--task", "regression", "--target", "y", capsys=capsys)
 
 
 def pairs_of(words):
@@ -386,13 +404,13 @@ def test_resuming_continues_where_it_was_and_sees_new_rows(long_stream, tmp_path
     growing = tmp_path / "growing.csv"
     growing.write_text("".join(lines[:20_001]))
     assert run_safely(run_with_state(growing, tmp_path)) == 0
-    position = json.loads((tmp_path / "state" / "position.json").read_text())
-    assert position["rows"] == 20_000
+    with Durable.open(tmp_path / "state.b2o") as durable:
+        assert durable.model.n_seen_ == 20_000
     growing.write_text("".join(lines))
     capsys.readouterr()
     resumed = result_of(*run_with_state(growing, tmp_path), capsys=capsys)
     assert resumed == result_of("run", growing, "--task", "regression", "--target", "y", capsys=capsys)
-    assert sorted(file.name for file in (tmp_path / "state").iterdir()) == ["model-60000.b2o", "position.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["growing.csv", "long.csv", "state.b2o"]
 
 
 def test_a_state_is_not_continued_with_other_rows_or_settings(long_stream, tmp_path, capsys):

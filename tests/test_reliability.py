@@ -156,7 +156,7 @@ def test_an_allocation_that_trusts_the_file_is_caught(monkeypatch):
 
         return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
 
-    monkeypatch.setattr(storage, "_array", trusting)
+    monkeypatch.setattr(storage, "array_of", trusting)
     monkeypatch.setattr(fuzz, "WATCHED", 1)
     with pytest.raises(AssertionError):
         fuzz.loaders(400)

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def load(path: Any, *, trusted: Any = None) -> Any:
-    """The estimator in a checkpoint written by its ``save``.
+    """Return the estimator in a checkpoint written by its ``save``.
 
     Loading a file that somebody else made runs no code from it and takes memory and time in proportion to its size.
 

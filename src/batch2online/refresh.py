@@ -60,15 +60,15 @@ class Policy:
             raise ValueError(f"start must be a positive number of rows, got {self.start!r}.")
 
     def starting_at(self, default: int) -> Self:
-        """The policy with its first refresh decided: its own ``start``, or the problem's default."""
+        """Return the policy with its first refresh decided: its own ``start``, or the problem's default."""
         return self if self.start is not None else replace(self, start=default)  # type: ignore[type-var]
 
     def following(self, at: int) -> int:
-        """The row count of the refresh after the one at ``at`` rows."""
+        """Return the row count of the refresh after the one at ``at`` rows."""
         return max(at + 1, math.ceil(min(self.growth * at, _NEVER)))
 
     def after(self, n: int) -> int:
-        """The first of the refreshes ``start``, ``following(start)``, ... that comes after n rows."""
+        """Return the first of the refreshes ``start``, ``following(start)``, ... that comes after n rows."""
         start = self._decided_start()
         at = start if self.growth > 1 else max(start, n + 1)
         while at <= n:
@@ -76,11 +76,11 @@ class Policy:
         return at
 
     def allowance(self, seed: int, at: int) -> float:
-        """The present model is kept while it costs at most this many times the new one; 0 for never."""
+        """Return the present model is kept while it costs at most this many times the new one; 0 for never."""
         return 0.0
 
     def promise(self, sensitivity: SensitivityBound, n: int, epsilon: float, *, remembers: bool = False) -> Promise:
-        """What the policy promises for the first n rows.
+        """Return what the policy promises for the first n rows.
 
         ``sensitivity`` bounds the average sensitivity of a model that is (1 + epsilon)-approximate. A solver that
         starts from the current model ``remembers`` the order of rows.
@@ -171,7 +171,7 @@ class Lazy(Policy):
         return float((1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u)
 
     def promise(self, sensitivity: SensitivityBound, n: int, epsilon: float, *, remembers: bool = False) -> Promise:
-        """A model that is kept remembers the order of rows, whatever the solver does."""
+        """Return a model that is kept remembers the order of rows, whatever the solver does."""
         start = self._decided_start()
         additive = bounds.lazy_regret(sensitivity, n, start, self.growth, self.tolerance)
         models = bounds.geometric_models(n, start, self.growth)

@@ -13,7 +13,7 @@ import warnings
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from torture import bad_input, durables, fuzz, stores, system_calls, threads
+from torture import bad_input, durables, forged, fuzz, stores, system_calls, threads
 from torture.machine import Machine
 from torture.readers import readers
 
@@ -45,6 +45,7 @@ COUNTED = {
     "state-machine": (state_machine, 2000),
     "fuzz": (fuzz.loaders, 100_000),
     "readers": (readers, 100_000),
+    "forged": (forged.campaign, 10_000),
     "bad-input": (bad_input.campaign, 20_000),
 }
 COMPLETE = {

@@ -71,9 +71,14 @@ def originals() -> tuple[bytes, ...]:
     for model, targets in models:
         for n in (5, 250):
             model.partial_fit(X[:n], None if targets is None else targets[:n])
-            with model.saved() as content:
-                contents.append(content)
+            contents.append(_saved(model))
     return tuple(contents)
+
+
+def _saved(model) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model")
+        return (Path(folder) / "model").read_bytes()
 
 
 # -- forging ----------------------------------------------------------------------------------------------
@@ -99,7 +104,7 @@ def forgery(contents: tuple[bytes, ...], rng) -> bytes:
     for _ in range(rng.integers(1, 4)):
         change = CHANGES[rng.integers(len(CHANGES))]
         change(manifest["state"], members, rng)
-    return forged(json.dumps(manifest), members)
+    return forged(manifest, members)
 
 
 def _pick(options, rng):
@@ -142,6 +147,13 @@ def remove_one(tree, members, rng):
     del at(tree, path[:-1])[path[-1]]
 
 
+def add_one(tree, members, rng):
+    """A field of another name, maybe that of a method."""
+    every = [path for path in places(tree) if isinstance(at(tree, path), dict)]
+    name = _pick(("sample", "coreset", "add", "_cached", "_memory", "__dict__", "x", "model", "copy"), rng)
+    at(tree, _pick(every, rng))[name] = copy.deepcopy(_pick(ODD, rng))
+
+
 def repeat_one(tree, members, rng):
     lists = [path for path in places(tree) if isinstance(at(tree, path), list) and at(tree, path)]
     if lists:
@@ -163,8 +175,32 @@ def rename_an_object(tree, members, rng):
     at(tree, path[:-1])["object"] = at(tree, other)
 
 
+def change_a_segment(tree, members, rng):
+    """Rows of the history: other shapes, other numbers, fewer of them, or none."""
+    names = [name for name in members if name.startswith("history ")]
+    if not names:
+        return
+    name = _pick(names, rng)
+    shape, content = members[name]
+    kind = rng.integers(5)
+    if kind == 0:
+        shape = json.dumps(_pick(([[0, 3], [0, 0], [0], [0]], [[2**40, 3]], [[-1, 3], [1]], [], [[]] * 4, "x"), rng))
+    elif kind == 1:
+        values = np.frombuffer(content).copy()
+        values[rng.integers(len(values), size=3)] = _pick(VALUES, rng)
+        content = values.tobytes()
+    elif kind == 2:
+        content = content[: 8 * int(rng.integers(len(content) // 8))]
+    elif kind == 3:
+        content = rng.bytes(len(content))
+    else:
+        del members[name]
+        return
+    members[name] = (shape, content)
+
+
 def change_an_array(tree, members, rng):
-    name = _pick(sorted(members), rng)
+    name = _pick(sorted(name for name in members if name.endswith(".npy")), rng)
     array = np.load(io.BytesIO(members[name]))
     kind = rng.integers(7)
     if kind == 0 and array.size:
@@ -190,13 +226,14 @@ def change_an_array(tree, members, rng):
 
 
 def swap_two_arrays(tree, members, rng):
-    one, other = _pick(sorted(members), rng), _pick(sorted(members), rng)
+    arrays = sorted(name for name in members if name.endswith(".npy"))
+    one, other = _pick(arrays, rng), _pick(arrays, rng)
     members[one], members[other] = members[other], members[one]
 
 
-CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one, repeat_one,
-           nest_deeply, rename_an_object, change_an_array, change_an_array, change_an_array,
-           swap_two_arrays)  # fmt: skip
+CHANGES = (replace_a_value, change_a_number, change_a_number, swap_two, swap_two_of_a_name, remove_one, add_one,
+           repeat_one, nest_deeply, rename_an_object, swap_two_arrays, change_a_segment,
+           *[change_an_array] * 3)  # fmt: skip
 
 
 # -- loading ----------------------------------------------------------------------------------------------
@@ -210,8 +247,8 @@ def use(model) -> None:
     targets = None if not n_targets else np.resize(Y[250:], (10, n_targets))
     if targets is not None and model._engine.construction.flat_targets:
         targets = targets[:, 0]
-    if isinstance(model, BatchToOnline) and model._labels.is_used:
-        targets = np.resize(np.array(list(model._labels.known.values())), 10)
+    if isinstance(model, BatchToOnline) and model._has_labels:
+        targets = np.resize(np.array(list(model._labels.values())), 10)
     for _ in range(2):
         for name in ("predict", "transform"):
             if hasattr(model, name):
@@ -221,8 +258,7 @@ def use(model) -> None:
         for _ in range(3):
             model.partial_fit(rows, targets)
         model.learn_one(rows[0].tolist(), None if targets is None else targets[0])
-    with model.saved():
-        pass
+    _saved(model)
 
 
 def outcome_of(content: bytes, path: Path) -> str:

@@ -55,7 +55,7 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _kept(self) -> FloatArray:
-        """The rows to fit on."""
+        """Return the rows to fit on."""
 
     def predict(self, X: Any) -> Any:
         if "estimator_" not in vars(self):
@@ -63,7 +63,7 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
         return self.estimator_.predict(X)
 
     def __getattr__(self, name: str) -> Any:
-        """What the batch estimator has learned: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
+        """Return what the batch estimator has learned: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
         if name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -144,7 +144,7 @@ class Reservoir(_Refitted):
 def reservoir_replacements(
     sample: FloatArray, rows: FloatArray, n_seen: int, size: int, rng: np.random.Generator
 ) -> FloatArray:
-    """A uniform sample of ``n_seen + len(rows)`` rows from one of the first ``n_seen``."""
+    """Return a uniform sample of ``n_seen + len(rows)`` rows from one of the first ``n_seen``."""
     free = max(0, size - len(sample))
     sample = np.concatenate([sample, rows[:free]])
     later = rows[free:]

@@ -12,6 +12,9 @@ def main() -> None:
     except ImportError:
         print("Error: The command line needs more packages: pip install 'batch2online[cli]'.", file=sys.stderr)
         sys.exit(2)
-    from batch2online.cli.app import run_safely
+    try:
+        from batch2online.cli.app import run_safely
 
-    sys.exit(run_safely(sys.argv[1:]))
+        sys.exit(run_safely(sys.argv[1:]))
+    except KeyboardInterrupt:  # before the commands could see it
+        sys.exit(130)

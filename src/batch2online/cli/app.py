@@ -131,7 +131,7 @@ def run(file: str | None, dataset: str | None, **given: Any) -> None:
 
 
 def _task_from(dataset: str | None, given: dict[str, Any]) -> Any:
-    """The task that the options ask for."""
+    """Return the task that the options ask for."""
     from batch2online.cli.settings import Settings
 
     columns = given.pop("columns")
@@ -162,7 +162,7 @@ def predict(model: Path, file: str, out: Path | None, format: str | None, header
 @click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="How many changes to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def show(model: Path, changes: int, as_json: bool) -> None:
-    """What MODEL is, what it saw, what it cost and how it changed."""
+    """Show what MODEL is, what it saw, what it cost and how it changed."""
     from batch2online.cli.commands.show import show as show_command
 
     show_command(model, as_json, changes)
@@ -175,7 +175,7 @@ def show(model: Path, changes: int, as_json: bool) -> None:
 @click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
 def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: int) -> None:
-    """The data sets there are: real ones from installed packages, and synthetic streams."""
+    """List the data sets there are: real ones from installed packages, and synthetic streams."""
     from batch2online.cli.commands import datasets as command
 
     if write is None:
@@ -213,7 +213,7 @@ def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None
 @click.option("--jobs", type=int, metavar="N", default=-1, help="Processes; -1 is one for each core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the last point of each line as JSON.")
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
-    """The experiment and figure of the paper, with its algorithms and ours."""
+    """Run the experiment of the paper, with its algorithms and ours, and draw its figure."""
     from batch2online.cli.commands.paper import paper as paper_command
 
     paper_command(out, full, rows, seeds, jobs, as_json)

@@ -26,14 +26,14 @@ def is_for_people(error: Exception) -> bool:
 
 
 def sentence(error: Exception) -> str:
-    """What to tell a person."""
+    """Return what to tell a person."""
     if isinstance(error, ModuleNotFoundError):
         return f"This needs the package {error.name}: pip install 'batch2online[cli]'."
     return _with_options(error)
 
 
 def _with_options(error: Exception) -> str:
-    """The message, and the options that would let the readers take the input."""
+    """Return the message, and the options that would let the readers take the input."""
     remedies = getattr(error, "remedies", ())
     if not remedies:
         return str(error)

@@ -21,7 +21,7 @@ def write_csv(table: Any, file: IO[bytes], with_names: bool = True) -> None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """The value as JSON that every parser takes: null for numbers that are not finite, no half of a character.
+    """Return the value as JSON that every parser takes: null for numbers that are not finite, no half of a character.
 
     >>> json_text({"ratio": float("inf"), "rows": 3})
     '{"ratio": null, "rows": 3}'

@@ -13,7 +13,7 @@ from batch2online.readers.preparation import Preparation
 
 
 def load_model(path: Path) -> tuple[Any, Path | None]:
-    """A model, and the file with the result of its run where there is one beside it."""
+    """Return a model, and the file with the result of its run where there is one beside it."""
     file = path / "model.b2o" if path.is_dir() else path
     found = in_place(file.parent, file.name)
     if not found.is_file():

@@ -16,6 +16,6 @@ def contestants(settings: Settings) -> dict[str, Any]:
 
 
 def loss_for(settings: Settings) -> Any:
-    """What they are measured by."""
+    """Return what they are measured by."""
     losses: dict[str, Any] = {"regression": "squared", "lowrank": "lowrank", "clustering": ("kmeans", settings.z)}
     return losses[settings.task]

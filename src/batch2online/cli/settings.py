@@ -41,11 +41,11 @@ class Settings:
         return shared if self.epsilon is None else {**shared, "epsilon": self.epsilon}
 
     def estimator(self) -> Any:
-        """A fresh estimator with these settings."""
+        """Return a fresh estimator with these settings."""
         return task_for(self).estimator()
 
     def command(self, path: str | None, dataset: str | None) -> str:
-        """The command line that does the same again."""
+        """Return the command line that does the same again."""
         words = ["batch2online", "run", *([path] if path is not None else ["--dataset", str(dataset)])]
         for field in fields(self):
             value = getattr(self, field.name)
@@ -71,7 +71,7 @@ _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
 
 
 def parse_refresh(text: str) -> Policy:
-    """A refresh policy from its name and numbers.
+    """Return a refresh policy from its name and numbers.
 
     >>> parse_refresh("lazy:1.2,0.01")
     Lazy(growth=1.2, tolerance=0.01, start=None)

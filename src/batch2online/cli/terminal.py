@@ -10,12 +10,12 @@ from batch2online.report.text import visible
 
 
 def console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
-    """A console that takes strings as they are."""
+    """Return a console that takes strings as they are."""
     return Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
 
 
 def shown(text: object, style: str = "") -> Text:
-    """A text of any origin, safe to print."""
+    """Return a text of any origin, safe to print."""
     return Text(visible(text), style=style)
 
 
@@ -30,7 +30,7 @@ def pairs(rows: list[tuple[str, Text | str]]) -> Table:
 
 
 def listing(*heads: str, padding: int = 2) -> Table:
-    """An empty table with a head, without lines; further columns are added by the caller."""
+    """Return an empty table with a head, without lines; further columns are added by the caller."""
     table = Table(box=None, padding=(0, padding), header_style="dim")
     for head in heads:
         table.add_column(shown(head), no_wrap=True)

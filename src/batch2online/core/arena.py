@@ -24,11 +24,11 @@ class Arena:
         self.large: FloatArray = np.empty((0, columns))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy starts with nothing: what was handed out belongs to others."""
+        """Return a copy starts with nothing: what was handed out belongs to others."""
         return type(self), (self.columns,)
 
     def rows(self, n: int) -> FloatArray:
-        """An array of n rows with any content, directly after the one before if there is room."""
+        """Return an array of n rows with any content, directly after the one before if there is room."""
         if self.used + n > len(self.large):
             most = _LARGEST_BYTES // (8 * max(1, self.columns))
             self.large, self.used = np.empty((max(n, min(self.handed_out, most)), self.columns)), 0

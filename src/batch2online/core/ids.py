@@ -12,7 +12,7 @@ Intervals = list[tuple[int, int]]
 
 
 def check_ids(ids: Any, known: IntArray) -> IntArray:
-    """The ids as an array of integers, all of them known."""
+    """Return the ids as an array of integers, all of them known."""
     array = np.atleast_1d(np.asarray(ids))
     if array.size == 0:
         return np.empty(0, dtype=np.int64)

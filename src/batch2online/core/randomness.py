@@ -36,7 +36,7 @@ _HALF = np.uint64(32)
 
 
 def seed_from(random_state: object) -> int:
-    """A 64-bit seed from what scikit-learn calls ``random_state``: None, an integer or a generator."""
+    """Return a 64-bit seed from what scikit-learn calls ``random_state``: None, an integer or a generator."""
     if random_state is None:
         return secrets.randbits(64)
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
@@ -65,7 +65,7 @@ def inclusion_uniforms(word: WordArray) -> FloatArray:
 
 
 def word_below(q: float) -> np.uint64:
-    """A word such that U <= q implies a word of at most this."""
+    """Return a word such that U <= q implies a word of at most this."""
     return np.uint64(min(2**64 - 1, int(q * 2.0**44 + 1) << 20))
 
 
@@ -75,7 +75,7 @@ def rounding_uniforms(word: WordArray) -> FloatArray:
 
 
 def words(seed: int, stream: int, ids: range | IntArray, page: int = 0) -> WordArray:
-    """The 64-bit words that the points ``ids`` own in ``stream``; a point owns one on each page of it."""
+    """Return the 64-bit words that the points ``ids`` own in ``stream``; a point owns one on each page of it."""
     if isinstance(ids, range):
         return _consecutive_words(seed, stream, ids, page)
     return words_of(seed, stream, ids, page)

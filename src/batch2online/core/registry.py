@@ -77,10 +77,18 @@ def optional_of(cls: type) -> frozenset[str]:
     return frozenset().union(*(_optional.get(base, frozenset()) for base in cls.__mro__))
 
 
+def is_closed(cls: type) -> bool:
+    """Whether a class has no other fields than those whose kinds are known."""
+    return is_dataclass(cls) or cls in _checks
+
+
 @cache
 def kinds_of(cls: type) -> dict[str, Any]:
-    """The kind of each field; none where the class says nothing about them."""
+    """Return the kind of each field; none where the class says nothing about them."""
     if is_dataclass(cls):
-        hints = get_type_hints(cls)
-        return {field.name: hints[field.name] for field in fields(cls)}
+        try:
+            hints = get_type_hints(cls)
+        except NameError:  # annotations that only a type checker can resolve
+            hints = {}
+        return {field.name: hints.get(field.name, Any) for field in fields(cls)}
     return {name: kind for base in reversed(cls.__mro__) for name, kind in _kinds.get(base, {}).items()}

@@ -99,8 +99,18 @@ def _sum_of_squares(flat: FloatArray) -> float:
         return float(dot(flat, flat))
 
 
+def unmasked(values: Any, what: str) -> Any:
+    """Return values with NaN in the place of masked cells: they are missing, whatever number lies below the mask."""
+    if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
+        return values
+    if values.dtype.kind not in "fiub":
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0, 0]) if values.ndim else 0
+        raise ValueError(f"Input {what} contains a masked value at row {row}.")
+    return np.ma.asarray(values, dtype=np.float64).filled(np.nan)
+
+
 def _as_doubles(values: Any, what: str) -> FloatArray:
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values, what))
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {what} has dtype {array.dtype}.")
     if array.dtype.kind not in "fiub":

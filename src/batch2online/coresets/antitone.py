@@ -45,11 +45,11 @@ class Statistics(Protocol):
     def merged(self, other: Self) -> Self: ...
 
     def settled(self) -> Self:
-        """The same, before a refresh asks for much: a chance to compute once what is asked for often."""
+        """Return the same, before a refresh asks for much: a chance to compute once what is asked for often."""
         return self
 
     def sharpened(self) -> Self:
-        """The same with bounds as close as they can be now, before they are asked for many rows."""
+        """Return the same with bounds as close as they can be now, before they are asked for many rows."""
         return self
 
     def scores(self, rows: Rows) -> FloatArray:
@@ -119,7 +119,7 @@ class Antitone(Construction):
         return Coreset(rows.points, targets if rows.targets.shape[1] else None, weights, rows.ids)
 
     def sample(self) -> tuple[Rows, FloatArray]:
-        """The rows that are in the coreset, and their weights there."""
+        """Return the rows that are in the coreset, and their weights there."""
         candidates, scores = self._scored()
         q = np.minimum(candidates.limits, self.constant * scores)
         keep = kept(randomness.inclusion_uniforms(candidates.words), q)
@@ -128,7 +128,7 @@ class Antitone(Construction):
         return rows, rows.weights * weights_of(exponent, self.epsilon)
 
     def _scored(self) -> tuple[Candidates, FloatArray]:
-        """The rows that may be in the coreset, and their scores."""
+        """Return the rows that may be in the coreset, and their scores."""
         statistics, candidates = self.statistics, self._candidates()
         if len(candidates) > self.expected_size:
             statistics = statistics.sharpened()
@@ -174,7 +174,7 @@ class Antitone(Construction):
         return _within_mostly(words, bounds, self.constant * SAFETY, self._usual)
 
     def _words(self, ids: IntArray) -> WordArray:
-        """The random words that rows of a block own."""
+        """Return the random words that rows of a block own."""
         first, last = int(ids[0]), int(ids[-1])
         span = range(first, last + 1) if last - first + 1 == len(ids) else ids
         return randomness.words(self.seed, randomness.SAMPLING, span)
@@ -207,7 +207,7 @@ class Antitone(Construction):
 
 
 def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual: float) -> tuple[WordArray, IntArray]:
-    """The words and places of rows that probabilities of ``constant * scores`` keep.
+    """Return the words and places of rows that probabilities of ``constant * scores`` keep.
 
     Where few of these exceed ``usual``, only rows with a word below it or with a larger probability are looked at.
     """

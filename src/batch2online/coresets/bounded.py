@@ -41,6 +41,6 @@ class MovingSeeds(Seeded):
 
 
 def _limited(statistics: SeedStatistics, candidates: Candidates, constant: float) -> Candidates:
-    """The candidates that present scores keep, whose inclusion probability never exceeds the present one again."""
+    """Return the candidates that present scores keep; their inclusion probability never rises above the present one."""
     q = np.minimum(candidates.limits, constant * statistics.scores(candidates.rows))
     return replace(candidates, limits=q).within(q)

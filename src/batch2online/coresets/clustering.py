@@ -44,7 +44,9 @@ class Clustering(Construction):
 
     ``history="coreset"`` keeps no more than the coreset itself. Seeds are then drawn from the rows that are kept, by
     their weights, and a row's inclusion probability is the least it ever had. Memory is bounded; the result is still
-    the same for any chunking, but it is not the one of the full history, and nothing can be forgotten.
+    the same for any chunking, but it is not the one of the full history, and nothing can be forgotten. ``merge`` is
+    bounded as well: it draws seeds from the rows that both have kept. Its result is not equal to that of one stream,
+    and with three or more it depends on the order of merging.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class Clustering(Construction):
         return sampler
 
     def _size(self) -> float:
-        """Expected size of the (first) sample."""
+        """Return the expected size of the (first) sample."""
         size: Any = self.coreset_size
         if size is None:
             size = sizes.clustering_size(self.k, self.epsilon)

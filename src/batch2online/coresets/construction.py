@@ -85,7 +85,7 @@ class Construction(Intake):
         """Be ready for a refresh: what it will ask for is at hand."""
 
     def sensitivity(self, n: int) -> float:
-        """A bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
+        """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
         return 1.0
 
     # -- public -----------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Construction(Intake):
             raise ValueError("No rows have been added yet.")
 
     def _settings(self) -> dict[str, object]:
-        """What two constructions must share to be merged."""
+        """Return what two constructions must share to be merged."""
         return {
             "kind": type(self).__name__,
             "epsilon": self.epsilon,

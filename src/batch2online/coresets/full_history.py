@@ -26,7 +26,7 @@ class AssignedStatistics(SeedStatistics):
         return rows.points[:, 1].astype(np.int64), rows.points[:, 0]
 
     def with_block(self, rows: Rows) -> tuple[Self, BoolArray, FloatArray]:
-        """The statistics with rows in full; which seed is nearest to each of these (k, n), and their losses."""
+        """Return the statistics with rows in full; which seed is nearest to each of these (k, n), and their losses."""
         is_nearest, squared = membership(rows.points, rows.lengths, self.seeds)
         losses = power(squared, self.z)
         weighted = not all_ones(rows.weights)

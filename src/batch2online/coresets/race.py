@@ -54,7 +54,7 @@ class Contestants(Protocol):
         """All rows from this position on, in blocks."""
 
     def at(self, positions: IntArray) -> Rows:
-        """The rows at these positions."""
+        """Return the rows at these positions."""
 
 
 @storable
@@ -123,7 +123,7 @@ class Race:
     winners: tuple[Winner | None, ...] = ()
 
     def updated(self, history: Contestants) -> Race:
-        """The race with all rows of the history."""
+        """Return the race with all rows of the history."""
         race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
         runners: list[Runners] = []
         waiting = 0
@@ -150,7 +150,7 @@ class Race:
         return replace(self, origin=origin, offset=offset, leaders=(none,) * self.k, winners=(None,) * self.k)
 
     def _runners(self, rows: Rows, at: int) -> Runners:
-        """The pairs of a row and a stage that may be among the leaders, by their coarse bits."""
+        """Return the pairs of a row and a stage that may be among the leaders, by their coarse bits."""
         scale = self._scale(rows)
         limits = np.array([leaders.limit for leaders in self.leaders])
         parts = []
@@ -168,7 +168,7 @@ class Race:
         return Runners.joined(parts)
 
     def _scale(self, rows: Rows) -> FloatArray:
-        """The weight of each row times P."""
+        """Return the weight of each row times P."""
         assert self.origin is not None
         squared = squared_lengths(rows.points - self.origin) if self.origin.any() else rows.lengths
         scale = power(squared, self.z) + self.offset
@@ -200,7 +200,7 @@ class Race:
         return race, np.array(positions, dtype=np.int64)
 
     def _first_looks(self, history: Contestants) -> list[Rows]:
-        """The rows of the first few leaders of each stage, all read at once."""
+        """Return the rows of the first few leaders of each stage, all read at once."""
         positions = [leaders.positions[:_FIRST_LOOK] for leaders in self.leaders]
         rows = history.at(np.concatenate(positions))
         ends = np.cumsum([0, *map(len, positions)]).tolist()
@@ -226,7 +226,7 @@ class Race:
         return self._search(stage, before, seeds, history, best, position)
 
     def _factor(self, seeds: FloatArray) -> float:
-        """A number b such that D^z(x) <= b P(x) for all x."""
+        """Return a number b such that D^z(x) <= b P(x) for all x."""
         if len(seeds) == 0:
             return 1 / self.offset
         assert self.origin is not None
@@ -242,7 +242,7 @@ class Race:
     def _search(
         self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, best: float, position: int
     ) -> tuple[Race, int]:
-        """The winner of all rows; rows that were searched for the same seeds before are not searched again."""
+        """Return the winner of all rows; rows that were searched for the same seeds before are not searched again."""
         start, known = 0, self.winners[stage]
         if known is not None and known.before == before:
             start = known.rows

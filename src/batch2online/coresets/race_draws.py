@@ -22,14 +22,14 @@ _ALMOST_ONE = 1 - 2.0**-53
 
 
 def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
-    """The exponential variables of pairs of a point and a stage (counted from 0)."""
+    """Return the exponential variables of pairs of a point and a stage (counted from 0)."""
     coarse = randomness.words_of(seed, randomness.RACE, ids, stages // STAGES)
     octets = (coarse >> (np.uint64(8) * (stages % STAGES).astype(np.uint64))) & np.uint64(255)
     return exponentials_of(seed, ids, stages, octets)
 
 
 def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
-    """The same, given the coarse bits of each pair."""
+    """Return the same, given the coarse bits of each pair."""
     detail = randomness.words_of(seed, randomness.RACE_DETAIL, ids, stages)
     fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
     uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)

@@ -52,7 +52,7 @@ class SeedStatistics(Statistics):
     bounds = scores
 
     def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
-        """The nearest seed of each row, and the distance to it to the power z."""
+        """Return the nearest seed of each row, and the distance to it to the power z."""
         labels, squared = nearest(rows.points, self.seeds)
         return labels, power(squared, self.z)
 

@@ -172,7 +172,7 @@ class Sensitivity(Antitone):
 
 
 def _arguments(rows: Rows) -> tuple[FloatArray, ...]:
-    """What a score is called with; targets are passed where there are any."""
+    """Return what a score is called with; targets are passed where there are any."""
     points_and_weights = (rows.points, np.array(rows.weights))
     if not rows.targets.shape[1]:
         return points_and_weights

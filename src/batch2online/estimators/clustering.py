@@ -41,6 +41,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
         again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
+        ``merge`` is then bounded too, but not equal to one stream, and it depends on the order of merging.
     epsilon : float, default 0.015
         Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
     coreset_size : int, "theory" or None
@@ -161,7 +162,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return len(self._centers)
 
     def predict(self, X: Any) -> IntArray:
-        """The id of the nearest center of each row."""
+        """Return the id of the nearest center of each row."""
         centers = self._centers
         return nearest(self._checked_rows(X), centers)[0]
 
@@ -175,7 +176,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return np.sqrt(squared_distances(self._checked_rows(X), centers)).T
 
     def predict_one(self, x: Any) -> int:
-        """The id of the center nearest to one row: a mapping of column names to values, or a sequence of values."""
+        """Return the id of the center nearest to one row: a mapping of names to values, or a sequence of values."""
         centers = self._centers
         differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
         return int(np.einsum("ij,ij->i", differences, differences).argmin())

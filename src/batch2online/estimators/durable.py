@@ -32,7 +32,7 @@ from batch2online.estimators.stored import estimator_from
 from batch2online.persistence import model_file, tail
 from batch2online.persistence.database import checksum
 from batch2online.persistence.disk_history import DiskHistory
-from batch2online.persistence.errors import StoreCorrupted, StoreError
+from batch2online.persistence.errors import StoreCorrupted, StoreError, intact
 from batch2online.persistence.session import SYNCHRONOUS, Session
 
 CHECKPOINT_ROWS = 100_000
@@ -140,8 +140,11 @@ class Durable:
         if not self._database.meta.get("parts"):
             if model is None:
                 raise StoreError(f"{self.path} holds no model yet: give one.")
+            if self._session.lost:
+                self.reopened = Reopened(0, was_closed=False, lost=self._session.lost)
             return
-        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted)
+        self._check_keys()
+        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted, like=model)
         if model is not None:
             model._check_same_settings(found)
         replayed = tail.learn_again(self._database, found)
@@ -224,18 +227,23 @@ class Durable:
             self._database.meta["sources"] = self._database.meta.get("sources", {}) | {str(name): position}
 
     def _was_done(self, key: str) -> bool:
-        found = self._database.select("SELECT ids, crc FROM request WHERE key = ?", (key,))
-        if found and checksum(f"request {key}", found[0][0]) != found[0][1]:
-            raise StoreCorrupted(f"{self.path} is damaged: the key {key!r} does not match its checksum.")
-        return bool(found)
+        return bool(self._database.select("SELECT 1 FROM request WHERE key = ?", (key,)))
+
+    def _check_keys(self) -> None:
+        """Refuse damaged keys when the file is opened: a call whose key is not found is carried out again."""
+        stored = self._database.select("SELECT key, ids, crc FROM request")
+        with intact(self.path):
+            right = all(checksum(f"request {key}", ids) == crc for key, ids, crc in stored)
+        if not right or len(stored) != self._database.meta.get("requests", 0):
+            raise StoreCorrupted(f"{self.path} is damaged: the keys of its calls do not match their checksums.")
 
     @contextmanager
-    def _committed(self) -> Iterator[None]:
+    def _committed(self, counts: bool = True) -> Iterator[None]:
         """Carry out a call on the model and on the file, or on neither."""
         model_before, call_before = _snapshot(self.model), None
         self._recorded = []
         try:
-            with self._session.call() as call_before:
+            with self._session.call(counts) as call_before:
                 yield
         except BaseException:
             if call_before is None or not self._session.has_committed(call_before):
@@ -262,7 +270,7 @@ class Durable:
 
     def checkpoint(self) -> None:
         """Write the state anew now, so that opening has nothing to learn again."""
-        with self._lock, self._committed():
+        with self._lock, self._committed(counts=False):
             self._write_state()
 
     def _write_state(self) -> None:

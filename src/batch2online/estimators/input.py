@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.core.validation import check_finite, check_weights
+from batch2online.core.validation import check_finite, check_weights, unmasked
 from batch2online.engine.online import Given
 
 _PIECE_ROWS = 10_000
@@ -22,7 +22,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
 
     With ``reset`` the estimator learns the number and the names of the columns.
     """
-    X = _unmasked(X)
+    X = unmasked(X, "X")
     try:
         X = validate_data(
             estimator, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
@@ -41,7 +41,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
 def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
     """Iterate over rows of positive weight as arrays of doubles, with their targets and weights."""
     if sample_weight is not None:
-        sample_weight = np.asarray(sample_weight)
+        sample_weight = np.asarray(unmasked(sample_weight, "sample_weight"))
     for piece, points in dense_pieces(X):
         own = piece_of(sample_weight, piece, X.shape[0])
         weights = check_weights(own, points, targets[piece], first=piece.start)
@@ -50,13 +50,6 @@ def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
         else:
             positive = weights > 0
             yield points[positive], targets[piece][positive], weights[positive]
-
-
-def _unmasked(X: Any) -> Any:
-    """Return a masked array with its masked cells missing: they are no numbers, whatever lies below the mask."""
-    if not isinstance(X, np.ma.MaskedArray) or not np.ma.is_masked(X):
-        return X
-    return np.ma.asarray(X, dtype=np.float64).filled(np.nan)
 
 
 def _canonical(X: Any) -> Any:
@@ -69,16 +62,17 @@ def _canonical(X: Any) -> Any:
 
 
 def unmapped(array: Any) -> Any:
-    """The same memory as an ordinary array, where it is a mapped file."""
+    """Return the same memory as an ordinary array, where it is a mapped file."""
     return np.asarray(array) if type(array) is np.memmap else array
 
 
-def dense(y: Any) -> Any:
-    return y.toarray() if sp.issparse(y) else y
+def target_array(y: Any) -> Any:
+    """Return targets or labels as an array, sparse ones dense and masked ones missing."""
+    return np.asarray(y.toarray() if sp.issparse(y) else unmasked(y, "y"))
 
 
 def dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
-    """The rows as arrays of doubles: all at once, or a piece at a time where they must be converted."""
+    """Iterate over the rows as doubles: all at once, or a piece at a time where they must be converted."""
     if not sp.issparse(X) and X.dtype == np.float64:
         yield slice(0, len(X)), X
         return
@@ -105,7 +99,7 @@ def check_sparse(X: Any, names: Any, largest: float) -> None:
 
 
 def naming_the_cell(X: Any, error: Exception) -> Exception:
-    """The same error with the row and column of the first cell that is no number, where there is one."""
+    """Return the same error with the row and column of the first cell that is no number, where there is one."""
     if not any(word in str(error) for word in ("convert", "float", "number")):
         return error
     columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None

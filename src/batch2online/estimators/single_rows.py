@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online.core.validation import LARGEST, check_rows, check_targets
+from batch2online.core.validation import LARGEST, check_rows, check_targets, unmasked
 from batch2online.engine.online import Online
 
 
@@ -56,15 +56,15 @@ class SingleRows:
         names = list(x) if isinstance(x, Mapping) else None
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
-        rows = check_rows([list(x.values()) if names is not None else x], names=names)
+        rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], names=names)
         fresh = self._fresh()
-        fresh.partial_fit(rows, None if y is None else np.asarray([y]))
+        fresh.partial_fit(rows, None if y is None else np.asarray([unmasked(y, "y")]))
         if names is not None:
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
         return self if self._is_first(fresh) else self.learn_one(x, y)
 
     def _values_of(self, x: Any) -> Any:
-        """The values of one row in the order of the columns, checked."""
+        """Return the values of one row in the order of the columns, checked."""
         if isinstance(x, Mapping):
             read = self._reader_of_names()
             try:
@@ -75,6 +75,7 @@ class SingleRows:
             raise ValueError(f"x must have {self._engine.width} values, got {len(x)}.")
         if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
             return x
+        x = unmasked(x, "x")
         try:
             is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
             if is_real and hypot(*x) <= self._largest:
@@ -108,8 +109,9 @@ class SingleRows:
             return ()
         if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
             return (y,)
-        target = check_targets(np.asarray([y]), 1)
-        self._check_target_shape(np.asarray([y]), target)
+        given = np.asarray([unmasked(y, "y")])
+        target = check_targets(given, 1)
+        self._check_target_shape(given, target)
         return target[0]
 
 

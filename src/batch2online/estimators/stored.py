@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from batch2online.core.kinds import conforms
-from batch2online.core.registry import require
+from batch2online.core.registry import classes, require
 from batch2online.core.validation import check_finite
 from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
 from batch2online.engine.online import Given, Online
@@ -33,7 +33,7 @@ class Stored:
     """The part of an estimator that is written to files and read from them."""
 
     _engine: Online
-    _problem: type | None = None
+    _problem: type = object
     """The class of the problem in a file."""
 
     get_params: Callable[..., dict[str, Any]]
@@ -86,7 +86,23 @@ class Stored:
     # -- for models that live in a file -----------------------------------------------------------------
 
     def _check_reopenable(self) -> None:
-        """Refuse parameters that no file can hold."""
+        """Refuse parameters that no file can hold: what is learned with them could never be opened again."""
+        for name, value in self.get_params(deep=False).items():
+            if name != "random_state" and not self._can_be_stored(_plain(value)):  # of a generator its seed is stored
+                raise TypeError(
+                    f"{name} is {value!r}, which no file can hold: what a durable model learns with it could never be "
+                    f"opened again. {self._instead_of_durable(name)}"
+                )
+
+    def _can_be_stored(self, value: Any) -> bool:
+        return type(value) in classes.values() if isinstance(value, Policy) else conforms(value, _Plain)
+
+    def _instead_of_durable(self, name: str) -> str:
+        return "Pass a plain value, or a policy whose class is storable."
+
+    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters of this estimator that are those of a state, and need no trust in its file."""
+        return {}
 
     def _check_same_settings(self, found: Any) -> None:
         """Refuse to continue with one estimator what another has begun."""
@@ -131,10 +147,12 @@ def state_in(path: str | os.PathLike[str]) -> Any:
     return model_file.load(Path(path))
 
 
-def estimator_from(state: Any, source: str, *, trusted: Trusted = None) -> Any:
-    """Return the estimator that a state out of a file stands for."""
+def estimator_from(state: Any, source: str, *, trusted: Trusted = None, like: Stored | None = None) -> Any:
+    """Return the estimator that a state out of a file stands for; ``like`` is one that the caller has made."""
     try:
-        return estimators[state["estimator"]]._from_state(state, trusted=trusted)
+        cls: Any = estimators[state["estimator"]]
+        given = like._own_parameters(state) if like is not None and type(like) is cls else {}
+        return cls._from_state(state, trusted=trusted, **given)
     except CheckpointError as error:
         raise CheckpointError(f"{source}: {error}") from error
     except Exception as error:
@@ -148,8 +166,7 @@ def check_state(state: Any, cls: Any) -> None:
     require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
     engine, columns = state.get("engine"), state.get("columns")
     require(isinstance(engine, Online), "an estimator has an engine.")
-    kind = type(None) if cls._problem is None else cls._problem
-    require(type(engine.problem) is kind, f"the engine of a {cls.__name__} solves another problem.")
+    require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
     require(conforms(columns, list[str] | None), "names of columns are strings.")
     require(columns is None or len(columns) == engine.width, "each column has a name.")
 

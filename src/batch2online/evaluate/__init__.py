@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The figure brings all estimators and the paper's algorithms with it: imported on first use."""
+    """Return the figure brings all estimators and the paper's algorithms with it: imported on first use."""
     if name == "paper_figure":
         from batch2online.paper.figure import paper_figure
 

@@ -43,16 +43,16 @@ class Adapter:
         self.has_learned = self._teach(X, y)
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """A copy of the predictions: numbers as doubles, labels as they are."""
+        """Return a copy of the predictions: numbers as doubles, labels as they are."""
         answer = np.array(_offered(self.model, PREDICTING, "predict")(self.model, X))
         return answer.astype(np.float64) if answer.dtype.kind in "biuf" else answer
 
     def centers(self) -> FloatArray:
-        """A copy of the centers (k, d)."""
+        """Return a copy of the centers (k, d)."""
         return np.array(_offered(self.model, CENTERS, "give centers")(self.model), dtype=np.float64)
 
     def subspace(self) -> tuple[FloatArray, FloatArray]:
-        """Copies of the basis (k, d) and of the mean (d,), zero where the model has none."""
+        """Return copies of the basis (k, d) and of the mean (d,), zero where the model has none."""
         components = np.array(_offered(self.model, SUBSPACES, "give a subspace")(self.model), dtype=np.float64)
         mean = getattr(self.model, "mean_", None)
         return components, np.zeros(components.shape[1]) if mean is None else np.array(mean, dtype=np.float64)
@@ -168,7 +168,7 @@ def capacity(model: Any) -> int | None:
 
 
 def fresh(model: Any, seed: int) -> Any:
-    """An unfitted copy of an estimator, or what a factory makes, with its ``random_state`` set to the seed.
+    """Return an unfitted copy of an estimator, or what a factory makes, with its ``random_state`` set to the seed.
 
     A factory is a class or a function; it is handed the seed if it has a parameter ``random_state`` or ``seed``.
 

@@ -17,7 +17,7 @@ _STRIDE = 10_000
 
 
 def error(coreset: Coreset, rows: Any, **settings: Any) -> float:
-    """The largest relative error of the cost, over many sets of centers; parameters are those of :func:`errors`.
+    """Return the largest relative error of the cost, over many sets of centers; parameters are those of :func:`errors`.
 
     >>> from batch2online.coresets import Clustering
     >>> rows = np.random.default_rng(0).normal(size=(20_000, 2))
@@ -100,7 +100,7 @@ class _Judge:
         return chosen
 
     def moved(self, rng: np.random.Generator, centers: FloatArray) -> float:
-        """The error after random moves that each make it larger."""
+        """Return the error after random moves that each make it larger."""
         largest = self.error(centers)
         for scale in np.geomspace(1.0, 0.05, _MOVES):
             option = centers + scale * self.spread * rng.normal(size=centers.shape)

@@ -20,10 +20,13 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import fresh
 from batch2online.evaluate.loop import probe_of
+from batch2online.refresh import Geometric
+
+_NEVER = 2**62
 
 
 def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int) -> tuple[FloatArray, FloatArray]:
-    """The outputs on all rows and on all but one, each as a flat array."""
+    """Return the outputs on all rows and on all but one, each as a flat array."""
     if not (hasattr(algorithm, "forget") or is_construction(algorithm)):
         return output(algorithm, X, y, seed), output(algorithm, *without(X, y, row), seed)
     learner, probe = fitted(algorithm, X, y, seed), probe_of(X)
@@ -32,7 +35,7 @@ def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int)
 
 
 def output(algorithm: Any, X: FloatArray, y: Any, seed: int) -> FloatArray:
-    """The output on these rows as a flat array."""
+    """Return the output on these rows as a flat array."""
     if callable(algorithm) and not hasattr(algorithm, "fit"):
         return np.ravel(_called(algorithm, X, y, seed))
     return described(fitted(algorithm, X, y, seed), probe_of(X))
@@ -53,19 +56,19 @@ def is_construction(algorithm: Any) -> bool:
 
 
 def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
-    """A fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
+    """Return a fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
     if is_construction(algorithm):
         twin = copy.deepcopy(algorithm)
         twin.seed, twin.keep_history = seed, True
         return twin.add(X, y)
     twin = fresh(algorithm, seed)
-    if "keep_history" in twin.get_params():
-        twin.set_params(keep_history=True)
+    if "keep_history" in twin.get_params():  # fit ends with a model solved afresh, so no look before it is needed
+        twin.set_params(keep_history=True, refresh=Geometric(start=_NEVER))
     return twin.fit(X) if y is None else twin.fit(X, y)
 
 
 def described(fitted: Any, probe: FloatArray) -> FloatArray:
-    """What was learned, as a flat array that does not depend on the numbering of clusters or the turn of a basis.
+    """Return what was learned as a flat array, whatever the numbering of clusters or the turn of a basis.
 
     A coreset: ids and weights. Centers: in lexicographic order. A subspace: its projection. A linear model: its
     coefficients. Anything else: predictions on probe rows.

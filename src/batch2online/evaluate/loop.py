@@ -36,7 +36,7 @@ class Arrivals:
         return [slice(start, min(start + self.chunk, n)) for start in range(0, n, self.chunk)]
 
     def piece(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
-        """Copies: a learner that keeps or overwrites what it was handed harms nobody else."""
+        """Return copies: a learner that keeps or overwrites what it was handed harms nobody else."""
         return self.X[rows].copy(), None if self.y is None else self.y[rows].copy()
 
     @property
@@ -51,7 +51,7 @@ def probe_of(X: FloatArray) -> FloatArray:
 
 
 def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Any:
-    """The learner's answer, or None while it has no model yet."""
+    """Return the learner's answer, or None while it has no model yet."""
     if not learner.has_learned:
         return None
     try:
@@ -141,7 +141,7 @@ def _summary(name: str, seed: int, stream: Arrivals, losses: FloatArray, clock: 
 
 
 def curve_of(name: str, seed: int, stream: Arrivals, losses: FloatArray, changes: IntArray) -> Curve:
-    """Sums of row losses from the end of the warm-up on, with the changes counted after each chunk."""
+    """Return sums of row losses from the end of the warm-up on, with the changes counted after each chunk."""
     ends = thinned(len(losses), stream.chunk)
     ends = ends[ends > stream.warmup]
     total, best = (np.cumsum(values[stream.warmup :]) for values in (losses, stream.hindsight))
@@ -150,7 +150,7 @@ def curve_of(name: str, seed: int, stream: Arrivals, losses: FloatArray, changes
 
 
 def thinned(n: int, chunk: int) -> IntArray:
-    """Ends of chunks at which a curve is kept: a hundred evenly spread, a hundred on a logarithmic scale."""
+    """Return the ends of chunks at which a curve is kept: a hundred evenly spread, a hundred by logarithm."""
     wanted = np.concatenate([np.linspace(1, n, _CURVE), np.geomspace(1, n, _CURVE)])
     return np.unique(np.minimum(n, np.ceil(wanted / chunk).astype(np.int64) * chunk))
 

@@ -27,7 +27,7 @@ class Loss(ABC):
 
     @abstractmethod
     def answer(self, learner: Adapter, X: FloatArray) -> Any:
-        """What the learner says about rows: predictions, or its model. The targets are never shown."""
+        """Return what the learner says about rows: predictions, or its model. The targets are never shown."""
 
     @abstractmethod
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -42,7 +42,7 @@ class Loss(ABC):
         """How far the answers on probe rows moved between two models."""
 
     def bound_to(self, model: Any) -> Self:
-        """The loss with the size of the models in hindsight decided: as many clusters as the learner has."""
+        """Return the loss with the size of the models in hindsight decided: as many clusters as the learner has."""
         return self
 
 
@@ -172,7 +172,7 @@ NAMES: dict[str, Loss] = {
 
 
 def loss_of(loss: Any) -> Loss:
-    """A loss from an object, a name, ``("kmeans", z)``, or a function of targets and predictions.
+    """Return a loss from an object, a name, ``("kmeans", z)``, or a function of targets and predictions.
 
     >>> loss_of(("kmeans", 1.5))
     ClusteringLoss(z=1.5, n_clusters=None)
@@ -189,7 +189,7 @@ def loss_of(loss: Any) -> Loss:
 
 
 def best_centers(X: FloatArray, n_clusters: int, z: float = 2.0, seed: int = 0) -> FloatArray:
-    """The best centers known for all rows: hindsight."""
+    """Return the best centers known for all rows: hindsight."""
     if z == 2:
         return np.asarray(KMeans(n_clusters, n_init=_RESTARTS, random_state=seed).fit(X).cluster_centers_)
     return np.asarray(kz.solve(X, np.ones(len(X)), n_clusters, z, seed, starts=_RESTARTS))
@@ -202,7 +202,7 @@ def _residuals(answer: Any, y: FloatArray | None) -> FloatArray:
 
 
 def _orthonormal(components: FloatArray) -> FloatArray:
-    """A basis of the same subspace that is orthonormal: the components themselves where they are."""
+    """Return a basis of the same subspace that is orthonormal: the components themselves where they are."""
     overlap = components @ components.T
     if np.abs(overlap - np.eye(len(components))).max(initial=0.0) < _ORTHONORMAL:
         return components

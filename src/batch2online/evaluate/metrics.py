@@ -24,7 +24,7 @@ def changed(old: Any, new: Any) -> bool:
 
 
 def nearest(centers: FloatArray, points: FloatArray) -> IntArray:
-    """The label of each point: the number of its nearest center."""
+    """Return the label of each point: the number of its nearest center."""
     return np.asarray(cdist(points, centers, "sqeuclidean").argmin(axis=1), dtype=np.int64)
 
 

@@ -16,7 +16,7 @@ class Order(ABC):
 
     @abstractmethod
     def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
-        """The row numbers in order of arrival; ``hardness`` is each row's loss under the best model of all rows."""
+        """Return the row numbers in order of arrival; ``hardness`` is the loss of each row under the best model of all."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ NAMES: dict[str, Order] = {
 
 
 def order_of(order: Any) -> Order:
-    """An order from an object, a name, or an array of row numbers."""
+    """Return an order from an object, a name, or an array of row numbers."""
     if isinstance(order, Order):
         return order
     if isinstance(order, str):

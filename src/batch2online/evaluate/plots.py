@@ -20,7 +20,7 @@ LABELS = {
 
 
 def pyplot() -> Any:
-    """The pyplot module of matplotlib, or an error that says how to get it."""
+    """Return the pyplot module of matplotlib, or an error that says how to get it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -44,7 +44,7 @@ def plot_curves(result: Result, quantity: str = "ratio", axes: Any = None) -> An
 
 
 def draw_curve(axes: Any, at: Any, mean: Any, deviation: Any, **style: Any) -> None:
-    """A line with its standard deviation shaded, where both are finite."""
+    """Draw a line with its standard deviation shaded, where both are finite."""
     known = np.isfinite(mean)
     at, mean, deviation = at[known], mean[known], deviation[known]
     (line,) = axes.plot(at, mean, **{"linewidth": 1.4} | style)

@@ -144,7 +144,7 @@ class Result:
         return lines
 
     def to_frame(self) -> Any:
-        """The runs as a pandas data frame; needs pandas."""
+        """Return the runs as a pandas data frame; needs pandas."""
         import pandas
 
         return pandas.DataFrame([dict(run) for run in self.rows], columns=list(COLUMNS))
@@ -169,7 +169,7 @@ class Result:
 
     @classmethod
     def from_json(cls, source: str | Path) -> Self:
-        """The result in a JSON text, or in the file at a path."""
+        """Return the result in a JSON text, or in the file at a path."""
         is_text = isinstance(source, str) and source.lstrip().startswith("{")
         state = json.loads(str(source) if is_text else Path(source).read_text(encoding="utf-8"))
         runs = [Outcome(**run | {"optimum": _number(run["optimum"])}) for run in state["rows"]]
@@ -186,7 +186,7 @@ class Result:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for arrays, None for what is not known: JSON has neither."""
+    """Return lists for arrays, None for what is not known: JSON has neither."""
     if isinstance(value, np.ndarray):
         return [_plain(each) for each in value.tolist()]
     return None if isinstance(value, float) and math.isnan(value) else value

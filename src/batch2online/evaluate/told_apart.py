@@ -38,7 +38,7 @@ def _told_apart(algorithm: Any, X: FloatArray, y: Any, row: int, rng: np.random.
 
 
 def _padded(outputs: list[FloatArray]) -> FloatArray:
-    """Outputs of different lengths (coresets) side by side, filled up with a number of their own."""
+    """Return outputs of different lengths (coresets) side by side, filled up with a number of their own."""
     table = np.full((len(outputs), max(len(each) for each in outputs)), -1.0)
     for line, each in zip(table, outputs, strict=True):
         line[: len(each)] = each

@@ -28,7 +28,7 @@ def _sums_of_squares(rows: FloatArray) -> FloatArray:
 
 
 def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The nearest of the centers (k, d) for each of the points (n, d), and the squared distance to it.
+    """Return the nearest of the centers (k, d) for each of the points (n, d), and the squared distance to it.
 
     Of equally near centers it is the first.
 

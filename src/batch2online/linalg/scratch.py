@@ -22,7 +22,7 @@ class Scratch(threading.local):
         self.views: dict[tuple[str, Shape, Any], Any] = {}
 
     def room(self, name: str, shape: Shape, dtype: Any = np.float64) -> Any:
-        """An array of this shape, with whatever was there before."""
+        """Return an array of this shape, with whatever was there before."""
         view = self.views.get((name, shape, dtype))
         return self._new_view(name, shape, dtype) if view is None else view
 

@@ -16,7 +16,7 @@ _NARROW = 64
 
 
 def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A Gram matrix with its columns scaled to norm one, and the norms; a zero column stands by itself."""
+    """Return a Gram matrix with its columns scaled to norm one, and the norms; a zero column stands by itself."""
     norms = np.sqrt(gram.diagonal())
     divisor = np.where(norms > 0, norms, 1.0)
     correlation = gram / divisor / divisor[:, None]
@@ -68,7 +68,7 @@ def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
 
 
 def qr_factor(*stacked: FloatArray) -> FloatArray:
-    """The p x p factor R of the rows of all arguments, by Householder reflections."""
+    """Return the p x p factor R of the rows of all arguments, by Householder reflections."""
     matrix = np.concatenate(stacked)
     n, p = matrix.shape
     if n < p:

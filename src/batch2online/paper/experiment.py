@@ -119,7 +119,7 @@ def panels(rows: int) -> list[Panel]:
 
 
 def synthetic_blobs(n: int, seed: int = 0) -> FloatArray:
-    """A mixture of five Gaussians in the plane, of unequal weight and overlapping."""
+    """Return a mixture of five Gaussians in the plane, of unequal weight and overlapping."""
     rng = np.random.default_rng(seed)
     centers = 4.0 * rng.normal(size=(5, 2))
     return np.asarray(centers[rng.choice(5, size=n, p=[0.35, 0.25, 0.2, 0.15, 0.05])] + rng.normal(size=(n, 2)))

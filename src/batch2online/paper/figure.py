@@ -116,7 +116,7 @@ def _curves(axes: Any, lines: list[Line], quantity: str, title: str) -> None:
 
 
 def _looks(lines: list[Line]) -> dict[float, dict[str, Any]]:
-    """A colour for each accuracy; the finer, the wider, so that lines that coincide can be seen."""
+    """Return a colour for each accuracy; the finer, the wider, so that lines that coincide can be seen."""
     epsilons = dict.fromkeys(line.epsilon for line in lines)
     looks = [{"color": colour, "linewidth": width} for colour, width in zip(COLOURS, _WIDTHS * 3, strict=False)]
     return dict(zip(epsilons, looks, strict=False))

@@ -23,13 +23,13 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         _take_over_rights(target, temporary)
-        _fsync(temporary)
+        sync(temporary)
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    _fsync(target.parent)
+    sync(target.parent)
 
 
 def _take_over_rights(old: Path, new: Path) -> None:
@@ -49,7 +49,8 @@ def _umask() -> int:
     return mask
 
 
-def _fsync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make sure that a file or folder outlives a loss of power as it is."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

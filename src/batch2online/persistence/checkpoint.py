@@ -26,7 +26,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def serialise(state: object) -> bytes:
-    """The bytes of a checkpoint. Equal states give equal bytes."""
+    """Return the bytes of a checkpoint. Equal states give equal bytes."""
     tree, arrays = encoded(state)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
@@ -40,7 +40,7 @@ def serialise(state: object) -> bytes:
 
 
 def deserialise(content: bytes, source: str = "checkpoint") -> Any:
-    """The state in these bytes; raises :class:`CheckpointError` for anything but an intact checkpoint.
+    """Return the state in these bytes; raises :class:`CheckpointError` for anything but an intact checkpoint.
 
     Takes no more memory than a small multiple of the content, whatever sizes the content claims.
     """

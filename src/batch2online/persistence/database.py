@@ -27,7 +27,7 @@ from urllib.parse import quote
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.persistence.errors import StoreCorrupted, StoreError, typed
+from batch2online.persistence.errors import StoreCorrupted, StoreError, intact, typed
 
 APPLICATION_ID = 0x62326F6E
 SCHEMA = 2
@@ -93,8 +93,9 @@ class Database:
                     run(statement)
                 self.meta = {"format": "batch2online", "schema": SCHEMA}
         else:
-            self._check_tables()
-            self.meta = self._read_meta()
+            with intact(self.path):
+                self._check_tables()
+                self.meta = self._read_meta()
 
     def _check_format(self) -> None:
         (found,) = self._connection.execute("PRAGMA application_id").fetchone()
@@ -140,10 +141,11 @@ class Database:
                 self._write_meta(self.meta)
                 self._connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:
-                with suppress(sqlite3.Error):
+            self.meta, self.segment_keys = before, {}
+            with suppress(sqlite3.Error, StoreError):  # SQLite may have undone, or done, all of it by now
+                if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                self.meta, self.segment_keys = before, {}
+                self.meta = self._read_meta()
             raise
 
     @property
@@ -206,15 +208,16 @@ def packed(place: str, *arrays: FloatArray) -> tuple[str, bytes, int]:
 
 def unpacked(place: str, shape: str, content: bytes, crc: int) -> list[FloatArray]:
     """Return the arrays that :func:`packed` was given, read-only; they are checked first."""
-    if checksum(place, shape, content) != crc:
-        raise StoreCorrupted(f"rows are damaged: {place} does not match its checksum.")
     arrays, at = [], 0
-    for dimensions in json.loads(shape):
-        count = int(np.prod(dimensions, dtype=np.int64))
-        if min(dimensions, default=0) < 0 or at + 8 * count > len(content):
-            raise StoreCorrupted(f"{place} claims more numbers than it holds.")
-        arrays.append(np.frombuffer(content, dtype="<f8", count=count, offset=at).reshape(dimensions))
-        at += 8 * count
+    with intact(place):
+        if checksum(place, shape, content) != crc:
+            raise StoreCorrupted(f"rows are damaged: {place} does not match its checksum.")
+        for dimensions in json.loads(shape):
+            count = int(np.prod(dimensions, dtype=np.int64))
+            if min(dimensions, default=0) < 0 or at + 8 * count > len(content):
+                raise StoreCorrupted(f"{place} claims more numbers than it holds.")
+            arrays.append(np.frombuffer(content, dtype="<f8", count=count, offset=at).reshape(dimensions))
+            at += 8 * count
     return arrays
 
 

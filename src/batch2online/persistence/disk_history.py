@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from batch2online.core.history import History
-from batch2online.core.registry import storable
+from batch2online.core.registry import check_instance, storable
 from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.persistence.database import Database, packed, unpacked
-from batch2online.persistence.errors import StoreCorrupted, typed
+from batch2online.persistence.errors import StoreCorrupted, intact, typed
 
 BRANCH = 2**40
 """Segments that one branch of a history may have; a history that is rewritten moves to the next branch."""
@@ -51,12 +51,14 @@ def put(database: Database, number: int, rows: Rows) -> None:
 
 
 def get(database: Database, number: int) -> Rows:
-    """Read a segment."""
+    """Read a segment, and check it: the file may come from somebody else."""
     found = database.select("SELECT shape, content, crc FROM history WHERE number = ?", (number,))
     if not found:
         raise StoreCorrupted(f"{database.path} has lost rows: segment {number} of its history is not there.")
     points, targets, weights, ids = unpacked(f"history {number}", *found[0])
-    return Rows(points, targets, weights if len(weights) else ones(len(points)), ids.view(np.int64))
+    rows = Rows(points, targets, weights if len(weights) else ones(len(points)), ids.view(np.int64))
+    check_instance(rows)
+    return rows
 
 
 @storable
@@ -148,11 +150,12 @@ class DiskHistory(History):
         stored = database.select(
             "SELECT number, shape FROM history WHERE number >= ? AND number < ? ORDER BY number", (first, first + count)
         )
-        if [number - first for number, _ in stored] != list(range(count)):
+        if len(stored) != count or [number - first for number, _ in stored] != list(range(len(stored))):
             raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
-        for _, described in stored:
-            history._ends.append(len(history) + int(json.loads(described)[0][0]))
-            history._segments.append(None)
-            history._count += 1
+        with intact(database.path):
+            for _, described in stored:
+                history._ends.append(len(history) + int(json.loads(described)[0][0]))
+                history._segments.append(None)
+                history._count += 1
         history._written = count
         return history

@@ -26,6 +26,8 @@ def typed(what: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _kind_of(error)(f"{what}: {error}.") from error
+    except UnicodeDecodeError as error:  # SQLite quotes what is damaged
+        raise StoreCorrupted(f"{what}: {error}.") from error
     except OSError as error:
         raise StoreError(f"{what}: {error}.") from error
 
@@ -38,3 +40,12 @@ def _kind_of(error: sqlite3.Error) -> type[StoreError]:
         return StoreCorrupted
     is_usual = isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError)  # a full disk, a closed file
     return StoreError if is_usual else StoreCorrupted
+
+
+@contextmanager
+def intact(path: object) -> Iterator[None]:
+    """Turn what comes of values of another kind than were written into an error that says so."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        raise StoreCorrupted(f"{path} is damaged: {error}.") from error

@@ -74,8 +74,13 @@ def _folder_history(fields: Fields) -> Fields:
     )
 
 
+def _disk_history(fields: Fields) -> Fields:
+    raise ValueError("rows on disk lie in their table, never in the state.")
+
+
 UPGRADES: dict[str, Callable[[Fields], Fields]] = {
     "ChangeEvent": _change_event,
+    "DiskHistory": _disk_history,
     "FolderHistory": _folder_history,
     "History": _history,
 }

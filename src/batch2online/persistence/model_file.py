@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batch2online.core.history import History
-from batch2online.core.registry import storable
+from batch2online.core.registry import check_instance, storable
 from batch2online.core.rows import Rows
 from batch2online.persistence import tree
 from batch2online.persistence.atomic import replaced
@@ -133,6 +133,15 @@ def load(path: Path) -> dict[str, Any]:
 
 def read_state(database: Database, home: Any = None) -> dict[str, Any]:
     """Return the state; a history on disk stays in this file, or moves to the one that ``home`` makes."""
+    try:
+        return _read_state(database, home)
+    except (StoreError, CheckpointError):
+        raise
+    except Exception as error:  # what makes no sense is no model
+        raise CheckpointError(f"{database.path}: {error}") from error
+
+
+def _read_state(database: Database, home: Any) -> dict[str, Any]:
     parts = list(_parts(database))
     state = tree.decoded(parts[0], [tree.array_of(part) for part in parts[1:]])
     if not isinstance(state, dict) or "engine" not in state:
@@ -141,15 +150,17 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
     place = construction.history
     if isinstance(place, HistoryPlace):
         construction.history = _history(database, place, home)
+        check_instance(construction.history)
+        check_instance(construction)
     return state
 
 
 def _parts(database: Database) -> Iterator[bytes]:
     stored = database.select("SELECT part, content, sha256 FROM state ORDER BY part")
-    if [part for part, _, _ in stored] != list(range(database.meta.get("parts", 0))) or not stored:
+    if len(stored) != database.meta.get("parts") or [part for part, _, _ in stored] != list(range(len(stored))):
         raise StoreCorrupted(f"{database.path} has lost a part of its state.")
     for part, content, digest in stored:
-        if _digest(part, content) != digest:
+        if not isinstance(content, bytes) or _digest(part, content) != digest:
             raise StoreCorrupted(f"{database.path} is damaged: part {part} of its state does not match its checksum.")
         yield content
 

@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from batch2online.persistence.atomic import sync
 from batch2online.persistence.errors import StoreLocked, typed
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -44,6 +45,19 @@ class Owner:
         """Note a transaction as acknowledged."""
         if self._descriptor is not None:
             os.pwrite(self._descriptor, f"{token} {boot()} {commit:020d}\n".encode(), 0)
+
+    def sync(self) -> None:
+        """Make sure that the note outlives a loss of power."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+            sync(self.path.parent)
+
+    def is_in_place(self) -> bool:
+        """Return whether the file is still where it was, so that nobody else has taken the right."""
+        try:
+            return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), self.path.stat())
+        except OSError:
+            return False
 
     def release(self, remove: bool) -> None:
         """Give the right back; remove the file where the model was closed."""

@@ -62,15 +62,17 @@ class Session:
     def _lost_calls(self, accept_loss: bool) -> int:
         """Return how many acknowledged calls are missing; refuse the file where no loss of power explains it."""
         meta, last = self.database.meta, self._owner.last
-        if not meta.get("in_use") or accept_loss:
+        if not meta.get("in_use"):
             return 0
         if last is None or last.token != meta["in_use"]:
+            if accept_loss:
+                return 0
             raise StoreCorrupted(
                 f"{self.path} was copied while it was open, or files beside it were lost: calls since its last "
                 "checkpoint may be missing. accept_loss=True opens it with what is left."
             )
         lost = max(0, last.commit - int(meta["commit"]))
-        if lost and last.boot == boot():
+        if lost and last.boot == boot() and not accept_loss:
             raise StoreCorrupted(
                 f"{self.path} has lost the last {lost:,} calls: the log beside it was cut or removed. "
                 "accept_loss=True opens it with what is left."
@@ -83,23 +85,34 @@ class Session:
         return not self.database.meta.get("in_use")
 
     def begin(self) -> None:
-        """Note in the file itself, not only in its log, that it is open."""
-        self._token = secrets.token_hex(8)
+        """Note beside the file, then in the file itself and not only in its log, that it is open.
+
+        What was not closed keeps its token, so that there is no moment at which the two notes disagree.
+        """
+        meta, last = self.database.meta, self._owner.last
+        is_continued = last is not None and last.token == meta.get("in_use")
+        self._token = meta["in_use"] if is_continued else secrets.token_hex(8)
+        with typed(f"cannot lock {self.path}"):
+            self._owner.acknowledge(self._token, meta.get("commit", 0))
+            self._owner.sync()
         with self.database.transaction():
-            self.database.meta |= {"in_use": self._token, "commit": self.database.meta.get("commit", 0) + 1}
+            self.database.meta |= {"in_use": self._token, "commit": meta.get("commit", 0) + 1}
         self.database.pragma("wal_checkpoint(TRUNCATE)")
         self._acknowledge()
 
     # -- one call, one transaction --------------------------------------------------------------------
 
     @contextmanager
-    def call(self) -> Iterator[int]:
-        """Carry out the changes of one call; gives the number of the call before, for :meth:`has_committed`."""
+    def call(self, counts: bool = True) -> Iterator[int]:
+        """Carry out the changes of one call; gives the number of the call before, for :meth:`has_committed`.
+
+        What leaves the model as it is does not count: nothing is lost with it.
+        """
         self.check_usable()
         before = int(self.database.meta["commit"])
         with self.database.transaction():
             yield before
-            self.database.meta["commit"] = before + 1
+            self.database.meta["commit"] = before + counts
         self._acknowledge()
         if self.durability == "batch" and time.monotonic() - self._synced_at >= _SYNC_SECONDS:
             with suppress(StoreError):
@@ -137,6 +150,8 @@ class Session:
         """Let others open the file, which is then one file and nothing else."""
         self.database.check_process()
         try:
+            if not self._owner.is_in_place():
+                self.poison = self.poison or "it was moved or removed"  # what is there now may be another's
             if not self.poison:
                 self._mark_closed()
         finally:

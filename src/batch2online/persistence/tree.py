@@ -11,12 +11,13 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from batch2online.core.registry import check_instance, check_kinds, classes, kinds_of, optional_of
+from batch2online.core.registry import check_instance, check_kinds, classes, is_closed, kinds_of, optional_of
 from batch2online.persistence.legacy import UPGRADES
 
 Array = np.ndarray[Any, Any]
@@ -35,14 +36,14 @@ class CheckpointError(ValueError):
 
 
 def encoded(state: object) -> tuple[str, list[Array]]:
-    """The tree of a state as JSON, and the arrays that it names by their position. Equal states give equal results."""
+    """Return the tree of a state as JSON, and the arrays that it names by their position; equal for equal states."""
     arrays: list[Array] = []
     tree = _encode(state, arrays)
     return json.dumps(tree, allow_nan=False), arrays
 
 
 def decoded(text: str | bytes, arrays: Sequence[Array]) -> Any:
-    """The state that a tree and its arrays stand for; :class:`CheckpointError` if they stand for none."""
+    """Return the state that a tree and its arrays stand for; :class:`CheckpointError` if they stand for none."""
     return decoded_tree(parsed(text), arrays)
 
 
@@ -57,7 +58,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def decoded_tree(tree: Any, arrays: Sequence[Array]) -> Any:
-    """The same as :func:`decoded`, of a tree that is :func:`parsed` already."""
+    """Return the same as :func:`decoded`, of a tree that is :func:`parsed` already."""
     try:
         return _Decoder(arrays).decode(tree)
     except CheckpointError:
@@ -67,14 +68,14 @@ def decoded_tree(tree: Any, arrays: Sequence[Array]) -> Any:
 
 
 def array_bytes(array: Array) -> bytes:
-    """An array in NumPy's own format."""
+    """Return an array in NumPy's own format."""
     member = io.BytesIO()
     np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
     return member.getvalue()
 
 
 def array_of(content: bytes) -> Array:
-    """The array in these bytes, whose type and shape must agree with their number, which is checked first."""
+    """Return the array in these bytes, whose type and shape must agree with their number, which is checked first."""
     try:
         shape, fortran, dtype, start = array_header(content)
     except Exception as error:
@@ -190,10 +191,10 @@ def _built(cls: Any, content: dict[str, Any]) -> Any:
     known = dict.fromkeys(kinds_of(cls), MISSING)
     if is_dataclass(cls):
         known |= {field.name: field.default for field in fields(cls)}
-    if known:
-        content = {name: value for name, value in known.items() if value is not MISSING} | content
-        if content.keys() - known or (known.keys() - optional_of(cls)) - content.keys():
-            raise CheckpointError(f"a {cls.__name__} has {sorted(known)}, not {sorted(content)}.")
+    content = {name: value for name, value in known.items() if value is not MISSING} | content
+    others, missing = content.keys() - known.keys(), known.keys() - optional_of(cls) - content.keys()
+    if missing or (others and (is_closed(cls) or any(map(partial(hasattr, cls), others)))):
+        raise CheckpointError(f"a {cls.__name__} has {sorted(known)}, not {sorted(content)}.")
     check_kinds(cls, content)
     if hasattr(cls, "from_fields"):
         instance = cls.from_fields(content)

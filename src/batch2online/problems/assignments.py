@@ -29,7 +29,7 @@ class Assignments:
         self._known: _Known | None = None
 
     def of(self, coreset: Coreset, centers: FloatArray) -> Assignment:
-        """The assignment of the coreset's points to these centers (k, d)."""
+        """Return the assignment of the coreset's points to these centers (k, d)."""
         known = self._known
         if known is None or known.coreset() is not coreset:
             known = self._known = _Known(weakref.ref(coreset), {})

@@ -78,7 +78,7 @@ class KZClustering(Problem):
         return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
 
     def cost(self, model: Centers, construction: Clustering) -> float:
-        """The cost on the coreset."""
+        """Return the cost on the coreset."""
         coreset = construction.coreset()
         return float(coreset.weights @ power(self._assignments.of(coreset, model.points)[1], self.z))
 
@@ -87,7 +87,7 @@ class KZClustering(Problem):
         return 0.0
 
     def optimum(self, construction: Clustering, model: Centers) -> float:
-        """The cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
+        """Return the cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
         if construction.n_rows == 0:
             return 0.0
         options = [self.solve(construction, model), model]
@@ -99,7 +99,7 @@ class KZClustering(Problem):
         return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.history)
 
     def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
-        """What became of each cluster; the magnitude is the largest distance that a center moved."""
+        """Return what became of each cluster; the magnitude is the largest distance that a center moved."""
         shared = self._shared(old.points, new.points, construction.coreset())
         moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
         total = float(shared.sum())
@@ -115,7 +115,7 @@ class KZClustering(Problem):
     def _with_ids_of(
         self, old: FloatArray, new: FloatArray, new_labels: IntArray | None, coreset: Coreset
     ) -> FloatArray:
-        """The new centers in the order of the old ones that they continue."""
+        """Return the new centers in the order of the old ones that they continue."""
         distances = np.sqrt(squared_distances(new, old))
         labels = self._labels(coreset, new) if new_labels is None else new_labels
         shared = shared_weight(self._labels(coreset, old), labels, coreset.weights, len(old))

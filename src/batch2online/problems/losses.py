@@ -115,8 +115,6 @@ class OwnLoss:
         losses = np.asarray(self.function(model, points, *given), dtype=np.float64)
         if losses.shape != (len(points),):
             raise ValueError(f"loss must give one number for each of {len(points)} rows, got shape {losses.shape}.")
-        if np.isnan(losses).any():
-            raise ValueError(f"loss gave NaN for row {int(np.isnan(losses).argmax())} of {len(points)}.")
         return losses
 
     def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
@@ -137,7 +135,7 @@ LOSSES: dict[str, RowLoss] = {
 
 
 def loss_of(loss: str | Callable[..., Any]) -> RowLoss:
-    """The loss of this name, or the function itself."""
+    """Return the loss of this name, or the function itself."""
     if isinstance(loss, str):
         if loss not in LOSSES:
             raise ValueError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")

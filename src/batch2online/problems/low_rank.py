@@ -68,7 +68,7 @@ class LowRank(Problem):
         return squared, np.sqrt(squared)
 
     def solve(self, construction: RidgeLeverage, current: Subspace | None) -> Subspace:
-        """The leading subspace of the coreset or of all rows; the current basis decides only how it is turned."""
+        """Return the leading subspace of the coreset or of all rows; the current basis only decides how it is turned."""
         moments = construction.statistics
         if not self.exact:
             moments = coreset_moments(construction.coreset(), construction.rank, construction.intercept)
@@ -92,16 +92,16 @@ class LowRank(Problem):
         return parts.residual(model.components) + parts.weight * float(offset @ offset)
 
     def lower_bound(self, construction: RidgeLeverage) -> float:
-        """The optimum: the sum of all but the leading squared singular values."""
+        """Return the optimum: the sum of all but the leading squared singular values."""
         spectrum = leading_spectrum(construction.statistics, self.rank)
         return spectrum.rest * spectrum.scale**2
 
     def optimum(self, construction: RidgeLeverage, model: Subspace) -> float:
-        """The same: it is exact."""
+        """Return the same: it is exact."""
         return self.lower_bound(construction)
 
     def difference(self, old: Subspace, new: Subspace, construction: RidgeLeverage) -> dict[str, Any]:
-        """The largest angle between the two subspaces, in radians."""
+        """Return the largest angle between the two subspaces, in radians."""
         overlap = old.components @ new.components.T
         cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
         sine = np.linalg.norm(new.components - overlap.T @ old.components, ord=2)

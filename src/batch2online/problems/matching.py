@@ -38,7 +38,7 @@ class ClusterChange:
 
 
 def shared_weight(old_labels: IntArray, new_labels: IntArray, weights: FloatArray, k: int) -> FloatArray:
-    """The weight (k, k) of points with each pair of an old and a new label."""
+    """Return the weight (k, k) of points with each pair of an old and a new label."""
     return np.asarray(np.bincount(old_labels * k + new_labels, weights, k * k).reshape(k, k), dtype=np.float64)
 
 
@@ -55,7 +55,7 @@ def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
 
 
 def cluster_changes(shared: FloatArray, moved: FloatArray) -> tuple[ClusterChange, ...]:
-    """What became of each id, from the weight shared by old (rows) and new (columns) clusters of matched ids."""
+    """Return what became of each id, from the weight shared by old (rows) and new (columns) clusters of matched ids."""
     before, after = shared.sum(axis=1), shared.sum(axis=0)
     origin, destination = shared.argmax(axis=0), shared.argmax(axis=1)
     return tuple(

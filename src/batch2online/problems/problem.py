@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any, ClassVar
 
-from batch2online._types import FloatArray
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
 from batch2online.coresets.construction import Construction
 
 
@@ -38,18 +40,18 @@ class Problem(ABC):
 
     @abstractmethod
     def initial(self, first: FloatArray, n_targets: int) -> Any:
-        """The simplest model, in force until the first refresh, given the first row (zero while there is none)."""
+        """Return the model before the first refresh, the simplest one, given the first row (zero while there is none)."""
 
     @abstractmethod
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The loss of each row, and a second number for it.
+        """Return the loss of each row, and a second number for it.
 
         The engine sums both. The second is the loss without the square, as the paper writes it, where there is one.
         """
 
     @abstractmethod
     def solve(self, construction: Any, current: Any) -> Any:
-        """The batch algorithm, run on the coreset."""
+        """Return the batch algorithm, run on the coreset."""
 
     @abstractmethod
     def cost(self, model: Any, construction: Any) -> float:
@@ -57,11 +59,11 @@ class Problem(ABC):
 
     @abstractmethod
     def lower_bound(self, construction: Any) -> float:
-        """A bound that no model's cost is below; 0 where nothing better is known."""
+        """Return a bound that no model's cost is below; 0 where nothing better is known."""
 
     @abstractmethod
     def optimum(self, construction: Any, model: Any) -> float:
-        """The hindsight optimum on all rows seen, or the best that is known."""
+        """Return the hindsight optimum on all rows seen, or the best that is known."""
 
     @abstractmethod
     def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
@@ -70,6 +72,18 @@ class Problem(ABC):
     @abstractmethod
     def same(self, old: Any, new: Any) -> bool:
         """Whether two models are identical."""
+
+
+def check_losses(losses: FloatArray, ids: IntArray) -> None:
+    """Refuse losses that are no numbers: a sum with one of them is none either.
+
+    >>> check_losses(np.array([1.0, np.nan]), np.array([7, 8]))
+    Traceback (most recent call last):
+    ValueError: loss gave NaN for row 8 of the stream.
+    """
+    missing = np.isnan(losses)
+    if missing.any():
+        raise ValueError(f"loss gave NaN for row {int(ids[missing.argmax()])} of the stream.")
 
 
 def check_joined(problem: object, construction: object) -> None:

@@ -61,7 +61,7 @@ class LeastSquares(Problem):
         return squared, np.sqrt(squared)
 
     def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
-        """The least-squares model of the coreset or of all rows; the current model is not consulted."""
+        """Return the least-squares model of the coreset or of all rows; the current model is not consulted."""
         moments = construction.statistics.moments
         if not self.exact:
             moments = coreset_moments(construction.coreset(), construction.intercept)
@@ -73,13 +73,13 @@ class LeastSquares(Problem):
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, construction: Leverage) -> float:
-        """The optimum: what is left of the targets after the inputs, in the corner of the factor."""
+        """Return the optimum: what is left of the targets after the inputs, in the corner of the factor."""
         moments = construction.statistics.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
     def optimum(self, construction: Leverage, model: LinearModel) -> float:
-        """The same: it is exact."""
+        """Return the same: it is exact."""
         return self.lower_bound(construction)
 
     def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class LeastSquares(Problem):
 
 
 def _deviation(model: LinearModel, moments: Moments) -> FloatArray:
-    """The matrix v with ``(m - shift) v`` = prediction minus target, for rows m = [1 | a | b]."""
+    """Return the matrix v with ``(m - shift) v`` = prediction minus target, for rows m = [1 | a | b]."""
     i, d = int(moments.intercept), moments.width
     identity = np.eye(moments.n_targets)
     if not i:

@@ -13,7 +13,7 @@ from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
 from batch2online.problems.losses import RowLoss
-from batch2online.problems.problem import Problem
+from batch2online.problems.problem import Problem, check_losses
 from batch2online.solvers.weighted_fit import copies, fitted
 
 
@@ -54,7 +54,7 @@ class Wrapped(Problem):
     def losses(
         self, model: Solved | Rows | None, points: FloatArray, targets: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away.
+        """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away.
 
         A past model that comes from a checkpoint is given by its rows, and solved again when it is asked for.
         """
@@ -67,12 +67,12 @@ class Wrapped(Problem):
         return clipped, np.abs(own - clipped)
 
     def solve(self, construction: Any, current: Any) -> Solved:
-        """The batch algorithm on the coreset; the current model is not consulted."""
+        """Return the batch algorithm on the coreset; the current model is not consulted."""
         coreset = construction.coreset()
         return self.solved_on(self._training_rows(coreset))
 
     def solved_again(self, rows: Rows | None) -> Solved | None:
-        """The model that was solved on these rows; None stands for that before the first refresh."""
+        """Return the model that was solved on these rows; None stands for that before the first refresh."""
         return None if rows is None else self.solved_on(rows)
 
     def _training_rows(self, coreset: Coreset) -> Rows:
@@ -85,7 +85,7 @@ class Wrapped(Problem):
         return rows
 
     def solved_on(self, rows: Rows) -> Solved:
-        """The model of these weighted rows, a pure function of them, the settings and the seed."""
+        """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
         if not hasattr(self.estimator, "fit"):
@@ -108,13 +108,18 @@ class Wrapped(Problem):
 
     def _losses_on(self, coreset: Coreset, model: Solved | None) -> FloatArray:
         rows = _as_rows(coreset)
-        return self.losses(model, rows.points, rows.targets)[0] if len(rows) else np.empty(0)
+        return self._checked_losses(model, rows) if len(rows) else np.empty(0)
+
+    def _checked_losses(self, model: Solved | None, rows: Rows) -> FloatArray:
+        losses = self.losses(model, rows.points, rows.targets)[0]
+        check_losses(losses, rows.ids)
+        return losses
 
     def lower_bound(self, construction: Any) -> float:
         return 0.0
 
     def optimum(self, construction: Any, model: Solved | None) -> float:
-        """The cost of the best model known, this one or one solved now: on all rows if they are kept."""
+        """Return the cost of the best model known, this one or one solved now: on all rows if they are kept."""
         if not construction.n_rows:
             return 0.0
         options = [self.solve(construction, None), *([] if model is None else [model])]
@@ -123,7 +128,7 @@ class Wrapped(Problem):
     def _full_cost(self, model: Solved, construction: Any) -> float:
         if construction.history is None:
             return self.cost(model, construction)
-        return sum(float(r.weights @ self.losses(model, r.points, r.targets)[0]) for r in construction.history)
+        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.history)
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""
@@ -147,7 +152,7 @@ class Wrapped(Problem):
 
 
 def rows_of(model: Solved | Rows) -> Rows:
-    """The rows that a model was solved on."""
+    """Return the rows that a model was solved on."""
     return model if isinstance(model, Rows) else model.rows
 
 

@@ -73,7 +73,7 @@ def row_place(start: int, row: int) -> str:
 
 
 def kind_of(dtype: Any) -> Kind:
-    """What a column of this Arrow type holds. Of nothing but gaps: numbers, which may still come."""
+    """Return what a column of this Arrow type holds. Of nothing but gaps: numbers, which may still come."""
     types = pa.types
     if types.is_dictionary(dtype):
         return kind_of(dtype.value_type)
@@ -87,7 +87,7 @@ def kind_of(dtype: Any) -> Kind:
 
 
 def with_plain_types(table: Any) -> Any:
-    """The same columns as float64 and string; others stay as they are."""
+    """Return the same columns as float64 and string; others stay as they are."""
     if set(table.schema.types) <= {pa.float64(), pa.string()}:
         return table
     return pa.table([_plain(column) for column in table.columns], names=table.column_names)

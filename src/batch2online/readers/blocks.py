@@ -29,7 +29,7 @@ class LineBlock:
         return not self.content or self.content.isspace()
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines that are not blank, with their numbers."""
+        """Iterate over the lines that are not blank, with their numbers."""
         for offset, line in enumerate(self.content.splitlines()):
             if line.strip():
                 yield self.first_line + offset, line
@@ -41,12 +41,12 @@ class LineBlock:
         return newlines + returns - (self.content.count(b"\r\n") if returns else 0)
 
     def line_of(self, row: int) -> int:
-        """Number of the line that holds the row-th row, blank lines passed over."""
+        """Return the number of the line that holds the row-th row, blank lines passed over."""
         return next(number for index, (number, _) in enumerate(self.lines()) if index == row)
 
 
 def blocks(file: IO[bytes], name: str, size: int = BLOCK, least_lines: int = 256) -> Iterator[LineBlock]:
-    """The lines of a file in blocks of about ``size`` bytes; the last line may lack its end.
+    """Iterate over the lines of a file in blocks of about ``size`` bytes; the last line may lack its end.
 
     After the first block, which should come soon, long lines make larger blocks of ``least_lines`` lines: a block
     costs time for each of its columns.

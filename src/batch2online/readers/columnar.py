@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 from batch2online.readers.batch import Batch, DataError, check_distinct, kind_of, row_place, with_plain_types
 
 ROWS = 1 << 16
-_DAMAGE = (pa.ArrowException, OSError, EOFError, MemoryError)  # damaged sizes may ask for any amount of memory
+_DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, MemoryError)  # sizes may ask for any memory
 
 
 class _Columnar(ABC):
@@ -34,7 +34,7 @@ class _Columnar(ABC):
         """Record batches that hold these columns at least."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows, with these columns alone."""
+        """Iterate over the rows, with these columns alone."""
         start = 0
         try:
             for records in self._record_batches(list(columns)):

@@ -48,7 +48,7 @@ class Delimited:
         self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows, with these columns alone."""
+        """Iterate over the rows, with these columns alone."""
         block: LineBlock | None = self._first
         while block is not None:
             if not block.is_blank:
@@ -147,7 +147,7 @@ def _without_lines_up_to(number: int, block: LineBlock) -> LineBlock:
 
 
 def _settled(column: Any) -> Any:
-    """The type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
+    """Return the type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
     dtype = column.type
     if pa.types.is_binary(dtype):
         return pa.string()  # bytes that are no UTF-8: to be refused with their line

@@ -36,7 +36,7 @@ class JsonLines:
         self.kinds = {column: self._kind(column) for column in self.names}
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows, with these columns alone."""
+        """Iterate over the rows, with these columns alone."""
         yield self._batch(self._first, self._first_rows, columns)
         self._first_rows = []
         for block in self._blocks:
@@ -53,7 +53,7 @@ class JsonLines:
         return rows
 
     def _first_mistake(self, block: LineBlock) -> DataError:
-        """The error of the first line that holds no JSON object."""
+        """Return the error of the first line that holds no JSON object."""
         return next(
             DataError(f"{self._name}, line {number:,}{mistake}")
             for number, line in block.lines()
@@ -95,7 +95,7 @@ class JsonLines:
         return pa.array(values, pa.string())
 
     def _misfit(self, column: str, values: Iterable[Any], types: set[type], block: LineBlock, what: str) -> DataError:
-        """The error of the first value that is of none of the types."""
+        """Return the error of the first value that is of none of the types."""
         fitting = types | {type(None)}
         row, value = next((row, value) for row, value in enumerate(values) if type(value) not in fitting)
         place = f"{self._name}, line {block.line_of(row):,}, column {column!r}"
@@ -103,7 +103,7 @@ class JsonLines:
 
 
 def _mistake(line: bytes) -> str:
-    """What keeps a line from being a JSON object; nothing if it is one."""
+    """Return what keeps a line from being a JSON object; nothing if it is one."""
     try:
         text = line.decode()
         row = orjson.loads(text)

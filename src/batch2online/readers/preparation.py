@@ -56,7 +56,7 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, content: Any) -> Preparation:
-        """A preparation from its fields as JSON gives them back; a DataError where they do not fit together."""
+        """Return a preparation from its fields as JSON gives them back; a DataError where they do not fit together."""
         names = {field.name for field in fields(cls)}
         if not isinstance(content, dict) or content.keys() != names:
             raise DataError(f"Its preparation must have the fields {', '.join(sorted(names))}.")
@@ -97,11 +97,11 @@ class Preparation:
         return [*(name + suffix for name in self.numbers), *categories]
 
     def without_target(self) -> Preparation:
-        """The same for rows whose target is not known."""
+        """Return the same for rows whose target is not known."""
         return Preparation(**asdict(self) | {"target": None})
 
     def apply(self, batch: Batch, name: str) -> tuple[FloatArray, FloatArray | None, BoolArray]:
-        """Inputs, targets, and which rows of the batch they are."""
+        """Return inputs, targets, and which rows of the batch they are."""
         numbers = _filled(_numbers_of(batch.table, self.numbers), len(self.numbers), len(batch))
         targets = np.empty((len(batch), 0)) if self.target is None else _numbers(batch.table, self.target)[:, None]
         kept = self._complete(batch, numbers, targets, name)
@@ -229,7 +229,7 @@ def _finite_moments(column: str, values: FloatArray, name: str | None) -> tuple[
 
 
 def _numbers(table: Any, column: str) -> FloatArray:
-    """A column of numbers, NaN where a value is missing."""
+    """Return a column of numbers, NaN where a value is missing."""
     return np.asarray(table.column(column).to_numpy(), dtype=np.float64)  # Arrow's gaps become NaN
 
 

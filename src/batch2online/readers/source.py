@@ -40,11 +40,11 @@ class Source(Protocol):
     kinds: dict[str, Kind]
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows, with these columns alone."""
+        """Iterate over the rows, with these columns alone."""
 
 
 def open_source(path: str, format: str | None = None, *, header: bool = True) -> Source:  # noqa: A002
-    """A reader for a file, or for standard input where the path is ``-``.
+    """Return a reader for a file, or for standard input where the path is ``-``.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def _unzipped(file: IO[bytes], path: str) -> IO[bytes]:
 
 
 def _peek(file: IO[bytes], name: str) -> bytes:
-    """The first bytes, which stay to be read."""
+    """Return the first bytes, which stay to be read."""
     with damage_named(file, name):
         return cast("io.BufferedReader", file).peek(8)[:4096]
 

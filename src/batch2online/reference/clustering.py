@@ -126,7 +126,7 @@ class _Perturbation:
 
 
 def alternate(rng: np.random.Generator, points: FloatArray, weights: FloatArray, k: int, z: float) -> FloatArray:
-    """The offline algorithm: D^z seeding, then assignments and centers in turn; the best of a few starts."""
+    """Return the offline algorithm: D^z seeding, then assignments and centers in turn; the best of a few starts."""
     runs = [_alternated(rng, points, weights, k, z) for _ in range(_RESTARTS)]
     costs = [weights @ cdist(points, centers).min(axis=1) ** z for centers in runs]
     return runs[int(np.argmin(costs))]

@@ -17,7 +17,7 @@ from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 
 def ridge_leverage_scores(A: FloatArray, k: int) -> FloatArray:
-    """The tau_i of section 7: a_i^T (A^T A + (|A - A_k|_F^2 / k) I)^+ a_i.
+    """Return the tau_i of section 7: a_i^T (A^T A + (|A - A_k|_F^2 / k) I)^+ a_i.
 
     >>> ridge_leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), k=1).round(3).tolist()
     [0.333, 0.333, 0.5]

@@ -74,7 +74,7 @@ def coreset(
 
 
 def gathered(weight: FloatArray) -> WeightedSet:
-    """The rows of positive weight."""
+    """Return the rows of positive weight."""
     indices = np.flatnonzero(weight)
     return WeightedSet(indices, weight[indices])
 
@@ -85,7 +85,7 @@ def keep_all(n: int) -> WeightedSet:
 
 
 def perturbed_roots(rng: np.random.Generator, inverse: FloatArray, epsilon: float, errata: bool) -> FloatArray:
-    """The factors w of sketched rows, from ``inverse`` = 1 / (m p), lines 7 and 8 of Algorithms 4 and 5.
+    """Return the factors w of sketched rows, from ``inverse`` = 1 / (m p), lines 7 and 8 of Algorithms 4 and 5.
 
     As printed w is uniform in [1, 1 + epsilon] / sqrt(m p), which is up to (1 + epsilon)^2 on the squared costs that
     the sketch must keep. Errata: the square is perturbed, by [1, 1 + epsilon] / (1 + epsilon/2), of mean one.

@@ -8,22 +8,22 @@ from batch2online.report.text import visible
 
 
 def escape(text: object) -> str:
-    """The text as HTML shows it, letter by letter."""
+    """Return the text as HTML shows it, letter by letter."""
     return html.escape(visible(text))
 
 
 def section(title: str, lead: str, *content: str) -> str:
-    """A part of the page: a heading, a sentence or two, figures and tables."""
+    """Return a part of the page: a heading, a sentence or two, figures and tables."""
     return "\n".join(["<section>", f"<h2>{escape(title)}</h2>", f"<p>{escape(lead)}</p>", *content, "</section>"])
 
 
 def tile(number: str, meaning: str) -> str:
-    """A number in large print, and what it says."""
+    """Return a number in large print, and what it says."""
     return f'<div class="tile"><b>{escape(number)}</b><span>{escape(meaning)}</span></div>'
 
 
 def figure(svg: str, caption: str = "", wide: bool = False) -> str:
-    """A drawing with a caption."""
+    """Return a drawing with a caption."""
     under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f'<figure class="wide">{svg}{under}</figure>' if wide else f"<figure>{svg}{under}</figure>"
 
@@ -40,7 +40,7 @@ def table(rows: list[tuple[str, str]], tall: bool = False) -> str:
 
 
 def number(value: float) -> str:
-    """A number for a sentence.
+    """Return a number for a sentence.
 
     >>> number(1009660.3), number(0.04218)
     ('1,009,660', '0.04218')

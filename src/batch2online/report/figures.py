@@ -157,7 +157,7 @@ def _few_ticks(axes: Any) -> None:
 
 
 def _short(value: float) -> str:
-    """A number for an axis.
+    """Return a number for an axis.
 
     >>> [_short(value) for value in (0, 0.25, 1000, 2_500_000)]
     ['0', '0.25', '1k', '2.5M']

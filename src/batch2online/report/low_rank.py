@@ -8,7 +8,7 @@ from batch2online.report import elements, models
 
 
 def components(model: Any, names: list[str]) -> str:
-    """The directions, and how much of the rows each explains."""
+    """Return the directions, and how much of the rows each explains."""
     labels = [f"{j + 1}" for j in range(len(model.components_))]
     shares = model.explained_variance_ratio_
     lead = f"{len(labels)} components, which explain {shares.sum():.1%} of the sum of squares of all rows."

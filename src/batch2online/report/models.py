@@ -69,7 +69,7 @@ def spread(coreset: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def note_of_columns(n_columns: int, note: str) -> str:
-    """A caption, which says so where not all columns are drawn."""
+    """Return a caption, which says so where not all columns are drawn."""
     shown = f" The {MOST_COLUMNS} strongest of {n_columns:,} columns are drawn."
     return note + (shown if n_columns > MOST_COLUMNS else "")
 

@@ -32,11 +32,11 @@ class Subject(Protocol):
         """Settings that say nothing about this kind of model."""
 
     def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        """The section that shows the model."""
+        """Return the section that shows the model."""
 
 
 def html(model: Any, result: dict[str, Any], subject: Subject) -> str:
-    """The report of a run as one self-contained page.
+    """Return the report of a run as one self-contained page.
 
     Parameters
     ----------

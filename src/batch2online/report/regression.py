@@ -8,7 +8,7 @@ from batch2online.report import elements, models
 
 
 def coefficients(model: Any, names: list[str], target: str) -> str:
-    """What each input adds to the prediction."""
+    """Return what each input adds to the prediction."""
     _, spreads = models.spread(model.coreset_)
     drawn = models.coefficients_figure(names, model.coef_, spreads)
     rows = [("intercept", model.intercept_), *zip(names, model.coef_, strict=True)]

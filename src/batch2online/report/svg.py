@@ -51,7 +51,7 @@ _STYLE: Any = {
 
 @contextmanager
 def drawing(width: float = 5.2, height: float = 2.9) -> Iterator[tuple[Figure, Any]]:
-    """An empty figure in the report's style; sizes in inches of 72 CSS pixels."""
+    """Give an empty figure in the report's style; sizes are in inches of 72 CSS pixels."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height))
         FigureCanvasSVG(figure)
@@ -62,7 +62,7 @@ def drawing(width: float = 5.2, height: float = 2.9) -> Iterator[tuple[Figure, A
 
 
 def svg_of(figure: Figure, name: str, label: str) -> str:
-    """The figure as an inline element, with identifiers of its own and a text for those who cannot see it."""
+    """Return the figure as an inline element, with identifiers of its own and a text for those who cannot see it."""
     buffer = io.StringIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -87,7 +87,7 @@ def _opening(label: str) -> str:
 
 
 def plain(text: str, most: int = 24) -> str:
-    """A name for a label: nothing in it but what can be seen, no mathematics, and not too long."""
+    """Return a name for a label: nothing in it but what can be seen, no mathematics, and not too long."""
     shown = visible(text)
     short = shown if len(shown) <= most else shown[: most - 1] + "…"
     return short.replace("$", r"\$")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def visible(text: object) -> str:
-    r"""The text with every character that cannot be seen written as an escape, so that it steers no terminal.
+    r"""Return the text with every character that cannot be seen written as an escape, so that it steers no terminal.
 
     >>> visible("naïve\x1b[31m")
     'naïve\\x1b[31m'
@@ -22,7 +22,7 @@ def visible(text: object) -> str:
 
 
 def why(event: ChangeEvent) -> str:
-    """The reason of a change, for a place that shows the row count beside it.
+    """Return the reason of a change, for a place that shows the row count beside it.
 
     >>> from batch2online.engine.changes import ChangeEvent
     >>> why(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, allowed=0.01))

@@ -87,7 +87,7 @@ class _Clusters:
 
 
 def _two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """The nearest center of each row, the distance to it, and that to the second nearest."""
+    """Return the nearest center of each row, the distance to it, and that to the second nearest."""
     squared = np.square(centers).sum(axis=1)[:, None] - 2 * (centers @ rows.T)
     squared += lengths
     labels = squared.argmin(axis=0)

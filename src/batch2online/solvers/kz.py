@@ -41,7 +41,7 @@ def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
 
 
 def cost(points: FloatArray, weights: FloatArray, centers: FloatArray, z: float) -> float:
-    """The weighted sum of these losses."""
+    """Return the weighted sum of these losses."""
     each = losses(points, centers, z)
     return float(each.sum() if all_ones(weights) else weights @ each)
 
@@ -76,7 +76,7 @@ def solved(
     starts: int = STARTS,
     current_cost: float | None = None,
 ) -> tuple[FloatArray, IntArray | None]:
-    """The same, given what the current centers cost if that is known; and the clusters of the points if these are."""
+    """Return what :func:`solve` does, and the clusters of the points if known; ``current_cost`` spares a computation."""
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return np.asarray(distinct[np.arange(k) % len(distinct)]), None
@@ -108,7 +108,7 @@ def _first_distinct(points: FloatArray, most: int) -> FloatArray:
 
 
 def _origin(points: FloatArray) -> FloatArray | None:
-    """The mean of some of the points, if they are so far from zero that products would cancel."""
+    """Return the mean of some of the points, if they are so far from zero that products would cancel."""
     some = points[:: -(-len(points) // _SKETCHED_ROWS)]
     mean = some.mean(axis=0)
     length = float(mean @ mean)
@@ -134,7 +134,7 @@ class _Search:
         return (self._projected(points) / self.scale).astype(np.float32)
 
     def run(self, k: int, starts: int, current: FloatArray | None) -> Any:
-        """The best of all starts after swaps; with a current model, which was searched for before, starts are few.
+        """Return the best of all starts after swaps; next to a current model, itself once searched for, starts are few.
 
         In single precision and few columns, as the search is.
         """
@@ -207,7 +207,7 @@ class _Search:
         return centers
 
     def _swaps(self, centers: FloatArray) -> FloatArray:
-        """The most promising exchanges, by their cost before any further step."""
+        """Return the most promising exchanges, by their cost before any further step."""
         points, weights, k = self.low.points, self.low.weights, len(centers)
         losses = self._losses(centers)
         first = losses.min(axis=0)
@@ -229,7 +229,7 @@ class _Search:
 
 
 def _projection(points: FloatArray, seed: int) -> FloatArray | None:
-    """An orthonormal basis (d, few) of the main directions of some of the points, where there are many columns.
+    """Return an orthonormal basis (d, few) of the main directions of some of the points, where there are many columns.
 
     Leading directions keep the costs of k-means (Cohen et al., STOC 2015); two rounds of subspace iteration from a
     random start are enough to find nearly all of what they hold.

@@ -33,7 +33,7 @@ def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
 
 
 def least_squares(moments: Moments) -> LinearSolution:
-    """The minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
+    """Return the minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
     inputs, i = moments.n_inputs, int(moments.intercept)
     factor = moments.regular_factor
     centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean

@@ -92,7 +92,7 @@ class WeightedPoints:
         return self._filled(centers + steps, np.logical_not(members.any(axis=2)), squared)
 
     def _means(self, centers: FloatArray, squared: FloatArray, members: BoolArray) -> FloatArray:
-        """The means of clusters of few columns, by one product."""
+        """Return the means of clusters of few columns, by one product."""
         r, k, d = centers.shape
         shares = scratch.room("shares", (r * k, len(self.points)), self.points.dtype)
         np.copyto(shares, members.reshape(shares.shape))
@@ -114,7 +114,7 @@ class WeightedPoints:
 
 
 def refined(points: WeightedPoints, centers: FloatArray, z: float, steps: int) -> tuple[FloatArray, FloatArray]:
-    """The best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,)."""
+    """Return the best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,)."""
     best, least = centers, np.full(len(centers), np.inf)
     for _ in range(steps + 1):
         squared, members = points.assigned(centers)
@@ -130,7 +130,7 @@ def refined(points: WeightedPoints, centers: FloatArray, z: float, steps: int) -
 def raced(
     points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf
 ) -> tuple[FloatArray, float]:
-    """The best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
+    """Return the best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
 
     A start drops out when it would not get below the best one, and below ``least``, even if each of the steps that are
     left gained as much as its last.

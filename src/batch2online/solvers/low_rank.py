@@ -20,7 +20,7 @@ def coreset_moments(coreset: Coreset, rank: int, intercept: bool) -> RidgeMoment
 
 
 def leading_spectrum(moments: RidgeMoments, rank: int) -> Spectrum:
-    """The leading part of the Gram matrix of the rows in ``moments``, less their mean if there is a constant column."""
+    """Return the leading part of the Gram matrix of the rows in ``moments``, centred if there is a constant column."""
     if moments.rows == 0:
         return Spectrum(np.zeros(rank), np.eye(moments.width, rank), 0.0, 1.0)
     if not moments.intercept:
@@ -30,7 +30,7 @@ def leading_spectrum(moments: RidgeMoments, rank: int) -> Spectrum:
 
 
 def leading_subspace(moments: RidgeMoments, rank: int) -> FloatArray:
-    """An orthonormal basis (rank, d) in the order of variance, the largest entry of each component positive."""
+    """Return an orthonormal basis (rank, d) in the order of variance, the largest entry of each component positive."""
     components = leading_spectrum(moments, rank).vectors.T
     largest = np.abs(components).argmax(axis=1)
     signs = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)

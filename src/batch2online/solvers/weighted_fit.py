@@ -24,7 +24,7 @@ _NESTED = ("estimator", "regressor", "base_estimator")
 
 
 def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray | None, seed: int) -> Any:
-    """A seeded clone of the estimator, fitted to rows; ``targets`` and ``weights`` may be None."""
+    """Return a seeded clone of the estimator, fitted to rows; ``targets`` and ``weights`` may be None."""
     model = seeded(estimator, seed)
     if isinstance(model, BaseEstimator) and is_classifier(model) and len(np.unique(targets)) == 1:
         model = DummyClassifier(strategy="most_frequent")  # many classifiers refuse a single class
@@ -36,7 +36,7 @@ def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """A fresh copy whose every ``random_state`` that is not an integer is one drawn from the seed.
+    """Return a fresh copy whose every ``random_state`` that is not an integer is one drawn from the seed.
 
     The seed alone decides, not the row count: on the same coreset the same model comes out, which is what keeps
     changes few and makes deletions comparable.
@@ -52,7 +52,7 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 
 def weight_arguments(model: Any, weights: FloatArray) -> dict[str, FloatArray]:
-    """The keyword arguments of ``fit`` that carry the weights."""
+    """Return the keyword arguments of ``fit`` that carry the weights."""
     if isinstance(model, Pipeline):
         return {f"{name}__sample_weight": weights for name, step in model.steps if _is_fitted_step(step)}
     return {"sample_weight": weights}

@@ -43,7 +43,7 @@ class Columns:
         return np.array([*range(self.intercept), *range(self.n_inputs, len(self.shift))], dtype=np.int64)
 
     def design(self, rows: Rows) -> FloatArray:
-        """The rows ``m - shift``, each scaled by the square root of its weight."""
+        """Return the rows ``m - shift``, each scaled by the square root of its weight."""
         i, d = self.intercept, self.width
         z = np.empty((len(rows), len(self.shift)))
         z[:, :i] = 1.0
@@ -56,7 +56,7 @@ class Columns:
         return z
 
     def plain_columns(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """The rows m without shift in two parts: a (n, d), and [1 | b] transposed. What is wide is not copied."""
+        """Return the rows m without shift in two parts: a (n, d), not copied as it is wide, and [1 | b] transposed."""
         others = np.empty((self.intercept + self.n_targets, len(rows)))
         others[: self.intercept] = 1.0
         others[self.intercept :] = rows.targets.T
@@ -66,7 +66,7 @@ class Columns:
         return rows.points * root[:, None], others * root
 
     def plain_gram(self, points: FloatArray, others: FloatArray) -> FloatArray:
-        """The Gram matrix of rows m that are given in two parts."""
+        """Return the Gram matrix of rows m that are given in two parts."""
         inner, outer = self.inner, self.outer
         gram = np.empty((len(self.shift), len(self.shift)))
         gram[inner, inner] = points.T @ points
@@ -76,7 +76,7 @@ class Columns:
         return gram
 
     def representative(self, rows: Rows) -> FloatArray:
-        """A shift: for each column the value nearest to the mean of the first rows.
+        """Return a shift: for each column the value nearest to the mean of the first rows.
 
         Being a value of the column, it turns a constant column into exact zeros.
         """

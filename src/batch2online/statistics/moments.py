@@ -67,11 +67,11 @@ class Moments(Columns):
     # -- adding ---------------------------------------------------------------------------------
 
     def add(self, rows: Rows) -> Moments:
-        """The moments with these rows added."""
+        """Return the moments with these rows added."""
         return self.add_with_bounds(rows)[0]
 
     def add_with_bounds(self, rows: Rows) -> tuple[Moments, FloatArray]:
-        """The moments with these rows added, and upper bounds of the rows' scores now and ever after.
+        """Return the moments with these rows added, and upper bounds of the rows' scores now and ever after.
 
         The bounds cost O(p) a row, see :class:`Reference`.
         """
@@ -100,18 +100,18 @@ class Moments(Columns):
             return new, self._plain_bounds(*columns) if self.is_plain else self.reference.bounds(z)
 
     def sharpened(self) -> Moments:
-        """The same with closer bounds, where rows have come since the last check."""
+        """Return the same with closer bounds, where rows have come since the last check."""
         return self if self.reference is None or self.reference.rows == self.rows else self._checked()
 
     @classmethod
     def of(cls, rows: Rows, intercept: bool) -> Moments:
-        """The moments of these rows alone, to be solved, not added to."""
+        """Return the moments of these rows alone, to be solved, not added to."""
         empty = cls.empty(rows.points.shape[1], rows.targets.shape[1], intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return empty._first(rows) if len(rows) else empty
 
     def merged(self, other: Moments) -> Moments:
-        """The moments of the rows of both: the other's factor is a set of rows like any other."""
+        """Return the moments of the rows of both: the other's factor is a set of rows like any other."""
         if other.rows == 0:
             return self
         if self.rows == 0:
@@ -123,7 +123,7 @@ class Moments(Columns):
             return self._based_on(qr_factor(self.shifted_factor, rows), self.rows + other.rows)._checked()
 
     def _first(self, rows: Rows) -> Moments:
-        """The cheapest coordinates in which the first rows are well conditioned."""
+        """Return the cheapest coordinates in which the first rows are well conditioned."""
         for shifted in (False, True):
             start = replace(self, shift=self.representative(rows)) if shifted else self
             tried = replace(start, gram=start._gram_of(rows), rows=self.rows + len(rows))
@@ -138,7 +138,7 @@ class Moments(Columns):
         return kept._checked() if kept._is_well_conditioned() else kept._whitened(factor)._checked()
 
     def _based_on(self, factor: FloatArray, total: int) -> Moments:
-        """The cheapest coordinates for rows ``m - shift`` with this factor: as they are, or whitened."""
+        """Return the cheapest coordinates for rows ``m - shift`` with this factor: as they are, or whitened."""
         plain = replace(
             self,
             transform=None,
@@ -150,7 +150,7 @@ class Moments(Columns):
         return plain if plain._is_well_conditioned() else plain._whitened(factor)
 
     def _whitened(self, factor: FloatArray) -> Moments:
-        """The same in new coordinates, in which the rows of ``factor`` (in the present ones) have Gram matrix one."""
+        """Return the same in coordinates in which the rows of ``factor`` (in the present ones) have Gram matrix one."""
         triangle = factor if self.untransform is None else factor @ self.untransform
         new = white_coordinates(factor, self.spreads(triangle), self.transform, self.untransform)
         return replace(self, transform=new.transform, untransform=new.untransform, gram=new.gram)
@@ -166,7 +166,7 @@ class Moments(Columns):
         return not (terms[own] <= AMPLIFICATION * lengths[own]).all()
 
     def _with(self, gram: FloatArray, rows: int) -> Moments:
-        """The same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
+        """Return the same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
         for cached in ("coordinate_factor", "shifted_factor", "regular_factor"):
@@ -202,7 +202,7 @@ class Moments(Columns):
     # -- coordinates ----------------------------------------------------------------------------
 
     def coordinates(self, rows: Rows) -> FloatArray:
-        """The (n, p) array z of these rows, each scaled by the square root of its weight."""
+        """Return the (n, p) array z of these rows, each scaled by the square root of its weight."""
         m = self.design(rows)
         return m if self.transform is None else m @ self.transform
 
@@ -219,7 +219,7 @@ class Moments(Columns):
     # -- what is asked of moments ---------------------------------------------------------------
 
     def regularised(self) -> FloatArray:
-        """The Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
+        """Return the Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
         if self.transform is None or self.untransform is None:
             return self.gram
         return regularised(self.gram, self.transform, self.untransform, self.intercept)

@@ -56,7 +56,7 @@ class Reference:
         return np.asarray((z * z) @ self.scales + np.einsum("ij,ij->i", along, along))
 
     def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
-        """The same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
+        """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
         scales = self.scales
         bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
         bound += scales[outer] @ (others * others)
@@ -87,7 +87,7 @@ class Condition:
         return float(self.values[0])
 
     def reference(self, rows: int, own: BoolArray) -> Reference:
-        """The bounds that follow for all rows that come after these."""
+        """Return the bounds that follow for all rows that come after these."""
         norms, values, vectors = self.norms, self.values, self.vectors
         few = int((values < TIGHT).sum())
         floor = values[min(few, len(values) - 1)]

@@ -94,7 +94,7 @@ class RidgeMoments:
 
     @classmethod
     def of(cls, rows: Rows, rank: int, intercept: bool) -> RidgeMoments:
-        """The moments of these rows alone, to be solved, not added to."""
+        """Return the moments of these rows alone, to be solved, not added to."""
         empty = cls.empty(rows.points.shape[1], rank, intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return empty._first(empty.coordinates(rows), _weight(rows))
@@ -102,7 +102,7 @@ class RidgeMoments:
     # -- adding -----------------------------------------------------------------------------------
 
     def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
-        """The moments with these rows, and upper bounds of the rows' scores now and ever after.
+        """Return the moments with these rows, and upper bounds of the rows' scores now and ever after.
 
         The bounds are those by the length of a row alone; :meth:`bounds` are closer.
         """
@@ -113,7 +113,7 @@ class RidgeMoments:
             return new, new._length_bounds(z)
 
     def merged(self, other: RidgeMoments) -> RidgeMoments:
-        """The moments of the rows of both."""
+        """Return the moments of the rows of both."""
         if self.rows == 0 or other.rows == 0:
             return self if other.rows == 0 else other
         total, weight = self.rows + other.rows, self.weight + other.weight
@@ -175,7 +175,7 @@ class RidgeMoments:
     # -- what is asked of moments -----------------------------------------------------------------
 
     def coordinates(self, rows: Rows) -> FloatArray:
-        """The (n, p) array of the rows m, each scaled by the square root of its weight."""
+        """Return the (n, p) array of the rows m, each scaled by the square root of its weight."""
         z = rows.points
         if self.intercept:
             z = np.concatenate([np.ones((len(rows), 1)), z], axis=1)
@@ -241,7 +241,7 @@ def _weight(rows: Rows) -> float:
 
 
 def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Spectrum:
-    """The leading part of a spectrum, from a Gram matrix or, to full accuracy, from its triangular factor."""
+    """Return the leading part of a spectrum, from a Gram matrix or, to full accuracy, from its triangular factor."""
     if gram is not None:
         p = len(gram)
         k = min(rank, p)
@@ -259,7 +259,7 @@ def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Sp
 
 
 def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
-    """The same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
+    """Return the same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
     n = len(z)
     k = min(rank, n)
     inner = z @ z.T

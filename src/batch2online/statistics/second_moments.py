@@ -55,7 +55,7 @@ class SecondMoments:
 
 
 def second_moments(moments: RidgeMoments) -> SecondMoments:
-    """The moments around the mean if there is a constant column, around zero otherwise."""
+    """Return the moments around the mean if there is a constant column, around zero otherwise."""
     gram, factor = moments.gram, moments.factor
     if moments.rows == 0:
         return SecondMoments(np.zeros((moments.width, moments.width)), None, np.zeros(moments.width), 0.0)

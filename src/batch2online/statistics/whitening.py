@@ -44,7 +44,7 @@ def white_coordinates(
 
 
 def regularised(gram: FloatArray, transform: FloatArray, untransform: FloatArray, intercept: bool) -> FloatArray:
-    """The Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
+    """Return the Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
     largest = np.abs(untransform).max(axis=0)
     unit = untransform / largest
     image = gram @ unit

@@ -61,7 +61,7 @@ def every_step_regret(sensitivity: SensitivityBound, n: int, loss_bound: float =
 
 
 def refresh_times(n: int, start: int, growth: float) -> Iterator[int]:
-    """The row counts below n at which ``Geometric`` solves: ``start``, then times ``growth``, rounded up.
+    """Iterate over the row counts below n at which ``Geometric`` solves: ``start``, then times ``growth``, rounded up.
 
     >>> list(refresh_times(100, start=10, growth=2.0))
     [10, 20, 40, 80]
@@ -110,7 +110,7 @@ def lazy_regret(
 
 
 def geometric_models(n: int, start: int, growth: float) -> int:
-    """The models that ``Geometric`` makes in n rows: at most 1 + log_growth(n / s_0).
+    """Return the models that ``Geometric`` makes in n rows: at most 1 + log_growth(n / s_0).
 
     >>> geometric_models(1_000_000, start=100, growth=1.2)
     51
@@ -119,7 +119,7 @@ def geometric_models(n: int, start: int, growth: float) -> int:
 
 
 def on_change_inconsistency(sensitivity: SensitivityBound, n: int, start: int = 1) -> float:
-    """Expected changes of ``OnChange`` between rows ``start`` and n: the sum of beta, c S (1 + K) ln(n / start)."""
+    """Return the expected changes of ``OnChange`` from row ``start`` to n: the sum of beta, c S (1 + K) ln(n / start)."""
     return math.fsum(sensitivity(t) for t in range(start + 1, n + 1))
 
 

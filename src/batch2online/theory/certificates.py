@@ -80,7 +80,7 @@ class Certificate:
 
 
 def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Certificate:
-    """What the theorem of its refresh policy promises for an online estimator so far, next to what it measured.
+    """Return what the theorem of its refresh policy promises for an online estimator so far, next to what it measured.
 
     The promise is for rows that came in random order, one stream without merging or forgetting, an algorithm that is
     (1 + epsilon)-approximate in expectation, and losses in [0, L]. At ordinary sizes it is often vacuous; then
@@ -120,7 +120,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 
 
 def _promise(engine: Online) -> Promise:
-    """What the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
+    """Return what the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
     construction, depends_on = engine.construction, engine.problem.models_depend_on
     return engine.policy.promise(
         _unknown if depends_on is DependsOn.ALL_ROWS else construction.sensitivity,
@@ -131,7 +131,7 @@ def _promise(engine: Online) -> Promise:
 
 
 def _unknown(n: int) -> float:
-    """The trivial bound of an average sensitivity, for statistics of all rows, of which none is proved."""
+    """Return the trivial bound of an average sensitivity, for statistics of all rows, of which none is proved."""
     return 1.0
 
 

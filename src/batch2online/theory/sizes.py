@@ -9,7 +9,7 @@ FAILURE = 0.01
 
 
 def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
-    """The constant c of ``q = min(1, c * score)`` that is enough in measurements.
+    """Return the constant c of ``q = min(1, c * score)`` that is enough in measurements.
 
     c = 4 ln(2 d / delta) + 2 / epsilon, with d the columns of a regression or the rank of an approximation:
     at least 98 % of runs within 1 + epsilon of the optimum for epsilon from 0.01 to 0.3, heavy tails
@@ -22,12 +22,12 @@ def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) 
 
 
 def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
-    """The constant that the paper's Theorem 8.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
+    """Return the constant that the paper's Theorem 8.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
     return math.log(dimension / failure) / epsilon**2
 
 
 def sampling_constant(coreset_size: int | str | None, total_score: float, dimension: int, epsilon: float) -> float:
-    """The constant c for a requested expected size: an integer, "theory", or None for the measured one.
+    """Return the constant c for a requested expected size: an integer, "theory", or None for the measured one.
 
     The size is divided by a bound of the total score that no data moves, never by the total itself: scores
     times c must not rise as rows are added.
@@ -71,7 +71,7 @@ def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int
 
 
 def clustering_size(k: int, epsilon: float) -> int:
-    """The size of a clustering coreset that is enough in measurements: ``10 (1 + k) / epsilon``.
+    """Return the size of a clustering coreset that is enough in measurements: ``10 (1 + k) / epsilon``.
 
     Each cluster of the seeds is then worth at least 10 / epsilon points. A center that is the mean of m of its points
     costs 1 + 1/m times as much as the mean of all, so that a tenth of epsilon is lost on the centers of a good
@@ -84,7 +84,7 @@ def clustering_size(k: int, epsilon: float) -> int:
 
 
 def clustering_size_theory(k: int, z: float, epsilon: float, failure: float = FAILURE) -> float:
-    """The size N_1 of the paper's Algorithm 7 with constant 1; no data set has so many points.
+    """Return the size N_1 of the paper's Algorithm 7 with constant 1; no data set has so many points.
 
     >>> f"{clustering_size_theory(3, 2.0, 0.1):.0e}"
     '5e+78'

@@ -52,5 +52,5 @@ class Peer:
         return self.package is None or find_spec(self.package) is not None
 
     def make(self, task: str, told: Told | None = None) -> Any:
-        """An unfitted learner for a task."""
+        """Return an unfitted learner for a task."""
         return self.makers[task](told or Told())

@@ -46,7 +46,7 @@ def learners(task: str, told: Told, shown: str, columns: int = 0) -> dict[str, A
 
 
 def named(name: str) -> Peer:
-    """The peer of a name.
+    """Return the peer of a name.
 
     >>> named("scikit-learn SGDRegressor").make("regression")
     SGDRegressor()

@@ -65,7 +65,7 @@ def _all_rows(chunks: Any) -> Chunk:
 
 
 def _reading(task: Task, is_file: bool) -> Task:
-    """The task, to read all rows as they stand; inputs beside a target standardised, which gradient methods need."""
+    """Return the task set to read all rows as they stand; inputs beside a target are standardised for gradients."""
     standardize = task.settings.standardize or (is_file and task.has_targets)
     settings = replace(task.settings, standardize=standardize, lookahead=sys.maxsize, order="given")
     return replace(task, settings=settings)

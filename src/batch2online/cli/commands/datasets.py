@@ -38,7 +38,7 @@ def list_datasets() -> None:
 
 
 def _served() -> dict[str, list[str]]:
-    """The tasks that each data set serves, real sets first."""
+    """Return the tasks that each data set serves, real sets first."""
     kinds = [tasks.task_type(name) for name in tasks.NAMES]
     served: dict[str, list[str]] = {}
     for names in (*(kind.real_datasets() for kind in kinds), *(kind.synthetic_datasets() for kind in kinds)):

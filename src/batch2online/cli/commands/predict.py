@@ -56,7 +56,7 @@ def _aligned(columns: dict[str, Any], kept: BoolArray) -> Any:
 
 @contextmanager
 def _output(out: Path | None) -> Iterator[IO[bytes]]:
-    """Standard output, or a file that appears only when it is complete."""
+    """Give standard output, or a file that appears only when it is complete."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

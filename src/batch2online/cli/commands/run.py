@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,14 +46,24 @@ def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> di
             rate = line.rate(loop.rows)
         if not loop.rows:
             raise DataError(f"{name} has no complete row.")
-        loop.model.feature_names_in_ = np.asarray(stream.preparation.names, dtype=object)
         result = result_of(loop, stream, task, task.settings.command(path, dataset))
-        report_path = _write(wishes.out, loop.model, result, task)
+        with _named(loop.model, stream.preparation.names):
+            report_path = _write(wishes.out, loop.model, result, task)
     if wishes.json:
         click.echo(json_text(result))
     else:
         console.show_result(result, task.best, rate, report_path)
     return result
+
+
+@contextmanager
+def _named(model: Any, names: list[str]) -> Iterator[None]:
+    """Give the inputs of the model their names for a while: in a state to be continued, rows come without names."""
+    model.feature_names_in_ = np.asarray(names, dtype=object)
+    try:
+        yield
+    finally:
+        del model.feature_names_in_
 
 
 def _keeper(task: Task, name: str, wishes: Wishes) -> Unkept | Kept:
@@ -64,7 +75,7 @@ def _keeper(task: Task, name: str, wishes: Wishes) -> Unkept | Kept:
 
 
 def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Source, str]:
-    """The reader of a file or of a named data set, and what errors call it."""
+    """Return the reader of a file or of a named data set, and what errors call it."""
     if (path is None) == (dataset is None):
         raise DataError("Name one input: a FILE (- for standard input) or --dataset NAME.")
     if path is not None:
@@ -74,7 +85,7 @@ def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Sourc
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
-    """The same rows in chunks of at most this size; as they come where no size is given."""
+    """Cut the rows into chunks of at most this size; leave them as they come where no size is given."""
     for rows, targets in chunks:
         step = size or len(rows)
         for start in range(0, len(rows), step):

@@ -31,7 +31,7 @@ def show(path: Path, as_json: bool, most: int) -> None:
 
 
 def facts_of(model: Any) -> dict[str, Any]:
-    """The model in numbers."""
+    """Return the model in numbers."""
     regret = model.regret_
     settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
     return {

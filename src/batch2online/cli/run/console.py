@@ -47,7 +47,7 @@ class LiveLine:
 
 @contextmanager
 def live_line(name: str, quiet: bool) -> Iterator[LiveLine]:
-    """A live line on standard error, where that is a terminal."""
+    """Show a live line on standard error, where that is a terminal."""
     console = terminal.console(stderr=True)
     if quiet or not console.is_terminal:
         yield LiveLine(None, name)

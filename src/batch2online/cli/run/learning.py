@@ -23,6 +23,8 @@ class LearningLoop:
     def __init__(self, keeper: Unkept | Kept) -> None:
         self._keeper, self._start = keeper, keeper.start
         self.recorder = Recorder(list(self._start.curve))
+        if self._start.rows:
+            self.recorder.look(self.model)  # the point at the last row may be due: rows are kept before it is taken
         self.rows = 0
         self.checksum = 0
 
@@ -48,7 +50,7 @@ class LearningLoop:
             )
 
     def _cut_at_start(self, chunk: Chunk) -> Iterator[Chunk]:
-        """The chunk, in two parts where the earlier run ended inside it."""
+        """Cut the chunk in two where the earlier run ended inside it."""
         rows, targets = chunk
         cut = min(len(rows), max(0, self.resumed_at - self.rows))
         for part in (slice(0, cut), slice(cut, len(rows))):

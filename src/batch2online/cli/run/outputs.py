@@ -56,7 +56,7 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subjec
 
 
 def coreset_table(coreset: Any, result: dict[str, Any]) -> Any:
-    """The coreset with an id and a weight beside the prepared columns."""
+    """Return the coreset with an id and a weight beside the prepared columns."""
     columns: dict[str, Any] = {"id": coreset.ids, "weight": coreset.weights}
     for j, name in enumerate(result["inputs"]):
         columns[name] = np.ascontiguousarray(coreset.points[:, j])

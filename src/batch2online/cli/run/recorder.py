@@ -32,7 +32,7 @@ class Recorder:
         return self.points[-1] if self.points else None
 
     def pieces(self, chunk: Chunk, seen: int) -> Iterator[Chunk]:
-        """The chunk, cut where a point is due; to be recorded after each piece."""
+        """Cut the chunk where a point is due, which is to be recorded after each piece."""
         rows, targets = chunk
         start = 0
         while start < len(rows):
@@ -55,7 +55,7 @@ class Recorder:
 
 
 def following(rows: int) -> int:
-    """The row count of the point after this one.
+    """Return the row count of the point after this one.
 
     >>> following(50), following(63)
     (75, 95)

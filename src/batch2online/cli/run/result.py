@@ -15,7 +15,7 @@ from batch2online.cli.tasks.base import Task
 
 
 def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
-    """The content of ``result.json``."""
+    """Return the content of ``result.json``."""
     model = learner.model
     regret = model.regret_
     cost = present_cost(model)
@@ -45,20 +45,20 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
 
 
 def present_cost(model: Any) -> float:
-    """What the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
+    """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
     now = model._engine.caught_up()
     return float(now.problem.cost(now.model, now.construction))
 
 
 def described(model: Any) -> dict[str, Any]:
-    """The parameters of the model, whatever it is."""
+    """Return the parameters of the model, whatever it is."""
     names = ("coef_", "intercept_", "components_", "explained_variance_ratio_", "cluster_centers_")
     found = {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
     return {name: np.asarray(value).tolist() for name, value in found.items()}
 
 
 def change_record(event: Any) -> dict[str, Any]:
-    """A change event as one line of ``changes.jsonl``."""
+    """Return a change event as one line of ``changes.jsonl``."""
     known = {name: value for name, value in asdict(event).items() if value is not None}
     return {**known, "excess": event.excess, "reason": event.reason}
 

@@ -77,7 +77,7 @@ class Kept(AbstractContextManager["Kept"]):
         found = self._durable.positions.get(_INPUT)
         if found is None:
             return Position()
-        before = found.pop("settings")
+        before = found["settings"]
         for key in sorted(before.keys() | self._settings.keys()):
             if before.get(key) != self._settings.get(key):
                 raise DataError(

@@ -43,7 +43,7 @@ class PreparedStream:
     dropped: int = 0
 
     def chunks(self) -> Iterator[Chunk]:
-        """Inputs and targets, some thousand rows at a time."""
+        """Iterate over inputs and targets, some thousand rows at a time."""
         rows = self._in_order()
         return rows if self.shuffle_seed is None else _shuffled(rows, self.shuffle_seed)
 
@@ -81,12 +81,12 @@ def open_stream(source: Source, name: str, task: Task) -> PreparedStream:
 
 
 def source_of(path: str, settings: Settings) -> Source:
-    """The reader of a file, or of standard input."""
+    """Return the reader of a file, or of standard input."""
     return open_source(path, settings.format, header=settings.header)
 
 
 def _inputs(source: Source, name: str, settings: Settings) -> list[str]:
-    """The columns that the model reads, in the order asked for."""
+    """Return the columns that the model reads, in the order asked for."""
     wanted = list(settings.columns) or [column for column in source.names if column != settings.target]
     if len(set(wanted)) < len(wanted):
         raise DataError(f"--columns names {next(c for c in wanted if wanted.count(c) > 1)!r} more than once.")
@@ -119,7 +119,7 @@ def _first_rows(batches: Iterator[Batch], n: int) -> list[Batch]:
 
 
 def _cut(batches: list[Batch], n: int) -> list[Batch]:
-    """The first n rows of the batches."""
+    """Return the first n rows of the batches."""
     cut = []
     for batch in batches:
         cut.append(batch[: max(0, n)])
@@ -128,7 +128,7 @@ def _cut(batches: list[Batch], n: int) -> list[Batch]:
 
 
 def _shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
-    """The same rows in random order, by way of a temporary file: memory stays bounded."""
+    """Give the same rows in random order, by way of a temporary file: memory stays bounded."""
     with tempfile.TemporaryFile() as file:
         width, has_targets = 0, False
         for rows, targets in chunks:
@@ -156,7 +156,7 @@ class ArraySource:
         self.kinds = dict.fromkeys(self.names, Kind.NUMBER)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The rows, with these columns alone."""
+        """Iterate over the rows, with these columns alone."""
         table = self._table.select(list(columns))
         for start in range(0, table.num_rows, ROWS):
             yield Batch(table.slice(start, ROWS), partial(row_place, start))

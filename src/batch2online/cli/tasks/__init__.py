@@ -22,13 +22,13 @@ NAMES = tuple(_HOMES)
 
 
 def task_type(name: str) -> type[Task]:
-    """The class of a task."""
+    """Return the class of a task."""
     module, attribute = _HOMES[name]
     return cast("type[Task]", getattr(import_module(module), attribute))
 
 
 def task_for(settings: Settings, dataset: str | None = None) -> Task:
-    """The task that the settings ask for; a named data set has a target that need not be named."""
+    """Return the task that the settings ask for; a named data set has a target that need not be named."""
     kind = task_type(settings.task)
     if dataset is not None and kind.has_targets and settings.target is None:
         settings = replace(settings, target="target")

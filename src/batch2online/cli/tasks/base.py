@@ -54,22 +54,22 @@ class Task(ABC):
 
     @abstractmethod
     def estimator(self) -> Any:
-        """A fresh estimator with the settings of the run."""
+        """Return a fresh estimator with the settings of the run."""
 
     @abstractmethod
     def title(self, width: int) -> str:
-        """What the model of so many inputs is, in a few words."""
+        """Return what the model of so many inputs is, in a few words."""
 
     @abstractmethod
     def loss(self) -> Any:
-        """What learners are compared by, as ``evaluate.prequential`` takes it."""
+        """Return what learners are compared by, as ``evaluate.prequential`` takes it."""
 
     @abstractmethod
     def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        """The part of the report that shows the model."""
+        """Return the part of the report that shows the model."""
 
     def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
-        """The same rows in a form that suits every learner of a comparison."""
+        """Return the same rows in a form that suits every learner of a comparison."""
         return X, y
 
     def check_width(self, width: int, name: str) -> None:
@@ -100,7 +100,7 @@ class Task(ABC):
 
 
 def needed_count(task: Task, counted: str) -> int:
-    """The value of ``--k``, which the task cannot do without."""
+    """Return the value of ``--k``, which the task cannot do without."""
     if task.settings.k is None:
         raise DataError(f"--task {task.name} needs --k, the number of {counted}.")
     return task.settings.k

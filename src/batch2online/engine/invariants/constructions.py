@@ -17,7 +17,7 @@ from batch2online.coresets.antitone import Antitone, Candidates
 from batch2online.coresets.bounded import MovingSeeds
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.construction import Construction
-from batch2online.coresets.everything import Nothing
+from batch2online.coresets.everything import Everything, Nothing
 from batch2online.coresets.full_history import AssignedStatistics, FixedSeeds
 from batch2online.coresets.leverage import Leverage, LeverageStatistics
 from batch2online.coresets.race import Race
@@ -30,6 +30,7 @@ from batch2online.persistence.model_file import HistoryPlace
 from batch2online.statistics.ridge import RidgeMoments
 
 _STATISTICS: dict[type, tuple[type, ...]] = {
+    Everything: (Nothing,),
     Leverage: (LeverageStatistics,),
     RidgeLeverage: (RidgeMoments,),
     Uniform: (TotalWeight,),
@@ -80,7 +81,7 @@ def check_construction(construction: Construction) -> None:
 
 
 def _check_counts(construction: Construction, width: int, n_targets: int) -> None:
-    """What holds of constructions that number their rows themselves."""
+    """Check constructions that number their rows themselves."""
     require(construction.block == block_rows(width + n_targets), "a block is as large as it must be.")
     seen = sum(stop - start for start, stop in construction.intervals)
     require(construction.n_rows <= seen, "rows have different ids.")
@@ -113,7 +114,8 @@ def check_antitone(construction: Antitone) -> None:
         require(construction.statistics is None, "an empty construction knows nothing.")
         require(not construction.parts, "an empty construction has seen no rows.")
         return
-    require(type(construction.statistics) in _STATISTICS.get(type(construction), (Nothing,)), "statistics fit.")
+    statistics = type(construction.statistics)
+    require(statistics in _STATISTICS.get(type(construction), (statistics,)), "statistics fit.")
     require(0 < construction.constant < math.inf and construction.expected_size > 0, "sizes are positive.")
     require(construction.parts, "a construction has its candidates.")
     require(construction.n_unthinned >= 0, "counts are not negative.")
@@ -167,12 +169,25 @@ def check_seeded(sampler: Seeded) -> None:
     statistics = sampler.statistics
     require((statistics.k, statistics.z) == (sampler.k, sampler.z), "statistics have the same settings.")
     require(np.array_equal(statistics.seeds, sampler.seeds.points), "statistics have the same seeds.")
-    if isinstance(sampler, FixedSeeds):
-        require(sampler.shape == (3, 0), "fixed seeds keep three numbers of a row.")
-        for part in sampler.parts:
-            losses, labels, positions = part.rows.points.T
-            require(_are_indices(labels, len(sampler.seeds)), "rows are nearest to one of the seeds.")
-            require((losses >= 0).all() and _are_indices(positions, sampler.n_rows), "rows have their positions.")
+
+
+@check_of(FixedSeeds)
+def check_fixed_seeds(sampler: FixedSeeds) -> None:
+    require(sampler.shape == (3, 0), "fixed seeds keep three numbers of a row.")
+    for part in sampler.parts:
+        losses, labels, positions = part.rows.points.T
+        require(_are_indices(labels, len(sampler.seeds)), "rows are nearest to one of the seeds.")
+        require((losses >= 0).all() and _are_indices(positions, sampler.n_rows), "rows have their positions.")
+
+
+@check_of(MovingSeeds)
+def check_moving_seeds(sampler: MovingSeeds) -> None:
+    require(sampler.shape is not None and sampler.shape[1] == 0, "clusters have no targets.")
+
+
+@check_of(Everything)
+def check_everything(construction: Everything) -> None:
+    require(construction.n_rows >= sum(map(len, construction.parts)), "all rows are kept, and no others.")
 
 
 def _are_indices(values: Any, stop: int) -> bool:

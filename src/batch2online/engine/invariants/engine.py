@@ -20,16 +20,14 @@ from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.problems.regression import LeastSquares, LinearModel
 from batch2online.refresh import Policy
 
-Model = LinearModel | Subspace | Centers | Rows | None
-
 
 @check_of(
     Online,
     {
-        "problem": LeastSquares | LowRank | KZClustering | None,
+        "problem": Any,
         "construction": Construction,
         "policy": Policy,
-        "model": Model,
+        "model": Any,
         "is_solved": bool,
         "changes": tuple[ChangeEvent, ...],
         "next_refresh": int,
@@ -39,7 +37,7 @@ Model = LinearModel | Subspace | Centers | Rows | None
         "last_coreset": tuple[IntArray, FloatArray] | None,
         "width": int,
         "n_targets": int,
-        "timeline": tuple[tuple[int, Model], ...] | None,
+        "timeline": tuple[tuple[int, Any], ...] | None,
         "block": int,
         "buffer": Buffer,
         "room": int,
@@ -56,7 +54,7 @@ def check_engine(engine: Online) -> None:
 
 
 def targets_of(engine: Online) -> Iterator[FloatArray]:
-    """The targets of all rows that an engine holds, wherever they are."""
+    """Iterate over the targets of all rows that an engine holds, wherever they are."""
     construction, history = engine.construction, engine.construction.history
     yield construction.queue.rows(0).targets
     if isinstance(engine.model, Rows):
@@ -66,7 +64,7 @@ def targets_of(engine: Online) -> Iterator[FloatArray]:
 
 
 def _check_model(model: Any, engine: Online) -> None:
-    """The model, the problem and the construction are made for each other."""
+    """Check that the model, the problem and the construction are made for each other."""
     problem: Any = engine.problem
     construction: Any = engine.construction
     width = engine.width
@@ -84,7 +82,7 @@ def _check_model(model: Any, engine: Online) -> None:
         settings = (construction.rank, construction.intercept)
         require(settings == (problem.rank, problem.center), "problem and construction have the same settings.")
         require(model.components.shape == (problem.rank, width), "a subspace has its rank.")
-    else:
+    elif isinstance(problem, KZClustering):
         require(type(construction) is Clustering and type(model) is Centers, "all parts are those of clustering.")
         require((construction.k, construction.z) == (problem.k, problem.z), "settings agree.")
         require(model.points.shape == (problem.k, width), "there are k centers.")

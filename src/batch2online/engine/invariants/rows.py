@@ -14,6 +14,7 @@ from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.antitone import Candidates
+from batch2online.persistence.disk_history import DiskHistory
 from batch2online.persistence.legacy import Buffer
 from batch2online.persistence.model_file import HistoryPlace
 
@@ -66,8 +67,13 @@ def check_history(history: History) -> None:
         check_segments(list(history), history.block, history.width, history.n_targets)
 
 
+@check_of(DiskHistory)
+def check_disk_history(history: DiskHistory) -> None:
+    require(history.width >= 0 <= history.branch, "a history on disk lies in a branch of its file.")
+
+
 def check_segments(parts: list[Rows], block: int, width: int, n_targets: int) -> None:
-    """The segments of a history hold rows, in ascending ids, each of one block."""
+    """Check that the segments of a history hold rows, in ascending ids, each of one block."""
     require(all(map(len, parts)), "no segment of a history is empty.")
     check_ascending(parts)
     check_width(parts, width, n_targets, np.inf)

@@ -85,7 +85,7 @@ class Delegating:
 
     @_delegated("set_output")
     def set_output(self, *, transform: str | None = None) -> Self:
-        """What ``transform`` gives: arrays or data frames. Set for the estimator inside, as a pipeline does."""
+        """Return what ``transform`` gives: arrays or data frames. Set for the estimator inside, as a pipeline does."""
         for model in (self.estimator, self._model_or_estimator()):
             model.set_output(transform=transform)
         return self
@@ -112,7 +112,7 @@ class Delegating:
 
     @_delegated("score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The score of the current model, as the estimator defines it."""
+        """Return the score of the current model, as the estimator defines it."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.model_.score(self._checked_rows(X), *(() if y is None else (y,)), **weights))
 

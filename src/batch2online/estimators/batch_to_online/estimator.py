@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.dummy import DummyClassifier
 from sklearn.utils import get_tags
 
 from batch2online.core import randomness
-from batch2online.core.kinds import conforms
-from batch2online.core.registry import require
 from batch2online.coresets.construction import Construction
-from batch2online.engine.invariants.engine import targets_of
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
-from batch2online.estimators.batch_to_online import fitted, kinds, labels, recipes
+from batch2online.estimators.batch_to_online import kinds
 from batch2online.estimators.batch_to_online.delegation import Delegating
-from batch2online.estimators.batch_to_online.targets import TakingTargets
-from batch2online.estimators.batch_to_online.trust import Trust
-from batch2online.estimators.stored import Trusted, state_in
-from batch2online.persistence.tree import CheckpointError
+from batch2online.estimators.batch_to_online.storing import StoredWrapped
 from batch2online.problems.losses import loss_of
-from batch2online.problems.wrapped import LossBoundWarning, Solved, Wrapped, rows_of
+from batch2online.problems.wrapped import LossBoundWarning, Wrapped
 from batch2online.refresh import Geometric, Policy
 from batch2online.solvers.weighted_fit import step_without_weights
 
 DEFAULT_SIZE = 5_000
 """Expected rows of the coreset when nothing is said."""
-
-_FEW = 10
-"""Rows on which a model out of a file is tried."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class BoundedRegret(Regret):
     excess: float
 
 
-class BatchToOnline(Delegating, TakingTargets):
+class BatchToOnline(Delegating, StoredWrapped):
     """Any batch algorithm on a stream: solved on a small coreset, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
@@ -124,6 +113,8 @@ class BatchToOnline(Delegating, TakingTargets):
     (442, (2,), (10,))
     """
 
+    _problem = type(None)  # it is made anew, by the parameters
+
     def __init__(
         self,
         estimator: Any,
@@ -196,7 +187,7 @@ class BatchToOnline(Delegating, TakingTargets):
         return construction
 
     def _copied_construction(self, template: Construction) -> Construction:
-        """An empty construction as given, but with the seed, first id and history asked for here."""
+        """Return an empty construction as given, but with the seed, first id and history asked for here."""
         if template.shape is not None:
             raise ValueError("coreset must be an empty construction: this one has seen rows already.")
         construction = template.copy()
@@ -245,95 +236,6 @@ class BatchToOnline(Delegating, TakingTargets):
                 stacklevel=4,
             )
 
-    # -- merging, storing, reading ----------------------------------------------------------------------
-
-    def _is_same_setting(self, own: Any, others: Any) -> bool:
-        return recipes.is_same(own, others)
-
-    def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        engine = state["engine"] = state["engine"].copy()
-        state["labels"] = list(engine.problem.labels.items())
-        engine.model, engine.problem = _stored(engine.model), None
-        state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
-        return state
-
-    def _fitted_state(self) -> dict[str, Any]:
-        solved = self._engine.model
-        is_nameable = solved is not None and "class" in _recipe_of(self.estimator)
-        return {"fitted": fitted.dumped(solved.model) if is_nameable else None}
-
-    @classmethod
-    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, **given: Any) -> Self:
-        trust = Trust.of(trusted)
-        params = {n: recipes.made(value, n, trust) for n, value in state["params"].items() if n not in given}
-        estimator = cls._assembled(state | {"params": params | given})
-        try:
-            engine = estimator._engine
-            engine.problem = replace(
-                estimator._new_problem(engine.construction), labels=estimator._checked_labels(state["labels"])
-            )
-            estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
-        except Exception as error:  # whatever the estimator has against these rows
-            raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error
-        return estimator
-
-    def _checked_labels(self, stored: Any) -> dict[float, Any]:
-        """Return the labels of a file; all of its rows must have one of them."""
-        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
-        require(self._has_labels or not stored, "only classifiers have labels.")
-        require(self._needs_targets == bool(self._engine.n_targets), "there are targets where they are needed.")
-        require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
-        known = dict(stored)
-        if self._has_labels:
-            for targets in targets_of(self._engine):
-                is_known = np.isin(targets, np.array(list(known)))
-                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
-        return known
-
-    def _solve_again(self, content: Any, trust: Trust) -> None:
-        """Turn the rows that a checkpoint holds into the model that was solved on them; past ones stay rows."""
-        engine = self._engine
-        rows, problem = engine.model, engine.problem
-        try:
-            engine.model = None if content is None or rows is None else self._as_fitted(content, trust)
-        except fitted.UnusableError:
-            engine.model = None
-        if engine.model is None:
-            engine.model = problem.solved_again(rows)
-
-    def _as_fitted(self, content: Any, trust: Trust) -> Solved:
-        """The stored model, if it is one of this estimator and these rows."""
-        rows, model = self._engine.model, fitted.loaded(content, trust)
-        if type(model) not in (type(self.estimator), DummyClassifier) or model.n_features_in_ != self.n_features_in_:
-            raise fitted.UnusableError("it is a model of another kind.")
-        solved, few = Solved(model, rows), rows[:_FEW]
-        if not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
-            raise fitted.UnusableError("its losses are no numbers.")
-        return solved
-
-    @classmethod
-    def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
-        """Like ``load``, for checkpoints of functions and other objects that no file can hold: pass them again.
-
-        >>> import tempfile, pathlib
-        >>> mean = lambda points, weights: np.average(points, axis=0, weights=weights)
-        >>> loss = lambda theta, points: np.square(points - theta).sum(axis=1)
-        >>> model = BatchToOnline(mean, loss=loss, random_state=0).fit(np.arange(100.0)[:, None])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder) / "model.b2o"
-        ...     model.save(path)
-        ...     BatchToOnline.restore(path, estimator=mean, loss=loss).model_
-        array([49.5])
-        """
-        state = state_in(path)
-        if state.get("estimator") != cls.__name__:
-            raise CheckpointError(f"{path} holds no {cls.__name__}.")
-        unknown = given.keys() - state["params"].keys()
-        if unknown:
-            raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
-        return cls._from_state(state, **given)  # what is given is the caller's own code
-
     @property
     def regret_(self) -> BoundedRegret:
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
@@ -352,14 +254,3 @@ class BatchToOnline(Delegating, TakingTargets):
         if tags.transformer_tags is not None:
             tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
-
-
-def _recipe_of(estimator: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is left out was said before
-        return recipes.recipe(estimator)
-
-
-def _stored(model: Any) -> Any:
-    """What a checkpoint holds of a model: the rows it was solved on."""
-    return None if model is None else rows_of(model)

@@ -18,9 +18,8 @@ from sklearn.exceptions import InconsistentVersionWarning
 from batch2online.estimators.batch_to_online.trust import Trust, harmless_fitted
 from batch2online.persistence.tree import Array, array_header
 
-_LEAVES = ("JsonNode", "NdArrayNode", "TypeNode")
-_LOADERS = (*_LEAVES, "DictNode", "ListNode", "ObjectNode", "TupleNode")
-_DEEPEST = 100
+_LOADERS = ("DictNode", "JsonNode", "ListNode", "NdArrayNode", "ObjectNode", "TupleNode", "TypeNode")
+_DEEPEST, _MOST_VISITS = 100, 10
 
 
 class UnusableError(Exception):
@@ -28,7 +27,7 @@ class UnusableError(Exception):
 
 
 def dumped(model: Any) -> Array | None:
-    """The bytes of a fitted model, if skops is there and can hold it."""
+    """Return the bytes of a fitted model, if skops is there and can hold it."""
     with suppress(Exception):  # the rows are stored as well, so nothing is lost without it
         import skops.io
 
@@ -39,7 +38,7 @@ def dumped(model: Any) -> Array | None:
 
 
 def loaded(content: Any, trust: Trust) -> Any:
-    """The fitted model in these bytes; :class:`UnusableError` unless all its types are harmless or trusted."""
+    """Return the fitted model in these bytes; :class:`UnusableError` unless all its types are harmless or trusted."""
     try:
         import skops.io
     except ImportError as error:
@@ -77,33 +76,39 @@ def _check(data: bytes, trust: Trust) -> None:
 
 
 class _Walk:
-    """A look at every node of the tree of skops."""
+    """A look at every node of the tree of skops, which names a part that is in several places by its number."""
 
     def __init__(self, archive: zipfile.ZipFile, trust: Trust) -> None:
         self.archive, self.trust = archive, trust
         self.files: set[str] = set()
-        self.seen: set[Any] = set()
+        self.sizes: dict[Any, int] = {}
+        self.nodes = 0
 
-    def look_at(self, tree: Any, depth: int = 0) -> None:
+    def look_at(self, tree: Any, depth: int = 0) -> int:
+        """How many nodes skops will look at, part by part, each as often as it is named."""
         if depth > _DEEPEST:
             raise UnusableError("it is nested too deeply.")
-        if isinstance(tree, dict) and "__loader__" in tree:
-            self._look_at_node(tree)
+        self.nodes += 1
+        is_node = isinstance(tree, dict) and "__loader__" in tree
+        key = tree.get("__id__") if is_node else None
+        if is_node:
+            self._look_at_node(tree, is_new=key not in self.sizes)
+        known = self.sizes.setdefault(key, 1) if key is not None else 1
         children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-        for child in children:
-            self.look_at(child, depth + 1)
+        size = 1 + sum(self.look_at(child, depth + 1) for child in children)
+        if key is not None:
+            size = self.sizes[key] = max(size, known)
+        if size > _MOST_VISITS * self.nodes:
+            raise UnusableError("parts of it are in too many places.")
+        return size
 
-    def _look_at_node(self, node: dict[str, Any]) -> None:
-        name, loader, key = f"{node['__module__']}.{node['__class__']}", node["__loader__"], node.get("__id__")
+    def _look_at_node(self, node: dict[str, Any], is_new: bool) -> None:
+        name, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
         is_plain = name.split(".")[0] in ("builtins", "numpy") or name in harmless_fitted()
         if not is_plain or loader not in _LOADERS:
             self._need(name)
-        if key in self.seen and loader not in _LEAVES and node.get("content"):
-            raise UnusableError("a part of it is in several places.")  # skops would look at it once for each
-        if "file" in node and key not in self.seen:
+        if "file" in node and is_new:
             self._look_at_file(node["file"])
-        if key is not None:
-            self.seen.add(key)
 
     def _need(self, name: str) -> None:
         if not self.trust.covers(name):

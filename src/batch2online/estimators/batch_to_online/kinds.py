@@ -39,7 +39,7 @@ def kind_of(estimator: Any) -> str:
 
 
 def default_loss(kind: str, estimator: Any) -> str:
-    """The loss by which a kind of estimator is judged when nothing is said."""
+    """Return the loss by which a kind of estimator is judged when nothing is said."""
     if kind == "classifier":
         return "log" if hasattr(estimator, "predict_proba") else "zero_one"
     names = {
@@ -54,7 +54,7 @@ def default_loss(kind: str, estimator: Any) -> str:
 
 
 def default_coreset(kind: str, estimator: Any, resample: bool) -> Choice:
-    """The construction that suits a kind of estimator when nothing is said."""
+    """Return the construction that suits a kind of estimator when nothing is said."""
     last = final_step(estimator)
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
@@ -69,7 +69,7 @@ def default_coreset(kind: str, estimator: Any, resample: bool) -> Choice:
 
 
 def final_step(estimator: Any) -> Any:
-    """The last step of a pipeline; the estimator itself otherwise."""
+    """Return the last step of a pipeline; the estimator itself otherwise."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
 
 

@@ -15,8 +15,10 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from batch2online import coresets
+from batch2online.core.kinds import conforms
 from batch2online.coresets.construction import Construction
 from batch2online.estimators.batch_to_online.trust import Trust, harmless, is_modest, public_name
 from batch2online.persistence.checkpoint import CheckpointError
@@ -27,7 +29,7 @@ _CONSTRUCTIONS = ("Clustering", "Everything", "Leverage", "RidgeLeverage", "Sens
 
 
 def recipe(value: Any) -> Any:
-    """What a checkpoint holds for a parameter: the value itself, a recipe, or a note that it must be given again."""
+    """Return what a file holds for a parameter: the value itself, a recipe, or a note that it must be given again."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (*_PLAIN, Policy)):
@@ -38,7 +40,7 @@ def recipe(value: Any) -> Any:
         return {"construction": str(value.__name__)}
     if isinstance(value, list | tuple):
         items = [recipe(item) for item in value]
-        return _missing(value) if any(map(_is_missing, items)) else type(value)(items)
+        return _missing(value) if any(map(is_missing, items)) else type(value)(items)
     if isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn."):
         return _of_estimator(value)
     return _missing(value)
@@ -50,13 +52,13 @@ def _of_estimator(value: Any) -> Any:
         warnings.warn(f"memory of {type(value).__name__} is left out: a file holds no paths.", UserWarning, 2)
         given["memory"] = None
     params = {name: recipe(item) for name, item in given.items()}
-    if any(map(_is_missing, params.values())):
+    if any(map(is_missing, params.values())):
         return _missing(value)
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
 
 
 def made(value: Any, name: str, trust: Trust) -> Any:
-    """The parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
+    """Return the parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
     if isinstance(value, list | tuple):
         return type(value)(made(item, name, trust) for item in value)
     if _is_path(value):
@@ -65,7 +67,7 @@ def made(value: Any, name: str, trust: Trust) -> Any:
         if not isinstance(value, (*_PLAIN, Policy, Construction)):
             raise CheckpointError(f"{name} is no parameter.")
         return value
-    if _is_missing(value):
+    if is_missing(value):
         raise CheckpointError(
             f"{name} was {value['missing']}, which no file can hold: use BatchToOnline.restore(path, {name}=...)."
         )
@@ -81,9 +83,19 @@ def _made_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
     if params.get("memory") is not None:
         raise CheckpointError(f"the memory of {value['class']} is a path, and no file may name one.")
     try:
-        return _class_of(value["module"], value["class"], params, trust)(**params)
+        estimator = _class_of(value["module"], value["class"], params, trust)(**params)
     except TypeError as error:
         raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
+    _check_parameters(estimator)
+    return estimator
+
+
+def _check_parameters(estimator: Any) -> None:
+    """Raise ValueError for parameters that ``fit`` would refuse, which may come much later."""
+    if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
+        raise CheckpointError("the steps of a pipeline have names.")
+    if hasattr(estimator, "_validate_params"):
+        estimator._validate_params()
 
 
 def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> Any:
@@ -132,7 +144,8 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) and any(mark in value for mark in "/\\~")
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a recipe says that the value must be given again."""
     return isinstance(value, dict) and "missing" in value
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from batch2online.engine.online import Given, Online
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.batch_to_online import kinds, labels
+from batch2online.estimators.input import target_array
 
 
 class TakingTargets(OnlineEstimator):
@@ -68,7 +69,7 @@ class TakingTargets(OnlineEstimator):
 
     def _flattened(self, y: Any) -> Any:
         """Return targets as an array, a single column of them as a list, which is what estimators expect."""
-        y = None if y is None else np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+        y = None if y is None else target_array(y)
         if y is None or y.ndim != 2 or y.shape[1] != 1:
             return y
         if not self.__sklearn_tags__().target_tags.multi_output:

@@ -59,7 +59,7 @@ class Trust:
 
     @classmethod
     def of(cls, trusted: Trusted) -> Trust:
-        """What ``load`` was given."""
+        """Return what ``load`` was given."""
         if trusted is True:
             return cls(None)
         if isinstance(trusted, str) or not all(isinstance(name, str) for name in trusted or ()):
@@ -72,7 +72,7 @@ class Trust:
 
 @cache
 def harmless() -> dict[str, type]:
-    """The classes of the list, by their public names."""
+    """Return the classes of the list, by their public names."""
     found: dict[str, type] = {}
     for package, names in _HARMLESS.items():
         module = import_module(f"sklearn.{package}")
