@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterable
 from itertools import cycle
 from pathlib import Path
 
@@ -48,10 +49,10 @@ def content_of(path: Path, name: str, **settings) -> tuple[str, int]:
 # -- flipped bits and cut files -------------------------------------------------------------------------------
 
 
-def originals(folder: Path) -> dict[str, tuple[str, Files]]:
+def originals(folder: Path, names: Iterable[str] = ESTIMATORS) -> dict[str, tuple[str, Files]]:
     """Saved, closed and crashed files of every estimator, with the estimator's name."""
     found = {}
-    for name in ESTIMATORS:
+    for name in names:
         path = folder / name / FILE
         path.parent.mkdir()
         durable = lived(path, name, N_CALLS, checkpoint_rows=50)
@@ -64,14 +65,14 @@ def originals(folder: Path) -> dict[str, tuple[str, Files]]:
 
 
 @small_blocks
-def bit_flips(count: int, seed: int = 0) -> dict[str, int]:
+def bit_flips(count: int, seed: int = 0, batch: int = BATCH) -> dict[str, int]:
     """One bit of a file flipped: an error of this package, or the identical model with the same keys."""
     rng, outcomes = np.random.default_rng(seed), Counter()
     with scratch() as name:
         folder = Path(name)
         kinds = cycle(originals(folder).items())
         while sum(outcomes.values()) < count:
-            (kind, (name, files)), n = next(kinds), min(BATCH, count - sum(outcomes.values()))
+            (kind, (name, files)), n = next(kinds), min(batch, count - sum(outcomes.values()))
             flips = [_flip(rng, files) for _ in range(n)]
             said, _ = killed(lambda say, g=(name, files, flips): _try_flips(folder / "copy", *g, say))
             assert len(said) == n, f"{kind}: a signal ended it at {flips[len(said)]}"
@@ -105,12 +106,12 @@ def _try_flips(folder: Path, name: str, files: Files, flips, say) -> None:
 
 
 @small_blocks
-def truncations() -> dict[str, int]:
+def truncations(names: Iterable[str] = ESTIMATORS) -> dict[str, int]:
     """Saved and closed files cut at every 4 KiB are refused."""
     outcomes = Counter()
     with scratch() as name:
         folder = Path(name)
-        for kind, (name, files) in originals(folder).items():
+        for kind, (name, files) in originals(folder, names).items():
             if kind.endswith("crashed"):
                 continue
             ((which, content),) = files.items()
@@ -159,7 +160,7 @@ def _lose_power(rng, folder: Path, name: str, durability: str, past: list[Files]
     at = int(rng.integers(1, N_CALLS))  # so many calls were acknowledged; the next one was under way
     before, after = past[at], past[at + 1]
     is_new_log = before[LOG][:32] != after[LOG][:32]
-    synced = at if durability == "every" or is_new_log else _last_sync(rng, past, at)
+    synced = at if _is_synced(durability) or is_new_log else _last_sync(rng, past, at)
     noted = int(rng.integers(synced, at + 1))
     files = {FILE: before[FILE], LOG: _torn_log(rng, past[synced][LOG], after[LOG]), OWNER: past[noted][OWNER]}
     if is_new_log:  # the old one is in the file by now, and that is synced
@@ -174,6 +175,11 @@ def _lose_power(rng, folder: Path, name: str, durability: str, past: list[Files]
     there = expected(name).index(found)
     assert lost == max(0, noted - there), f"{name}, {durability}: {noted} noted, {there} there, said to be lost: {lost}"
     return "nothing lost" if there >= at else "a prefix of the calls"
+
+
+def _is_synced(durability: str) -> bool:
+    """Return whether each call is synced before it returns."""
+    return durability == "every"
 
 
 def _last_sync(rng, past: list[Files], at: int) -> int:
@@ -200,12 +206,12 @@ def _torn_log(rng, old: bytes, new: bytes) -> bytes:
 
 
 @small_blocks
-def lost_files() -> dict[str, int]:
+def lost_files(names: Iterable[str] = ESTIMATORS) -> dict[str, int]:
     """The log cut at every frame and inside it, log or note removed, no power lost: an error, never less unsaid."""
     outcomes = Counter()
     with scratch() as name:
         folder = Path(name)
-        for index, name in enumerate(ESTIMATORS):
+        for index, name in enumerate(names):
             (folder / str(index)).mkdir()
             files = _past(folder / str(index), name)[-1]
             for end in range(32, len(files[LOG]) + 1, FRAME // 2):
