@@ -47,7 +47,7 @@ def test_neighbours_are_joined_without_a_copy():
     first, second, third = (arena.rows(n) for n in (3, 4, 5))
     arena.large[:] = np.arange(arena.large.size).reshape(arena.large.shape)
     whole = joined([first, second, third])
-    assert np.shares_arena(whole, arena.large)
+    assert np.shares_memory(whole, arena.large)
     np.testing.assert_array_equal(whole, np.concatenate([first, second, third]))
 
 
@@ -57,7 +57,7 @@ def test_others_are_copied(order):
     parts = [large[:5], large[5:9], large[9:]]
     arrays = [parts[place] for place in order]
     result = joined(arrays)
-    assert not np.shares_arena(result, large)
+    assert not np.shares_memory(result, large)
     np.testing.assert_array_equal(result, np.concatenate(arrays))
 
 
@@ -66,24 +66,24 @@ def test_arrays_of_their_own_and_columns_apart_are_copied():
     for arrays in ([np.ones((2, 3)), np.zeros((4, 3))], [wide[:5, :2], wide[5:, :2]]):
         result = joined(arrays)
         np.testing.assert_array_equal(result, np.concatenate(arrays))
-        assert not any(np.shares_arena(result, array) for array in arrays)
+        assert not any(np.shares_memory(result, array) for array in arrays)
 
 
 def test_rooms_have_the_shape_and_type_asked_for_and_are_used_again():
     scratch = Scratch()
     small = scratch.room("a", (3, 4))
     assert small.shape == (3, 4)
-    assert np.shares_arena(small, scratch.room("a", (2, 2)))
-    assert not np.shares_arena(small, scratch.room("b", (3, 4)))
+    assert np.shares_memory(small, scratch.room("a", (2, 2)))
+    assert not np.shares_memory(small, scratch.room("b", (3, 4)))
     assert scratch.room("a", (5,), np.bool_).dtype == np.bool_
     assert scratch.room("a", (1_000, 1_000)).shape == (1_000, 1_000)
-    assert np.shares_arena(scratch.room("a", (3, 4)), scratch.room("a", (1_000, 1_000)))
+    assert np.shares_memory(scratch.room("a", (3, 4)), scratch.room("a", (1_000, 1_000)))
 
 
 def test_rooms_are_not_held_without_bound(monkeypatch):
     monkeypatch.setattr("batch2online.linalg.scratch._MOST", 100)
     scratch = Scratch()
-    assert not np.shares_arena(scratch.room("a", (200,)), scratch.room("a", (200,)))
+    assert not np.shares_memory(scratch.room("a", (200,)), scratch.room("a", (200,)))
     for size in range(1, 100):
         for name in "abcde":
             scratch.room(name, (size,))
@@ -96,4 +96,4 @@ def test_threads_have_rooms_of_their_own():
     thread = threading.Thread(target=lambda: found.append(scratch.room("a", (10,))))
     thread.start()
     thread.join()
-    assert not np.shares_arena(own, found[0])
+    assert not np.shares_memory(own, found[0])

@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 from batch2online import OnlineClustering, load
 from batch2online.coresets import Clustering
-from batch2online.persistence.errors import StoreError
 from batch2online.refresh import Geometric, Lazy
 from contract import refusals
 from contract.subjects import refuses
@@ -182,10 +181,11 @@ def test_forgetting_needs_the_rows():
     refuses(fresh(history="coreset", keep_history=True), lambda model: model.fit(X), "contradicts")
 
 
-def test_a_folder_belongs_to_one_history(tmp_path):
-    model = seen(history=str(tmp_path))
-    refuses(fresh(history=str(tmp_path)), lambda other: other.partial_fit(X), "another model", StoreError)
-    assert model.partial_fit(X).n_seen_ == 800
+def test_models_that_keep_their_rows_in_one_folder_do_not_meet(tmp_path):
+    one, other = seen(history=str(tmp_path)), seen(history=str(tmp_path), random_state=1)
+    in_memory = seen(random_state=1)
+    assert one.partial_fit(X).forget([3]).n_seen_ == 799
+    assert other.forget([3]).coreset_ == in_memory.forget([3]).coreset_
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def coreset_of(subject):
 
 def n_seen(subject):
     if isinstance(subject, Construction):
-        return subject.n_rows
+        return subject.caught_up().n_rows
     return subject.n_seen_ if subject.__sklearn_is_fitted__() else 0
 
 

@@ -50,6 +50,9 @@ class History:
     def write(self) -> None:
         """Put on disk what is not there yet, if the history is one on disk."""
 
+    def spill(self) -> None:
+        """Put on disk what was learned, once it is much, if the history is one on disk."""
+
     def tidy(self) -> None:
         """Remove from disk what only histories before this one hold."""
 

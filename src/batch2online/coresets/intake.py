@@ -85,6 +85,8 @@ class Intake(ABC):
             self.queue = self.queue.with_rows(*given)
             if is_complete:
                 self.flush(process)
+        if self.history is not None:
+            self.history.spill()
 
     def flush(self, process: Callable[..., None] | None = None) -> None:
         """Pass on what waits, whether its block is complete or not."""

@@ -65,7 +65,8 @@ def get(database: Database, number: int) -> Rows:
 class DiskHistory(History):
     """A history whose segments lie in the table of a file.
 
-    Segments are written when what has appended them is accepted (:meth:`write`), so looking writes nothing.
+    Segments wait in memory until calls that learn have brought enough of them (:meth:`spill`). A look appends a few to
+    a copy, and there is always room for these: looking writes nothing.
     """
 
     is_in_memory = False
@@ -80,6 +81,11 @@ class DiskHistory(History):
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before."""
         super().append(rows, owned)
+        if self._count - self._written > 2 * _PENDING:
+            self.write()
+
+    def spill(self) -> None:
+        """Put on disk what was learned, once it is much."""
         if self._count - self._written > _PENDING:
             self.write()
 
@@ -100,6 +106,7 @@ class DiskHistory(History):
 
     def tidy(self) -> None:
         """Remove the rows of histories before this one: they were forgotten, or are in this one as well."""
+        self.write()
         first = self.branch * BRANCH
         with self._transaction():
             self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, first + BRANCH))
