@@ -203,7 +203,7 @@ def test_scores_agree_with_extended_precision(name, rank):
     X = data(name)[:800]
     construction = RidgeLeverage(rank, random_state=0)
     for start in range(0, 800, 90):
-        construction.add(X[start : start + 90]).seal()
+        construction.add(X[start : start + 90]).flush()
     rows = construction._candidates().rows
     expected = extended_scores(X, rank)[rows.ids]
     actual = construction.statistics.scores(rows)
