@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 
-from torture import bad_input, conditions, damage, forged, fuzz, kills, threads
+from torture import bad_input, conditions, damage, forged, fuzz, interrupts, kills, threads
 from torture.forgetting import forgetting
 from torture.machine import state_machine
 from torture.readers import readers
@@ -34,6 +34,7 @@ COMPLETE = {
     "lost-files": damage.lost_files,
     "truncations": damage.truncations,
     "forgetting": forgetting,
+    "interrupts": interrupts.every_line,
 }
 
 

@@ -8,7 +8,8 @@ rows were cut into calls.
 ``durability``    after the death of the process         after a loss of power
 ================  =====================================  ========================================================
 ``"every"``       every call                             every call
-``"batch"``       every call                             every call but those of the last second
+``"batch"``       every call                             every call up to the last sync; a call syncs if the last
+                                                         sync was a second or more ago
 ``"os"``          every call                             what the operating system had written by then
 ================  =====================================  ========================================================
 
@@ -21,7 +22,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -32,28 +32,9 @@ from batch2online.estimators.stored import estimator_from
 from batch2online.persistence import model_file, requests, tail
 from batch2online.persistence.disk_history import DiskHistory
 from batch2online.persistence.errors import StoreError
-from batch2online.persistence.session import SYNCHRONOUS, Session
+from batch2online.persistence.session import SYNCHRONOUS, Reopened, Session
 
 CHECKPOINT_ROWS = 100_000
-
-
-@dataclass(frozen=True)
-class Reopened:
-    """How a model was brought back.
-
-    Attributes
-    ----------
-    replayed : int
-        Rows learned again since the last state.
-    was_closed : bool
-        Whether its last owner had closed it.
-    lost : int
-        Calls that a loss of power has taken, as far as ``durability`` lets it.
-    """
-
-    replayed: int
-    was_closed: bool
-    lost: int
 
 
 class Durable:
