@@ -29,7 +29,7 @@ from wrapped_cases import (
 
 @every_case
 @pytest.mark.parametrize("chunk", [37, 250])
-def test_chunks_do_not_matter(name, chunk):
+def test_chunks_do_not_matter_to_a_wrapped_estimator(name, chunk):
     assert_same(learned(name), learn(new(name), name, chunk), name)
     assert len(learned(name).changes_) > 3
 

@@ -143,7 +143,7 @@ class Antitone(Construction):
 
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
-        self.statistics = self.statistics.settled()
+        self.statistics, self.parts = self.statistics.settled(), [self._candidates()]
 
     def copy(self) -> Self:
         """Return an independent copy: all parts are immutable but for the list of them."""
@@ -200,10 +200,8 @@ class Antitone(Construction):
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * SAFETY))
 
     def _candidates(self) -> Candidates:
-        """All candidates in one piece."""
-        if len(self.parts) > 1:
-            self.parts = [Candidates.joined(self.parts)]
-        return self.parts[0]
+        """All candidates in one piece; reading them leaves the parts as they are."""
+        return self.parts[0] if len(self.parts) == 1 else Candidates.joined(self.parts)
 
 
 def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual: float) -> tuple[WordArray, IntArray]:

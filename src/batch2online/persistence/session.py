@@ -51,7 +51,7 @@ class Session:
         _open.add(self)
 
     def _opened(self) -> Database:
-        if not self.path.exists() or not self.path.stat().st_size:
+        if not self.path.exists():
             with typed(f"cannot create {self.path}"), replaced(self.path) as temporary:
                 Database(temporary, "copy").close()
         database = Database(self.path, "live")

@@ -1,0 +1,324 @@
+"""The calls that :mod:`torture.interrupts` disturbs: all that change an estimator, a construction or a file."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online.coresets.construction import Construction
+from batch2online.estimators import base
+from batch2online.persistence.tree import encoded
+from batch2online.refresh import Geometric
+
+_RNG = np.random.default_rng(5)
+X = np.ascontiguousarray(_RNG.normal(size=(64, 2)) + 5 * _RNG.integers(2, size=(64, 1)))
+TARGETS = {
+    "none": None,
+    "numbers": X @ [1.0, -2.0] + _RNG.normal(size=64),
+    "labels": np.where(X[:, 0] + _RNG.normal(size=64) > 2.5, "high", "low"),
+}
+WEIGHTS = _RNG.choice([0.5, 1.0, 2.0], size=64)
+SEEN = 20
+"""Rows seen before most calls: two blocks of eight, and four rows that wait."""
+
+OTHERS = 1_000
+"""First id of a shard to be merged."""
+
+_SMALL = {"coreset_size": 10, "random_state": 3, "refresh": Geometric(1.5, start=10)}
+
+
+def _fast() -> str | None:
+    """Return a place where syncing takes no time, if there is one: no power is lost here."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@cache
+def folder() -> Path:
+    """One folder for all histories on disk, since its name is part of a state."""
+    place = Path(tempfile.mkdtemp(prefix="interrupts-", dir=_fast()))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+class Subject:
+    """Something that is called, and what can be said of its state."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def state(self) -> bytes:
+        return state_of(self.thing)
+
+    def is_locked(self) -> bool:
+        engine = vars(self.thing).get("_engine")
+        return base._FIRST_CALLS._is_owned() or (engine is not None and engine.lock._is_owned())  # type: ignore[attr-defined]
+
+    def look_again(self, how: int) -> None:
+        """See whether others see the same."""
+
+    def end(self) -> None:
+        """Give back what it holds."""
+
+
+def state_of(thing: Any) -> bytes:
+    """All that an estimator or a construction is, in bytes."""
+    if isinstance(thing, Construction):
+        return _bytes(thing)
+    own = vars(thing)
+    rest = {name: np.asarray(own[name]).tolist() for name in sorted(base._LEARNED - {"_engine", "_reader"} & own.keys())}
+    return repr(rest).encode() + (_bytes(thing._state()) if "_engine" in own else b"nothing")
+
+
+def _bytes(state: Any) -> bytes:
+    text, arrays = encoded(state)
+    return b"".join([text.encode(), *(str(a.shape).encode() + a.tobytes() for a in arrays)])
+
+
+class DurableSubject(Subject):
+    """A model in a file."""
+
+    def __init__(self, model: Any) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="durable-", dir=_fast()))
+        super().__init__(self._opened(model))
+
+    def _opened(self, model: Any = None) -> Any:
+        return Durable(self.place / "model", model, durability="os", checkpoint_rows=9, trusted=True)
+
+    def state(self) -> bytes:
+        return state_of(self.thing.model)
+
+    def is_locked(self) -> bool:
+        return self.thing._lock._is_owned() or Subject(self.thing.model).is_locked()
+
+    def look_again(self, how: int) -> None:
+        """Open the file anew: closed as usual, or left as a dying process leaves it."""
+        if how % 3 == 0:
+            return
+        if how % 3 == 1 or self.thing._session.poison:
+            self.thing.close()
+        else:
+            self.thing._session.abandon()
+        self.thing = self._opened()
+
+    def end(self) -> None:
+        state = self.state()
+        self.thing.close()
+        with self._opened() as again:
+            assert state_of(again.model) == state, "another state in the file at the end"
+        assert [path.name for path in self.place.iterdir()] == ["model"]
+        shutil.rmtree(self.place)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call on one kind of subject."""
+
+    name: str
+    new: Callable[[], Any]
+    act: Callable[[Any], object]
+    go_on: Callable[[Any], object]
+    """What the subject learns afterwards."""
+
+
+# -- estimators -------------------------------------------------------------------------------------------
+
+
+def estimators() -> dict[str, tuple[Callable[..., Any], str]]:
+    """What makes an estimator, and the kind of its targets."""
+    wrapped = partial(partial, BatchToOnline, **_SMALL)
+    clustering = partial(partial, OnlineClustering, 2, **_SMALL)
+    return {
+        "OnlineRegression": (partial(OnlineRegression, keep_history=True, **_SMALL), "numbers"),
+        "OnlineLowRank": (partial(OnlineLowRank, 1, center=True, keep_history=True, **_SMALL), "none"),
+        "OnlineClustering in memory": (clustering(), "none"),
+        "OnlineClustering in a folder": (clustering(history=folder()), "none"),
+        "OnlineClustering, coreset": (clustering(history="coreset"), "none"),
+        "Ridge": (wrapped(Ridge(), keep_history=True), "numbers"),
+        "KMeans": (wrapped(KMeans(2, n_init=1, max_iter=5)), "none"),
+        "LogisticRegression": (wrapped(LogisticRegression(max_iter=20), keep_history=True), "labels"),
+    }
+
+
+def _part(targets: str, start: int, stop: int) -> tuple[Any, Any]:
+    y = TARGETS[targets]
+    return X[start:stop], None if y is None else y[start:stop]
+
+
+def _learned(make: Callable[..., Any], targets: str, stop: int = SEEN, start: int = 0, **settings: Any) -> Any:
+    return make(**settings).partial_fit(*_part(targets, start, stop))
+
+
+@cache
+def _template(make: Callable[..., Any], targets: str, seen: int) -> Any:
+    return _learned(make, targets, seen)
+
+
+def _copied(make: Callable[..., Any], targets: str, seen: int) -> Any:
+    """Return an estimator with all that another holds: harm done to what they share shows in the next copy.
+
+    Two histories on disk cannot write to one place, and only one of them may forget.
+    """
+    if getattr(make(), "history", None) == folder():
+        return _learned(make, targets, seen)
+    template, model = _template(make, targets, seen), make()
+    vars(model).update(vars(template), _engine=template._engine.copy())
+    return model
+
+
+def _one(targets: str, at: int) -> tuple[Any, Any]:
+    y = TARGETS[targets]
+    return X[at].tolist(), None if y is None else y[at].item()
+
+
+def calls_on(make: Callable[..., Any], targets: str) -> Iterator[tuple[str, int, Callable[[Any], object]]]:
+    """Calls that an estimator and a durable model share: a name, the rows seen before, and the call."""
+    other = _learned(make, targets, 40, 27, first_id=OTHERS)
+    yield "learn_one waits", SEEN, lambda model: model.learn_one(*_one(targets, 40))
+    yield "learn_one makes a refresh due", 22, lambda model: model.learn_one(*_one(targets, 40))
+    yield "learn_one completes a block", 23, lambda model: model.learn_one(*_one(targets, 40))
+    yield "partial_fit", SEEN, lambda model: model.partial_fit(*_part(targets, 40, 53))
+    yield "partial_fit with weights", SEEN, lambda model: model.partial_fit(*_part(targets, 40, 51), WEIGHTS[:11])
+    yield "partial_fit first", 0, lambda model: model.partial_fit(*_part(targets, 0, 11))
+    yield "learn_one first", 0, lambda model: model.learn_one(*_one(targets, 40))
+    yield "merge", SEEN, lambda model: model.merge(other)
+    if getattr(make(), "history", None) != "coreset":
+        yield "forget", SEEN, lambda model: model.forget([2, 3, 17])
+
+
+def on_estimators() -> Iterator[Call]:
+    for name, (make, targets) in estimators().items():
+
+        def go_on(subject: Subject, targets: str = targets) -> None:
+            subject.thing.partial_fit(*_part(targets, 53, 62)).learn_one(*_one(targets, 62))
+
+        def new(seen: int, make: Callable[..., Any] = make, targets: str = targets) -> Subject:
+            return Subject(_copied(make, targets, seen) if seen else make())
+
+        calls = list(calls_on(make, targets))
+        calls += [
+            (f"fit {when}", seen, partial(_fit, targets=targets)) for when, seen in (("first", 0), ("again", SEEN))
+        ]
+        for call, seen, act in calls:
+            yield Call(f"{name}: {call}", partial(new, seen), partial(_on_thing, act), go_on)
+
+
+def _fit(model: Any, targets: str) -> None:
+    model.fit(*_part(targets, 30, 41))
+
+
+def _on_thing(act: Callable[[Any], object], subject: Subject) -> None:
+    act(subject.thing)
+
+
+# -- durable models -----------------------------------------------------------------------------------------
+
+
+def on_durables() -> Iterator[Call]:
+    for name, (make, targets) in estimators().items():
+
+        def go_on(subject: Subject, targets: str = targets) -> None:
+            subject.thing.partial_fit(*_part(targets, 53, 62), key="later")
+            subject.thing.learn_one(*_one(targets, 62))
+
+        def new(seen: int, make: Callable[..., Any] = make, targets: str = targets) -> Subject:
+            subject = DurableSubject(make())
+            for start, stop in ((0, seen - 3), (seen - 3, seen)) if seen else ():  # a state, and a tail
+                subject.thing.partial_fit(*_part(targets, start, stop))
+            return subject
+
+        calls = list(calls_on(make, targets))
+        calls += [
+            ("partial_fit with a key", SEEN, partial(_with_key, targets=targets)),
+            ("checkpoint", SEEN, lambda durable: durable.checkpoint()),
+        ]
+        for call, seen, act in calls:
+            yield Call(f"Durable {name}: {call}", partial(new, seen), partial(_on_thing, act), go_on)
+        yield Call(f"Durable {name}: close", partial(new, SEEN), _close, partial(_reopened, go_on))
+
+
+def _with_key(durable: Any, targets: str) -> None:
+    durable.partial_fit(*_part(targets, 40, 53), key="once", source=("file", 53))
+
+
+def _close(subject: Any) -> None:
+    subject.thing.close()
+
+
+def _reopened(go_on: Callable[[Any], object], subject: Any) -> None:
+    subject.thing.close()
+    subject.thing = subject._opened()
+    go_on(subject)
+
+
+# -- constructions ------------------------------------------------------------------------------------------
+
+
+def constructions() -> dict[str, tuple[Callable[..., Any], str]]:
+    small = {"coreset_size": 10, "random_state": 3}
+    kept = small | {"keep_history": True}
+    clustering = partial(partial, coresets.Clustering, 2, **small)
+    return {
+        "Leverage": (partial(coresets.Leverage, **kept), "numbers"),
+        "RidgeLeverage": (partial(coresets.RidgeLeverage, 1, **kept), "none"),
+        "Uniform": (partial(coresets.Uniform, **kept), "numbers"),
+        "Everything": (partial(coresets.Everything, **kept), "numbers"),
+        "Sensitivity": (partial(coresets.Sensitivity, coresets.LewisScore(1.0), **small), "numbers"),
+        "Clustering in memory": (clustering(), "none"),
+        "Clustering in two stages": (clustering(stages=2), "none"),
+        "Clustering in a folder": (clustering(history=folder()), "none"),
+        "Clustering, coreset": (clustering(history="coreset"), "none"),
+    }
+
+
+def on_constructions() -> Iterator[Call]:
+    for name, (make, targets) in constructions().items():
+
+        def go_on(subject: Subject, targets: str = targets) -> None:
+            subject.thing.add(*_part(targets, 53, 62))
+
+        def new(seen: int, make: Callable[..., Any] = make, targets: str = targets) -> Subject:
+            return Subject(make().add(*_part(targets, 0, seen)) if seen else make())
+
+        other = make(first_id=OTHERS).add(*_part(targets, 27, 40))
+        calls = [
+            ("add", SEEN, partial(_add, targets=targets, weights=None)),
+            ("add with weights", SEEN, partial(_add, targets=targets, weights=WEIGHTS[:13])),
+            ("add first", 0, partial(_add, targets=targets, weights=None)),
+            ("merge", SEEN, partial(_merge, other=other)),
+        ]
+        if "coreset" not in name:
+            calls.append(("forget", SEEN, partial(_forget, ids=[2, 3, 17])))
+        for call, seen, act in calls:
+            yield Call(f"{name}: {call}", partial(new, seen), partial(_on_thing, act), go_on)
+
+
+def _add(construction: Any, targets: str, weights: Any) -> None:
+    construction.add(*_part(targets, 40, 53), weights)
+
+
+def _merge(construction: Any, other: Any) -> None:
+    construction.merge(other)
+
+
+def _forget(construction: Any, ids: list[int]) -> None:
+    construction.forget(ids)
+
+
+FAMILIES: dict[str, Callable[[], Iterator[Call]]] = {
+    "estimators": on_estimators,
+    "constructions": on_constructions,
+    "durable models": on_durables,
+}
+"""Kinds of subjects, and what gives the calls on them."""

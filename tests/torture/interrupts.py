@@ -1,0 +1,234 @@
+"""An exception at every line of every call that changes something: the subject is as it was, or the call is done.
+
+The exception is raised by a trace function at the first line of the package that is reached, then at the second, until
+the call comes to its end undisturbed. Afterwards the state is compared by bytes, and so is what it learns next.
+"""
+
+from __future__ import annotations
+
+import dis
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import count
+from pathlib import Path
+from random import Random
+from types import CodeType, FrameType
+from typing import Any
+from unittest import mock
+
+import batch2online
+from torture.interrupted_calls import FAMILIES, Call, Subject
+
+PACKAGE = str(Path(batch2online.__file__).parent)
+
+
+@contextmanager
+def small_blocks():
+    """Blocks of few rows, and histories that write early: all happens within short calls."""
+    with (
+        mock.patch("batch2online.core.blocks._BLOCK_ROWS", (8,)),
+        mock.patch("batch2online.persistence.disk_history._PENDING", 1),
+    ):
+        yield
+
+
+# -- raising ----------------------------------------------------------------------------------------------
+
+
+class Injection:
+    """A trace function that raises at one line of the package, and remembers where."""
+
+    def __init__(self, at: int, error: type[BaseException]) -> None:
+        self.left, self.error, self.where = at, error, ""
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
+        return self.local if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    def local(self, frame: FrameType, event: str, arg: object) -> Any:
+        if event == "line" and frame.f_lasti not in ends_of_with(frame.f_code):
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}"
+                raise self.error("injected")
+        return self.local
+
+
+@cache
+def ends_of_with(code: CodeType) -> frozenset[int]:
+    """Places between the body of a ``with`` and its ``__exit__``, where a trace function can raise and nothing else.
+
+    The interpreter looks for signals at calls and jumps, never there, and nothing written in Python could help.
+    """
+    steps = list(dis.get_instructions(code))
+    found = set()
+    for index, step in enumerate(steps):
+        if [(s.opname, s.argval) for s in steps[index : index + 3]] == [("LOAD_CONST", None)] * 3:
+            found |= {step.offset, steps[index - 1].offset} if steps[index - 1].opname == "SWAP" else {step.offset}
+        if step.opname == "WITH_EXCEPT_START":
+            found |= {before.offset for before in steps[index - 1 : index]}
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where an exception was raised, empty if it was not; and whether the call has raised."""
+
+    where: str
+    raised: BaseException | None
+
+
+def injected(subject: Subject, call: Call, at: int, error: type[BaseException]) -> Outcome:
+    """Make a call, with an exception at its ``at``-th line."""
+    injection, raised, before = Injection(at, error), None, sys.gettrace()
+    sys.settrace(injection)
+    try:
+        call.act(subject)
+    except BaseException as anything:
+        sys.settrace(before)
+        if not injection.where:
+            raise
+        raised = anything
+    finally:
+        sys.settrace(before)
+    return Outcome(injection.where, raised)
+
+
+def signalled(subject: Subject, call: Call, delay: float) -> Outcome:
+    """Make a call, with a real signal after this many seconds."""
+    armed, where = True, ""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal armed, where
+        if armed and frame is not None:
+            armed, where = False, f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            raise KeyboardInterrupt
+
+    former, raised = signal.signal(signal.SIGALRM, handler), None
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        call.act(subject)
+        armed = False
+    except KeyboardInterrupt as interrupt:
+        raised = interrupt
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    return Outcome(where, raised)
+
+
+# -- comparing --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What an undisturbed subject is before and after the call, and what it has become some rows later."""
+
+    call: Call
+
+    @cached_property
+    def before(self) -> bytes:
+        return self._state(acts=False, goes_on=False)
+
+    @cached_property
+    def after(self) -> bytes:
+        return self._state(acts=True, goes_on=False)
+
+    @cached_property
+    def later(self) -> dict[bool, bytes]:
+        """By whether the call was made."""
+        return {acts: self._state(acts, goes_on=True) for acts in (False, True)}
+
+    def _state(self, acts: bool, goes_on: bool) -> bytes:
+        subject = self.call.new()
+        try:
+            if acts:
+                self.call.act(subject)
+            if goes_on:
+                self.call.go_on(subject)
+            return subject.state()
+        finally:
+            subject.end()
+
+    def check(self, subject: Subject, outcome: Outcome, how: int) -> str:
+        """Compare a disturbed subject; ``how`` picks what is done with it next. Return what came of the call."""
+        place = f"{self.call.name}, {outcome.where or 'undisturbed'}"
+        state = subject.state()
+        is_done = state == self.after and (outcome.raised is None or self.before != self.after or how % 2 == 0)
+        assert is_done or (outcome.raised is not None and state == self.before), f"{place}: a third state"
+        assert not subject.is_locked(), f"{place}: a lock is still held"
+        subject.look_again(how)
+        assert subject.state() == state, f"{place}: another state in the file"
+        was_done = is_done
+        if not is_done and how % 2:
+            self.call.act(subject)
+            is_done = True
+        self.call.go_on(subject)
+        assert subject.state() == self.later[is_done], f"{place}: other results later"
+        subject.end()
+        if outcome.raised is None:
+            return "undisturbed"
+        return "done" if was_done else "as it was"
+
+
+# -- campaigns --------------------------------------------------------------------------------------------
+
+
+def every_line(
+    families: Iterable[str] = tuple(FAMILIES),
+    errors: tuple[type[BaseException], ...] = (KeyboardInterrupt, MemoryError),
+    every: int = 1,
+    only: Callable[[Call], bool] = lambda call: True,
+) -> dict[str, int]:
+    """Raise at every line, or every so many lines, of all calls."""
+    outcomes: Counter[str] = Counter()
+    with small_blocks():
+        for number, (family, call) in enumerate(chosen(families, only)):
+            expected = Expected(call)
+            for error in errors:
+                for at in count(1 + (number * 7 + len(error.__name__)) % every, every):
+                    subject = call.new()
+                    outcome = injected(subject, call, at, error)
+                    result = expected.check(subject, outcome, at // every)
+                    if not outcome.where:
+                        break
+                    outcomes[f"{family}, {error.__name__}: {result}"] += 1
+    return dict(outcomes)
+
+
+def signals(
+    seconds: float, families: Iterable[str] = tuple(FAMILIES), only: Callable[[Call], bool] = lambda call: True
+) -> dict[str, int]:
+    """Real signals at random moments, for so many seconds for each call."""
+    outcomes: Counter[str] = Counter()
+    random = Random(1)
+    with small_blocks():
+        for family, call in chosen(families, only):
+            expected, longest = Expected(call), _seconds_of(call)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                subject = call.new()
+                outcome = signalled(subject, call, random.uniform(1e-6, longest))
+                result = expected.check(subject, outcome, random.randrange(6))
+                if outcome.where:
+                    outcomes[f"{family}: {result}"] += 1
+    return dict(outcomes)
+
+
+def _seconds_of(call: Call) -> float:
+    subject = call.new()
+    started = time.perf_counter()
+    call.act(subject)
+    seconds = time.perf_counter() - started
+    subject.end()
+    return seconds
+
+
+def chosen(families: Iterable[str], only: Callable[[Call], bool]) -> list[tuple[str, Call]]:
+    return [(family, call) for family in families for call in FAMILIES[family]() if only(call)]
