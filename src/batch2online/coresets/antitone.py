@@ -143,7 +143,7 @@ class Antitone(Construction):
 
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
-        self.statistics = self.statistics.settled()
+        self.statistics, self.parts = self.statistics.settled(), [self._candidates()]
 
     def copy(self) -> Self:
         """Return an independent copy: all parts are immutable but for the list of them."""
@@ -201,9 +201,7 @@ class Antitone(Construction):
 
     def _candidates(self) -> Candidates:
         """All candidates in one piece."""
-        if len(self.parts) > 1:
-            self.parts = [Candidates.joined(self.parts)]
-        return self.parts[0]
+        return self.parts[0] if len(self.parts) == 1 else Candidates.joined(self.parts)
 
 
 def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual: float) -> tuple[WordArray, IntArray]:
