@@ -237,7 +237,8 @@ class Durable:
     def checkpoint(self) -> None:
         """Write the state anew now, so that opening has nothing to learn again."""
         with self._lock, self._committed(counts=False):
-            self._write_state()
+            if "_engine" in vars(self.model):
+                self._write_state()
 
     def _write_state(self) -> None:
         self._watch()
