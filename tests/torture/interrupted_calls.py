@@ -91,12 +91,12 @@ def _bytes(state: Any) -> bytes:
 class DurableSubject(Subject):
     """A model in a file."""
 
-    def __init__(self, model: Any) -> None:
-        self.place = Path(tempfile.mkdtemp(prefix="durable-", dir=_fast()))
-        super().__init__(self._opened(model))
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make, self.place = make, Path(tempfile.mkdtemp(prefix="durable-", dir=_fast()))
+        super().__init__(self.opened())
 
-    def _opened(self, model: Any = None) -> Any:
-        return Durable(self.place / "model", model, durability="os", checkpoint_rows=9, trusted=True)
+    def opened(self) -> Any:
+        return Durable(self.place / "model", self.make(), durability="os", checkpoint_rows=9, trusted=True)
 
     def state(self) -> bytes:
         return state_of(self.thing.model)
@@ -112,12 +112,12 @@ class DurableSubject(Subject):
             self.thing.close()
         else:
             self.thing._session.abandon()
-        self.thing = self._opened()
+        self.thing = self.opened()
 
     def end(self) -> None:
         state = self.state()
         self.thing.close()
-        with self._opened() as again:
+        with self.opened() as again:
             assert state_of(again.model) == state, "another state in the file at the end"
         assert [path.name for path in self.place.iterdir()] == ["model"]
         shutil.rmtree(self.place)
@@ -235,7 +235,7 @@ def on_durables() -> Iterator[Call]:
             subject.thing.learn_one(*_one(targets, 62))
 
         def new(seen: int, make: Callable[..., Any] = make, targets: str = targets) -> Subject:
-            subject = DurableSubject(make())
+            subject = DurableSubject(make)
             for start, stop in ((0, seen - 3), (seen - 3, seen)) if seen else ():  # a state, and a tail
                 subject.thing.partial_fit(*_part(targets, start, stop))
             return subject
@@ -260,7 +260,7 @@ def _close(subject: Any) -> None:
 
 def _reopened(go_on: Callable[[Any], object], subject: Any) -> None:
     subject.thing.close()
-    subject.thing = subject._opened()
+    subject.thing = subject.opened()
     go_on(subject)
 
 

@@ -26,7 +26,8 @@ _MANY = 64
 class History:
     """Rows in ascending ids. A segment lies in one block of ids.
 
-    A copy costs nothing: copies share the list of segments, of which each sees its own first ones.
+    A copy costs nothing: copies share the list of segments, of which each sees its own first ones. The first to go on
+    from the end of the list keeps it; all others go on with a list of their own, whichever thread they are in.
     """
 
     is_in_memory: ClassVar[bool] = True
@@ -35,12 +36,11 @@ class History:
 
     def __init__(self, block: int, width: int, n_targets: int) -> None:
         self.block, self.width, self.n_targets = block, width, n_targets
-        self._segments: list[Rows] = []
-        self._ends: list[int] = []  # rows up to the end of each segment
+        self._segments: list[tuple[int, Rows | None]] = []  # rows up to the end of each, and its own in memory
         self._count = 0
 
     def __len__(self) -> int:
-        return self._ends[self._count - 1] if self._count else 0
+        return self._segments[self._count - 1][0] if self._count else 0
 
     @property
     def n_segments(self) -> int:
@@ -50,46 +50,48 @@ class History:
     def write(self) -> None:
         """Put on disk what is not there yet, if the history is one on disk."""
 
-    def spill(self) -> None:
-        """Put on disk what was learned, once it is much, if the history is one on disk."""
-
     def tidy(self) -> None:
         """Remove from disk what only histories before this one hold."""
 
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
-        if len(self._segments) != self._count:  # a copy of this history has gone on from here
-            self._segments, self._ends = self._segments[: self._count], self._ends[: self._count]
-        end = len(self) + len(rows)
-        self._segments.append(_kept(rows, owned))
-        self._ends.append(end)
-        self._count += 1
+        self._add(len(rows), _kept(rows, owned))
         self._join_small_ones()
+
+    def _add(self, n: int, rows: Rows | None) -> None:
+        segment = len(self) + n, rows
+        if len(self._segments) == self._count:
+            self._segments.append(segment)
+        if len(self._segments) <= self._count or self._segments[self._count] is not segment:
+            self._segments = [*self._segments[: self._count], segment]
+        self._count += 1
 
     def _join_small_ones(self) -> None:
         """Keep segments from becoming many: a policy may cut rows one by one."""
-        last = self._segments[-_MANY:]
-        if len(last) < _MANY or sum(map(len, last)) > self.block:
+        first = self._count - _MANY
+        if first < 0 or len(self) - (self._segments[first - 1][0] if first else 0) > self.block:
             return
+        last = [self._segment(index) for index in range(first, self._count)]
         if last[0].ids[0] // self.block != last[-1].ids[-1] // self.block:
             return
-        self._segments = [*self._segments[:-_MANY], _joined(last)]
-        self._ends = [*self._ends[:-_MANY], self._ends[-1]]
-        self._count = len(self._segments)
+        self._segments = [*self._segments[:first], (len(self), _joined(last))]
+        self._count = first + 1
 
     def __iter__(self) -> Iterator[Rows]:
         return self.from_row(0)
 
     def from_row(self, start: int) -> Iterator[Rows]:
         """Iterate over the segments from the ``start``-th row on."""
-        first = bisect_right(self._ends, start, hi=self._count)
+        first = bisect_right(self._segments, start, hi=self._count, key=itemgetter(0))
         for index in range(first, self._count):
             rows = self._segment(index)
-            skipped = start - (self._ends[index] - len(rows))
+            skipped = start - (self._segments[index][0] - len(rows))
             yield rows[skipped:] if skipped > 0 else rows
 
     def _segment(self, index: int) -> Rows:
-        return self._segments[index]
+        rows = self._segments[index][1]
+        assert rows is not None
+        return rows
 
     def at(self, positions: IntArray) -> Rows:
         """Return the rows at these positions, counted from 0 in the order of ids."""
@@ -108,7 +110,8 @@ class History:
         """Return the position of the first row of each segment."""
         starts = self._starts
         if starts is None or len(starts) != self._count or len(self) != self._starts_end:
-            self._starts = starts = np.array([0, *self._ends[: self._count - 1]], dtype=np.int64)
+            ends = [end for end, _ in self._segments[: max(0, self._count - 1)]]
+            self._starts = starts = np.array([0, *ends], dtype=np.int64)
             self._starts_end = len(self)
         return starts
 
@@ -172,6 +175,10 @@ class History:
         twin.__dict__.update(self.__dict__)
         return twin
 
+    def for_reading(self) -> History:
+        """Return a copy to look at with further rows: nothing of it reaches a disk."""
+        return self.copy()
+
     # -- storing --------------------------------------------------------------------------------------
 
     def stored_fields(self) -> dict[str, Any]:
@@ -183,9 +190,7 @@ class History:
         """Return the history that :meth:`stored_fields` describes."""
         history = cls(fields["block"], fields["width"], fields["n_targets"])
         for rows in fields["segments"]:
-            history._segments.append(rows)
-            history._ends.append(len(history) + len(rows))
-            history._count += 1
+            history._add(len(rows), rows)
         return history
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -25,9 +25,18 @@ _Check = TypeVar("_Check", bound=Callable[[Any], None])
 
 
 def storable(cls: type[_T]) -> type[_T]:
-    """Mark a class as one whose instances a file may hold, attribute by attribute."""
+    """Mark a class as one whose instances a file may hold, attribute by attribute.
+
+    Instances can be copied and pickled in one thread while what they remember is filled in by another.
+    """
     classes[cls.__name__] = cls
+    if cls.__getstate__ is object.__getstate__:
+        cls.__getstate__ = _attributes  # type: ignore[method-assign,assignment]
     return cls
+
+
+def _attributes(instance: Any) -> dict[str, Any]:
+    return dict(vars(instance))
 
 
 def check_of(

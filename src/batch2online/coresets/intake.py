@@ -85,8 +85,6 @@ class Intake(ABC):
             self.queue = self.queue.with_rows(*given)
             if is_complete:
                 self.flush(process)
-        if self.history is not None:
-            self.history.spill()
 
     def flush(self, process: Callable[..., None] | None = None) -> None:
         """Pass on what waits, whether its block is complete or not."""
@@ -104,8 +102,14 @@ class Intake(ABC):
         """Return the same with nothing waiting: itself, or a copy."""
         if not len(self.queue):
             return self
-        twin = self.copy()
+        twin = self.for_reading()
         twin.flush()
+        return twin
+
+    def for_reading(self) -> Self:
+        """Return a copy to look at with the rows that wait: none of them is written anywhere."""
+        twin = self.copy()
+        twin.history = None if self.history is None else self.history.for_reading()
         return twin
 
     def tidy(self) -> None:

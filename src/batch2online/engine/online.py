@@ -255,6 +255,7 @@ class Online:
         if not len(self.construction.queue):
             return self
         twin = self.copy()
+        twin.construction = self.construction.for_reading()
         twin.construction.flush(twin._process)
         return twin
 

@@ -95,13 +95,17 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
 
     def _become(self, fresh: Self) -> Self:
         """Take over all that a fresh estimator has learned, in one step."""
-        with self._writing():
-            if self.__sklearn_is_fitted__():
-                fresh._engine.lock = self._engine.lock
-            kept = {name: value for name, value in vars(self).items() if name not in _LEARNED}
-            learned = {name: value for name, value in vars(fresh).items() if name in _LEARNED}
-            self.__dict__ = kept | learned
-        return self
+        while True:
+            lock = self._writing()
+            with lock:
+                if lock is not self._writing():  # another thread was first meanwhile
+                    continue
+                if self.__sklearn_is_fitted__():
+                    fresh._engine.lock = lock
+                kept = {name: value for name, value in vars(self).items() if name not in _LEARNED}
+                learned = {name: value for name, value in vars(fresh).items() if name in _LEARNED}
+                self.__dict__ = kept | learned
+            return self
 
     def _writing(self) -> RLock:
         """Return the lock of all that learns: the engine's, or before there is one that of all first calls."""

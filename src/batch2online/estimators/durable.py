@@ -20,8 +20,7 @@ many calls are missing. Without one, a call that is missing is an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -156,19 +155,16 @@ class Durable:
 
     def merge(self, other: Any) -> Self:
         """Take in what another estimator has seen, as the model's own ``merge``."""
-        with self._lock, self._committed():
-            self.model.merge(other)
-            self._write_state()
-        return self
+        return self._change(lambda: self.model.merge(other))
 
     def forget(self, ids: Any) -> Self:
         """Forget rows, as the model's own ``forget``: no page of the file holds them any more."""
         with self._lock:
-            with self._committed():
-                self.model.forget(ids)
-                self._write_state()
-            self._session.erase_log()
-        return self
+            self._session.check_usable()
+            try:
+                return self._change(lambda: self.model.forget(ids))
+            finally:  # after an interrupt, too, or if the rows are gone already
+                self._session.erase_log()
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -181,15 +177,27 @@ class Durable:
             if key is not None and requests.was_done(self._database, key):
                 return self
             self._checkpoint_if_due()
-            has_state = bool(self._database.meta.get("parts"))
-            with self._committed():
-                before = self._next_id()
-                act()
-                if has_state:
-                    tail.append(self._database, self._recorded or [], self.model)
-                else:
-                    self._write_state()
-                self._note(key, source, before)
+            self._carry_out(lambda: self._keep(act, key, source))
+        return self
+
+    def _keep(self, act: Callable[[], object], key: str | None, source: Any) -> None:
+        has_state, before = bool(self._database.meta.get("parts")), self._next_id()
+        act()
+        if has_state:
+            tail.append(self._database, self._recorded or [], self.model)
+        else:
+            self._write_state()
+        self._note(key, source, before)
+
+    def _change(self, act: Callable[[], object]) -> Self:
+        """Carry out what no rows in the tail can express."""
+
+        def changed() -> None:
+            act()
+            self._write_state()
+
+        with self._lock:
+            self._carry_out(changed)
         return self
 
     def _next_id(self) -> int:
@@ -203,17 +211,16 @@ class Durable:
             name, position = source
             self._database.meta["sources"] = self._database.meta.get("sources", {}) | {str(name): position}
 
-    @contextmanager
-    def _committed(self, counts: bool = True) -> Iterator[None]:
+    def _carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
         """Carry out a call on the model and on the file, or on neither."""
-        model_before, call_before = self.model._snapshot(), None
-        self._recorded = []
+        self._session.check_usable()
+        model, calls = self.model._snapshot(), self._session.n_calls
         try:
-            with self._session.call(counts) as call_before:
-                yield
+            self._recorded = []
+            self._session.carry_out(act, counts)
         except BaseException:
-            if call_before is None or not self._session.has_committed(call_before):
-                self.model._go_back_to(model_before)
+            if not self._session.has_committed(calls):
+                self.model._go_back_to(model)
             raise
         finally:
             self._recorded = None
@@ -236,9 +243,9 @@ class Durable:
 
     def checkpoint(self) -> None:
         """Write the state anew now, so that opening has nothing to learn again."""
-        with self._lock, self._committed(counts=False):
+        with self._lock:
             if "_engine" in vars(self.model):
-                self._write_state()
+                self._carry_out(self._write_state, counts=False)
 
     def _write_state(self) -> None:
         self._watch()
@@ -260,9 +267,7 @@ class Durable:
     def close(self) -> None:
         """Write the state if rows came since the last, and let others open the file. A second call does nothing."""
         with self._lock:
-            if self._session.poison == "it is closed":
-                return
-            if not self._session.poison and self._database.meta.get("tail"):
+            if not self._session.poison and not self._session.was_closed and self._database.meta.get("tail"):
                 try:
                     self.checkpoint()
                 except Exception as error:  # the rows are in the tail

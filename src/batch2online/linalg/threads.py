@@ -29,9 +29,9 @@ def one_thread_for(columns: int) -> Iterator[None]:
     if all(count == 1 for count in before):
         yield
         return
-    for library in libraries:
-        library.set_num_threads(1)
     try:
+        for library in libraries:
+            library.set_num_threads(1)
         yield
     finally:
         for library, count in zip(libraries, before, strict=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,10 +17,9 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     A symbolic link stays one, and the file that it points to is replaced.
     """
     target = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
+        _create(temporary, mode=0o600 if target.exists() else 0o666)
         yield temporary
         _take_over_rights(target, temporary)
         sync(temporary)
@@ -32,21 +31,19 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     sync(target.parent)
 
 
+def _create(path: Path, mode: int) -> None:
+    """Make an empty file with this mode, less what the umask takes: asking for the umask would change it for all."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
+
+
 def _take_over_rights(old: Path, new: Path) -> None:
     try:
         rights = old.stat()
     except FileNotFoundError:
-        os.chmod(new, 0o666 & ~_umask())
         return
     os.chmod(new, stat.S_IMODE(rights.st_mode))
     with suppress(OSError):  # only the superuser may give a file away
         os.chown(new, rights.st_uid, rights.st_gid)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def sync(path: Path) -> None:

@@ -18,8 +18,8 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -65,7 +65,7 @@ class Database:
     """
 
     def __init__(self, path: Path, use: str) -> None:
-        self.path, self._owner = path, os.getpid()
+        self.path, self._owner, self.is_open = path, os.getpid(), True
         self.meta: dict[str, Any] = {}
         self.segment_keys: dict[int, tuple[int, int, int]] = {}
         """First id, last id and rows of the segments that a history in memory has in the table."""
@@ -89,16 +89,18 @@ class Database:
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", *_PRAGMAS[use]):
             run(f"PRAGMA {pragma}").fetchall()
         if is_new:
-            with self.transaction():
-                run(f"PRAGMA application_id={APPLICATION_ID}")
-                for statement in _TABLES.values():
-                    run(statement)
-                self.meta = {"format": "batch2online", "schema": SCHEMA}
+            self.transact(self._create_tables)
         else:
             with intact(self.path):
                 self._check_tables()
                 self.meta = self._read_meta()
                 self._check_size()
+
+    def _create_tables(self) -> None:
+        self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        for statement in _TABLES.values():
+            self._connection.execute(statement)
+        self.meta = {"format": "batch2online", "schema": SCHEMA}
 
     def _check_format(self) -> None:
         (found,) = self._connection.execute("PRAGMA application_id").fetchone()
@@ -141,15 +143,17 @@ class Database:
 
     # -- changes --------------------------------------------------------------------------------------
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Carry out changes of tables and of ``meta`` as one; an error undoes all of them."""
+    def transact(self, act: Callable[[], object]) -> None:
+        """Carry out changes of tables and of ``meta`` as one; an error, or an interrupt at any moment, undoes them.
+
+        This takes a function since ``with`` has gaps: an interrupt may come after what it enters and before its body.
+        """
         self.check_process()
         before = dict(self.meta)
         try:
             with typed(f"cannot write to {self.path}"):
                 self._connection.execute("BEGIN IMMEDIATE")
-                yield
+                act()
                 self._write_meta(self.meta)
                 self._connection.execute("COMMIT")
         except BaseException:
@@ -188,6 +192,7 @@ class Database:
     def close(self) -> None:
         """Let others open the file."""
         if self._owner == os.getpid():
+            self.is_open = False
             with suppress(sqlite3.Error):
                 self._connection.close()
 

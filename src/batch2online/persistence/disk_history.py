@@ -6,7 +6,8 @@ import json
 import os
 import tempfile
 import weakref
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,14 +33,22 @@ def scratch(folder: str | os.PathLike[str] | None = None) -> Database:
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, prefix="rows-", suffix=".b2o")
+    try:
         os.close(handle)
-    database = Database(Path(name), "scratch")
-    database.pragma("secure_delete=ON")
-    with suppress(OSError):  # where open files cannot be removed, the model removes it at its end
-        os.unlink(name)
-        return database
-    weakref.finalize(database, os.unlink, name)
+        database = Database(Path(name), "scratch")
+        database.pragma("secure_delete=ON")
+    finally:
+        is_gone = _removed(name)
+    if not is_gone:  # where open files cannot be removed, the model removes it at its end
+        weakref.finalize(database, os.unlink, name)
     return database
+
+
+def _removed(name: str) -> bool:
+    with suppress(OSError):
+        os.unlink(name)
+        return True
+    return False
 
 
 def put(database: Database, number: int, rows: Rows) -> None:
@@ -65,15 +74,14 @@ def get(database: Database, number: int) -> Rows:
 class DiskHistory(History):
     """A history whose segments lie in the table of a file.
 
-    Segments wait in memory until calls that learn have brought enough of them (:meth:`spill`). A look appends a few to
-    a copy, and there is always room for these: looking writes nothing.
+    Looking writes nothing: what only looks adds to a copy :meth:`for_reading`.
     """
 
     is_in_memory = False
+    _is_for_reading = False
 
     def __init__(self, block: int, width: int, n_targets: int, database: Database, branch: int = 0) -> None:
         super().__init__(block, width, n_targets)
-        self._segments: list[Any] = []  # None where the segment is on disk
         self.database, self.branch = database, branch
         self._written = 0
         self._cache = lru_cache(_CACHED)(self._read)
@@ -81,12 +89,7 @@ class DiskHistory(History):
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before."""
         super().append(rows, owned)
-        if self._count - self._written > 2 * _PENDING:
-            self.write()
-
-    def spill(self) -> None:
-        """Put on disk what was learned, once it is much."""
-        if self._count - self._written > _PENDING:
+        if self._count - self._written > _PENDING and not self._is_for_reading:
             self.write()
 
     def _join_small_ones(self) -> None:
@@ -97,25 +100,31 @@ class DiskHistory(History):
         first, stop = self._written, self._count
         if first == stop:
             return
-        with self._transaction():
-            for index in range(first, stop):
-                put(self.database, self.branch * BRANCH + index, self._segments[index])
-        self._segments, self._ends = [None] * stop, self._ends[:stop]
+        self._transact(lambda: self._put(first, stop))
+        self._segments = [(end, None) for end, _ in self._segments[:stop]]
         self._written = stop
         self._cache.cache_clear()
 
-    def tidy(self) -> None:
-        """Remove the rows of histories before this one: they were forgotten, or are in this one as well."""
-        self.write()
-        first = self.branch * BRANCH
-        with self._transaction():
-            self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, first + BRANCH))
+    def _put(self, first: int, stop: int) -> None:
+        for index in range(first, stop):
+            rows = self._segments[index][1]
+            assert rows is not None
+            put(self.database, self.branch * BRANCH + index, rows)
 
-    def _transaction(self) -> Any:
-        return nullcontext() if self.database.in_transaction else self.database.transaction()
+    def tidy(self) -> None:
+        """Remove the rows of histories before this one, and of those that came to nothing."""
+        first = self.branch * BRANCH
+        places = (first, first + self._written)
+        self._transact(lambda: self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", places))
+
+    def _transact(self, act: Callable[[], object]) -> None:
+        if self.database.in_transaction:
+            act()
+        else:
+            self.database.transact(act)
 
     def _segment(self, index: int) -> Rows:
-        rows: Rows | None = self._segments[index]
+        rows = self._segments[index][1]
         return self._cache(index) if rows is None else rows
 
     def _read(self, index: int) -> Rows:
@@ -131,6 +140,12 @@ class DiskHistory(History):
         twin._cache = lru_cache(_CACHED)(twin._read)
         result: DiskHistory = twin
         return result
+
+    def for_reading(self) -> DiskHistory:
+        """Return a copy that keeps in memory what is appended to it."""
+        twin = self.copy()
+        twin._is_for_reading = True
+        return twin
 
     def moved_to(self, database: Database, branch: int = 0) -> DiskHistory:
         """Return the same history in another file, written there."""
@@ -161,8 +176,6 @@ class DiskHistory(History):
             raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
         with intact(database.path):
             for _, described in stored:
-                history._ends.append(len(history) + int(json.loads(described)[0][0]))
-                history._segments.append(None)
-                history._count += 1
+                history._add(int(json.loads(described)[0][0]), None)
         history._written = count
         return history

@@ -42,8 +42,7 @@ def save(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     with typed(f"cannot write {os.fspath(path)}"), replaced(path) as temporary:
         database = Database(temporary, "copy")
         try:
-            with database.transaction():
-                write_state(database, state)
+            database.transact(lambda: write_state(database, state))
         finally:
             database.close()
         database = Database(temporary, "read")

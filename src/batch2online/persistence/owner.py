@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from batch2online.persistence.atomic import sync
@@ -31,48 +32,46 @@ class Owner:
     def __init__(self, path: Path) -> None:
         self.path = path.with_name(path.name + "-owner")
         with typed(f"cannot lock {path}"):
-            self._descriptor: int | None = _locked(self.path, path)
+            self._file = _locked(self.path, path)
         self.last = self._read()
 
     def _read(self) -> Acknowledged | None:
-        assert self._descriptor is not None
-        words = os.pread(self._descriptor, 1000, 0).decode("ascii", "replace").split()
+        words = os.pread(self._file.fileno(), 1000, 0).decode("ascii", "replace").split()
         if len(words) != 3 or not words[2].isdigit():
             return None
         return Acknowledged(words[0], words[1], int(words[2]))
 
     def acknowledge(self, token: str, commit: int) -> None:
         """Note a transaction as acknowledged."""
-        if self._descriptor is not None:
-            os.pwrite(self._descriptor, f"{token} {boot()} {commit:020d}\n".encode(), 0)
+        if not self._file.closed:
+            os.pwrite(self._file.fileno(), f"{token} {boot()} {commit:020d}\n".encode(), 0)
 
     def sync(self) -> None:
         """Make sure that the note outlives a loss of power."""
-        if self._descriptor is not None:
-            os.fsync(self._descriptor)
+        if not self._file.closed:
+            os.fsync(self._file.fileno())
             sync(self.path.parent)
 
     def is_in_place(self) -> bool:
         """Return whether the file is still where it was, so that nobody else has taken the right."""
         try:
-            return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), self.path.stat())
+            return not self._file.closed and os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
         except OSError:
             return False
 
     def release(self, remove: bool) -> None:
         """Give the right back; remove the file where the model was closed."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
-            return
-        if remove:
+        if remove and self.is_in_place():
             self.path.unlink(missing_ok=True)
-        os.close(descriptor)
+        self._file.close()
 
     def forget(self) -> None:
-        """Let go in a fork: the right stays with the process that took it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Let go: in a fork the right stays with the process that took it."""
+        self._file.close()
+
+    def __del__(self) -> None:
+        if "_file" in vars(self):
+            self._file.close()
 
 
 def boot() -> str:
@@ -83,20 +82,24 @@ def boot() -> str:
         return "unknown"
 
 
-def _locked(path: Path, of: Path) -> int:
+def _locked(path: Path, of: Path) -> FileIO:
     """Open and lock the file; once more if its last owner has removed it in between."""
     import fcntl  # not on every system, and needed here alone
 
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = FileIO(path, "r+", opener=_opened)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
-                return descriptor
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
         except BlockingIOError as error:
-            os.close(descriptor)
+            file.close()
             raise StoreLocked(f"{of} is open in another process or object.") from error
         except BaseException:
-            os.close(descriptor)
+            file.close()
             raise
-        os.close(descriptor)
+        file.close()
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o600)

@@ -7,8 +7,8 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,8 @@ class Session:
             self.database.pragma(f"synchronous={SYNCHRONOUS[durability]}")
             self._inode = path.stat().st_ino
         except BaseException:
+            if "database" in vars(self):
+                self.database.close()
             self._owner.release(remove=self._owner.last is None)
             raise
         _open.add(self)
@@ -116,29 +118,34 @@ class Session:
         with typed(f"cannot lock {self.path}"):
             self._owner.acknowledge(self._token, meta.get("commit", 0))
             self._owner.sync()
-        with self.database.transaction():
-            self.database.meta |= {"in_use": self._token, "commit": meta.get("commit", 0) + 1}
+        self._mark(in_use=self._token)
         self.database.pragma("wal_checkpoint(TRUNCATE)")
         self._acknowledge()
 
     # -- one call, one transaction --------------------------------------------------------------------
 
-    @contextmanager
-    def call(self, counts: bool = True) -> Iterator[int]:
-        """Carry out the changes of one call; gives the number of the call before, for :meth:`has_committed`.
+    @property
+    def n_calls(self) -> int:
+        """The number of the last call, for :meth:`has_committed`."""
+        return int(self.database.meta.get("commit", 0))
 
-        What leaves the model as it is does not count: nothing is lost with it.
-        """
-        self.check_usable()
-        before = int(self.database.meta["commit"])
-        with self.database.transaction():
-            yield before
-            self.database.meta["commit"] = before + counts
+    def carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
+        """Carry out the changes of one call. What leaves the model as it is does not count: nothing is lost with it."""
+
+        def counted() -> None:
+            act()
+            self.database.meta["commit"] = self.n_calls + counts
+
+        self.database.transact(counted)
         self._acknowledge()
         if self.durability == "batch" and time.monotonic() - self._synced_at >= _SYNC_SECONDS:
             with suppress(StoreError):
                 self.database.pragma("wal_checkpoint(PASSIVE)")
             self._synced_at = time.monotonic()
+
+    def _mark(self, in_use: str) -> None:
+        changes = {"in_use": in_use, "commit": self.n_calls + 1}
+        self.database.transact(lambda: self.database.meta.update(changes))
 
     def has_committed(self, before: int) -> bool:
         """Return whether the call after this one is in the file, whatever was raised since."""
@@ -158,6 +165,10 @@ class Session:
         self.database.check_process()
         if self.poison:
             raise StoreError(f"{self.path} cannot be used any more: {self.poison}. Open it anew.")
+        if self.was_closed:
+            raise StoreError(
+                f"{self.path} cannot be used any more: closing it was interrupted. Close it, open it anew."
+            )
         with typed(f"cannot look at {self.path}"):
             found = self.path.stat().st_ino if self.path.exists() else None
         if found != self._inode:
@@ -168,23 +179,24 @@ class Session:
         self.database.pragma("wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Let others open the file, which is then one file and nothing else."""
+        """Let others open the file, which is then one file and nothing else.
+
+        An interrupt leaves it open, or leaves something for the next call to do.
+        """
         self.database.check_process()
-        try:
+        if not self.poison and self.database.is_open:
             if not self._owner.is_in_place():
-                self.poison = self.poison or "it was moved or removed"  # what is there now may be another's
-            if not self.poison:
+                self.poison = "it was moved or removed"  # what is there now may be another's
+            else:
                 self._mark_closed()
-        finally:
-            was_closed = not self.poison
-            self.poison = "it is closed"
-            self.database.close()
-            self._owner.release(remove=was_closed)
+        self.database.close()
+        self._owner.release(remove=not self.poison)
+        self.poison = self.poison or "it is closed"
 
     def _mark_closed(self) -> None:
         try:
-            with self.database.transaction():
-                self.database.meta |= {"in_use": "", "commit": self.database.meta["commit"] + 1}
+            if not self.was_closed:
+                self._mark(in_use="")
             self.database.pragma("journal_mode=DELETE")
         except StoreError as error:
             self.poison = str(error)

@@ -1,0 +1,97 @@
+"""Interrupts at any line, and many threads at once, in short form; ``make torture`` has every line."""
+
+from itertools import count
+
+import pytest
+
+from batch2online import OnlineRegression
+from batch2online.core.history import History
+from batch2online.estimators import base
+from batch2online.persistence.session import Session
+from torture import interrupts, writers
+
+
+def is_call(*names):
+    return lambda call: call.name in names
+
+
+@pytest.mark.parametrize(
+    ("family", "share", "every"), [("estimators", 6, 150), ("constructions", 4, 60), ("durable models", 12, 300)]
+)
+def test_an_interrupt_leaves_all_as_it_was_or_the_call_done(family, share, every):
+    number = count()
+    outcomes = interrupts.every_line(
+        [family], (KeyboardInterrupt,), every=every, only=lambda call: next(number) % share == 0
+    )
+    assert sum(outcomes.values()) > 30
+    assert sum(n for outcome, n in outcomes.items() if "as it was" in outcome) > 20
+
+
+def test_no_memory_at_some_line_leaves_all_as_it_was_or_the_call_done():
+    calls = is_call("OnlineRegression: learn_one makes a refresh due", "Durable LogisticRegression: merge")
+    assert sum(interrupts.every_line(errors=(MemoryError,), every=60, only=calls).values()) > 10
+
+
+def test_closing_can_be_interrupted_anywhere():
+    outcomes = interrupts.every_line(
+        ["durable models"], (KeyboardInterrupt,), every=30, only=is_call("Durable OnlineRegression: close")
+    )
+    assert sum(outcomes.values()) > 10
+
+
+def test_signals_leave_all_as_it_was_or_the_call_done():
+    calls = is_call(
+        "OnlineRegression: partial_fit", "Clustering, coreset: add", "Durable OnlineLowRank: learn_one waits"
+    )
+    outcomes = interrupts.signals(8, only=calls)
+    assert sum(outcomes.values()) == 24
+    assert sum(n for outcome, n in outcomes.items() if "undisturbed" not in outcome) > 0
+
+
+def test_eight_writers_and_six_readers_lose_nothing():
+    chosen = {"OnlineRegression", "OnlineClustering in a folder"}
+    assert min(writers.together(only=lambda name: name in chosen).values()) > 5
+
+
+# -- planted defects ------------------------------------------------------------------------------------------
+
+
+def test_rows_learned_in_two_steps_are_caught(monkeypatch):
+    whole = base.OnlineEstimator.partial_fit
+
+    def in_two_steps(self, X, y=None, sample_weight=None):
+        whole(self, X[:6], y[:6])
+        return whole(self, X[6:], y[6:])
+
+    monkeypatch.setattr(OnlineRegression, "partial_fit", in_two_steps)
+    with pytest.raises(AssertionError, match="a third state"):
+        interrupts.every_line(["estimators"], every=40, only=is_call("OnlineRegression: partial_fit"))
+
+
+def test_a_lock_that_is_not_given_back_is_caught(monkeypatch):
+    def careless(self, ids):
+        self._engine.lock.acquire()
+        self._engine = self._engine.forgotten(ids)
+        self._engine.lock.release()
+        return self
+
+    monkeypatch.setattr(OnlineRegression, "forget", careless)
+    with pytest.raises(AssertionError, match="lock"):
+        interrupts.every_line(["estimators"], every=40, only=is_call("OnlineRegression: forget"))
+
+
+def test_a_model_that_is_ahead_of_its_file_is_caught(monkeypatch):
+    monkeypatch.setattr(Session, "has_committed", lambda self, before: True)
+    with pytest.raises(AssertionError, match="another state in the file"):
+        interrupts.every_line(["durable models"], every=40, only=is_call("Durable OnlineRegression: learn_one waits"))
+
+
+def test_a_list_that_two_threads_go_on_with_is_caught(monkeypatch):
+    def careless(self, n, rows):
+        if len(self._segments) == self._count:
+            self._segments.append((len(self) + n, rows))
+        self._count += 1
+
+    monkeypatch.setattr(History, "_add", careless)
+    with pytest.raises((AssertionError, IndexError)):
+        writers.together(only=lambda name: name == "OnlineRegression")
