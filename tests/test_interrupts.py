@@ -8,6 +8,7 @@ from batch2online import OnlineRegression
 from batch2online.core.history import History
 from batch2online.estimators import base
 from batch2online.persistence.session import Session
+from batch2online.persistence.tree import CheckpointError
 from torture import interrupts, writers
 
 
@@ -16,7 +17,7 @@ def is_call(*names):
 
 
 @pytest.mark.parametrize(
-    ("family", "share", "every"), [("estimators", 6, 150), ("constructions", 4, 60), ("durable models", 12, 300)]
+    ("family", "share", "every"), [("estimators", 6, 150), ("constructions", 4, 60), ("durable models", 37, 80)]
 )
 def test_an_interrupt_leaves_all_as_it_was_or_the_call_done(family, share, every):
     number = count()
@@ -83,7 +84,7 @@ def test_a_lock_that_is_not_given_back_is_caught(monkeypatch):
 def test_a_model_that_is_ahead_of_its_file_is_caught(monkeypatch):
     monkeypatch.setattr(Session, "has_committed", lambda self, before: True)
     with pytest.raises(AssertionError, match="another state in the file"):
-        interrupts.every_line(["durable models"], every=40, only=is_call("Durable OnlineRegression: learn_one waits"))
+        interrupts.every_line(["durable models"], every=23, only=is_call("Durable OnlineRegression: learn_one waits"))
 
 
 def test_a_list_that_two_threads_go_on_with_is_caught(monkeypatch):
@@ -93,5 +94,5 @@ def test_a_list_that_two_threads_go_on_with_is_caught(monkeypatch):
         self._count += 1
 
     monkeypatch.setattr(History, "_add", careless)
-    with pytest.raises((AssertionError, IndexError)):
+    with pytest.raises((AssertionError, IndexError, CheckpointError)):
         writers.together(only=lambda name: name == "OnlineRegression")

@@ -13,7 +13,7 @@ import warnings
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from torture import bad_input, durables, forged, fuzz, stores, system_calls, threads
+from torture import bad_input, durables, forged, fuzz, interrupts, stores, system_calls, threads, writers
 from torture.machine import Machine
 from torture.readers import readers
 
@@ -42,6 +42,8 @@ COUNTED = {
     "store-bit-flips": (stores.bit_flips, 5000),
     "checkpoint-bit-flips": (durables.bit_flips, 5000),
     "threads": (threads.predictions, 100_000),
+    "writers": (writers.together, 20),
+    "signals": (interrupts.signals, 100),
     "state-machine": (state_machine, 2000),
     "fuzz": (fuzz.loaders, 100_000),
     "readers": (readers, 100_000),
@@ -49,6 +51,7 @@ COUNTED = {
     "bad-input": (bad_input.campaign, 20_000),
 }
 COMPLETE = {
+    "interrupts": interrupts.every_line,
     "store-faults": stores.every_fault,
     "store-truncations": stores.truncations,
     "model-faults": durables.every_fault,
