@@ -1,6 +1,6 @@
-"""What the store costs: appending 1,000 rows of 8 columns, reading them, opening a store, learning durably.
+"""What a model on disk costs: calls of 1,000 rows of 8 columns, single rows, opening, saving, loading.
 
-Medians over appends, the best of three for the rest, in a folder that may be given (default: a temporary one).
+Medians over calls, the best of three for the rest, in a folder that may be given (default: a temporary one).
 """
 
 from __future__ import annotations
@@ -8,17 +8,15 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
 
-from batch2online import OnlineRegression
-from batch2online.persistence.durable import Durable
-from batch2online.persistence.store import Store
+from batch2online import Durable, OnlineRegression, load
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 8))
-APPENDS = 500
+TARGETS = ROWS @ np.arange(8.0)
+CALLS = 300
 
 
 def seconds(act) -> float:
@@ -27,35 +25,43 @@ def seconds(act) -> float:
     return time.perf_counter() - started
 
 
-def appends(folder: Path, mode: str) -> float:
-    with Store.create(folder, 8, sync=mode) as store:
-        return float(np.median([seconds(lambda: store.append(ROWS)) for _ in range(APPENDS)]))
+def in_memory() -> float:
+    model = OnlineRegression(random_state=0).partial_fit(ROWS, TARGETS)
+    return float(np.median([seconds(lambda: model.partial_fit(ROWS, TARGETS)) for _ in range(CALLS)]))
 
 
-def reading(folder: Path) -> float:
-    with Store.open(folder) as store:
-        return min(seconds(lambda: [piece.sum() for piece in store.pieces()]) for _ in range(3))
+def on_disk(path: Path, durability: str) -> tuple[float, float]:
+    """Return the time of a call with 1,000 rows, and of one with a single row."""
+    with Durable(path, OnlineRegression(random_state=0), durability=durability) as durable:
+        durable.partial_fit(ROWS, TARGETS)
+        many = np.median([seconds(lambda: durable.partial_fit(ROWS, TARGETS)) for _ in range(CALLS)])
+        row, target = ROWS[0].tolist(), float(TARGETS[0])
+        one = np.median([seconds(lambda: durable.learn_one(row, target)) for _ in range(CALLS)])
+    return float(many), float(one)
 
 
-def learning(folder: Path | None) -> float:
-    """Rows a second, in chunks of 1,000; with a folder, durably."""
-    y = ROWS @ np.arange(8.0)
-    model = OnlineRegression(random_state=0)
-    learner = model if folder is None else Durable(folder, model)
-    learner.partial_fit(ROWS, y)
-    return 300_000 / seconds(lambda: [learner.partial_fit(ROWS, y) for _ in range(300)])
+def files(folder: Path) -> tuple[float, float, float]:
+    """Return MB/s of saving and of loading a model with its history, and of opening rows that are learned again."""
+    model = OnlineRegression(random_state=0, keep_history=True)
+    durable = Durable(folder / "open.b2o", OnlineRegression(random_state=0), durability="os", checkpoint_rows=10**9)
+    for _ in range(CALLS):
+        model.partial_fit(ROWS, TARGETS)
+        durable.partial_fit(ROWS, TARGETS)
+    durable._session.abandon()
+    megabytes = CALLS * (ROWS.nbytes + TARGETS.nbytes) / 1e6
+    saving = min(seconds(lambda: model.save(folder / "saved.b2o")) for _ in range(3))
+    loading = min(seconds(lambda: load(folder / "saved.b2o")) for _ in range(3))
+    opening = seconds(lambda: Durable.open(folder / "open.b2o").close())
+    return megabytes / saving, megabytes / loading, megabytes / opening
 
 
 def main(folder: Path) -> None:
-    megabytes = APPENDS * ROWS.nbytes / 1e6
-    for mode in ("never", "interval", "always"):
-        print(f"append of 1,000 x 8, sync={mode:9} {1e6 * appends(folder / mode, mode):8.0f} microseconds")
-    print(f"of which CRC-32                     {1e6 * min(seconds(lambda: zlib.crc32(ROWS)) for _ in range(99)):8.0f}")
-    print(f"read through                        {megabytes / reading(folder / 'never'):8.0f} MB/s")
-    best = min(seconds(lambda: Store.open(folder / "never", read_only=True)) for _ in range(3))
-    print(f"open, every byte checked            {megabytes / best:8.0f} MB/s")
-    print(f"OnlineRegression                    {learning(None):8,.0f} rows/s")
-    print(f"the same, durable, sync=interval    {learning(folder / 'model'):8,.0f} rows/s")
+    print(f"OnlineRegression in memory, 1,000 x 8 {1e6 * in_memory():8.0f} microseconds")
+    for durability in ("os", "batch", "every"):
+        many, one = on_disk(folder / f"{durability}.b2o", durability)
+        print(f"durable, {durability:6} 1,000 x 8 {1e6 * many:8.0f} microseconds, a single row {1e6 * one:8.0f}")
+    for name, speed in zip(("save", "load", "open and learn again"), files(folder), strict=True):
+        print(f"{name:21} {speed:8.0f} MB/s")
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ class OnlineMedian(OnlineEstimator):
     @property
     def medians_(self) -> FloatArray:
         """The current model, one number a column."""
-        return np.asarray(self._check_fitted().model)
+        return np.array(self._check_fitted().model)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import has_fit_parameter
 
+import forging
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
@@ -29,7 +30,7 @@ from wrapped_cases import (
 
 @every_case
 @pytest.mark.parametrize("chunk", [37, 250])
-def test_chunks_do_not_matter(name, chunk):
+def test_chunks_do_not_matter_to_a_wrapped_estimator(name, chunk):
     assert_same(learned(name), learn(new(name), name, chunk), name)
     assert len(learned(name).changes_) > 3
 
@@ -158,11 +159,11 @@ def test_estimators_from_elsewhere_are_never_looked_up(tmp_path):
     np.testing.assert_array_equal(twin.coef_, model.coef_)
 
 
-def forged(path, module, name):
+def forge_an_estimator(path, module, name):
     BatchToOnline(Ridge(), random_state=0).fit(*data("regression")).save(path)
-    state = storage.deserialise(path.read_bytes())
-    state["params"]["estimator"] |= {"module": module, "class": name}
-    path.write_bytes(storage.serialise(state))
+    manifest, members = forging.opened(path.read_bytes())
+    manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"] |= {"module": module, "class": name}
+    path.write_bytes(forging.forged(manifest, members))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def forged(path, module, name):
     ],
 )
 def test_forged_checkpoints_are_refused(tmp_path, module, name, message):
-    forged(tmp_path / "model", module, name)
+    forge_an_estimator(tmp_path / "model", module, name)
     with pytest.raises(storage.CheckpointError, match=message):
         load(tmp_path / "model", trusted=True)
     with pytest.raises(storage.CheckpointError, match="not known to be harmless"):

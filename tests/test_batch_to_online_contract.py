@@ -7,17 +7,15 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier, is_clusterer, is_regressor
 from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils import get_tags
 
-from batch2online import BatchToOnline
-from batch2online.persistence.durable import Durable
+from batch2online import BatchToOnline, Durable
 from batch2online.refresh import Geometric
 from streams import stream
 from wrapped_cases import (
@@ -81,22 +79,18 @@ def test_labels_of_another_kind_are_refused_and_leave_no_trace():
 # -- scikit-learn ----------------------------------------------------------------------------------------
 
 
-@parametrize_with_checks(
-    [
-        BatchToOnline(Ridge(), random_state=0),
-        BatchToOnline(LogisticRegression(), random_state=0),
-        BatchToOnline(PCA(1), random_state=0),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 def test_kinds_are_those_of_the_wrapped():
     assert is_regressor(BatchToOnline(Ridge()))
     assert is_classifier(BatchToOnline(LogisticRegression()))
     assert is_clusterer(BatchToOnline(KMeans(2)))
     assert not is_regressor(BatchToOnline(weighted_mean))
+
+
+def test_labels_are_one_list_whatever_the_wrapped_takes():
+    tags = get_tags(BatchToOnline(RidgeClassifier()))
+    assert get_tags(RidgeClassifier()).classifier_tags.multi_label
+    assert not tags.classifier_tags.multi_label
+    assert not tags.target_tags.multi_output
 
 
 def test_methods_and_attributes_are_those_of_the_wrapped():
@@ -154,7 +148,7 @@ def test_data_frames_and_names():
         model.predict(frame[list("edcba")])
 
 
-def test_several_targets():
+def test_a_wrapped_estimator_takes_several_targets():
     X, y = stream("multi_output", 400)
     model = BatchToOnline(Ridge(), random_state=0).partial_fit(X, y)
     assert model.predict(X).shape == (400, 2)
@@ -188,12 +182,6 @@ def test_a_durable_one_reopens_where_it_was(name, tmp_path):
         assert predicted.dtype == learned(name).predict(X).dtype
     with pytest.raises(ValueError, match="holds an estimator with estimator="):
         Durable(tmp_path / "folder", new(name).set_params(estimator=Lasso()))
-
-
-def test_clone_keeps_parameters_and_no_rows():
-    twin = clone(learned("Ridge"))
-    assert not hasattr(twin, "model_")
-    assert twin.get_params()["estimator__alpha"] == 1.0
 
 
 def test_only_shards_of_the_same_settings_merge():

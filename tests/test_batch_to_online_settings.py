@@ -224,7 +224,7 @@ def test_a_loss_bound_that_holds_says_nothing():
         ({"refresh": 1.2}, TypeError, "refresh must be a policy"),
     ],
 )
-def test_bad_settings_are_refused(settings, error, message):
+def test_bad_settings_of_wrapped_estimators_are_refused(settings, error, message):
     with pytest.raises(error, match=message):
         BatchToOnline(Ridge(), **settings).fit(*data("regression"))
 

@@ -341,7 +341,7 @@ def outputs(folder):
 
 
 def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
-    """Killed twice in the midst of it; at random moments: benchmarks/killed_runs.py."""
+    """Killed twice in the midst of it; at random moments: torture/kills.py."""
     options = ("--chunk", "500", "--quiet")
     task = ["--task", "regression", "--target", "y"]
     assert run_safely(["run", str(long_stream), *task, *options, "--out", str(tmp_path / "one")]) == 0

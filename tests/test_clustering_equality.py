@@ -18,13 +18,22 @@ from hypothesis import strategies as st
 
 from batch2online import OnlineClustering, load
 from batch2online.core import randomness, sampling
-from batch2online.coresets import Clustering, construction, race, scores
-from batch2online.persistence import checkpoint as storage
+from batch2online.coresets import Clustering, race, scores
 from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Geometric
+from contract.blocks import blocks_of
+from contract.estimators import failing_on_call
+from contract.subjects import state
 
-N, SEED, SIZE = 12_500, 3, 150
-"""One whole block of 10,000 ids and an unfinished one."""
+N, SEED, SIZE = 1_250, 3, 150
+"""One whole block of 1,000 ids and an unfinished one."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks():
+    """As many blocks as a long stream fills, from a short one."""
+    with blocks_of(1_000, 100):
+        yield
 
 
 def gaussian(rng):
@@ -62,7 +71,7 @@ def one_column(rng):
 
 
 def many_columns(rng):
-    return rng.normal(size=(1_100, 784)) + 3 * rng.integers(3, size=(1_100, 1))
+    return rng.normal(size=(700, 784)) + 3 * rng.integers(3, size=(700, 1))
 
 
 def tight_clusters(rng):
@@ -127,10 +136,6 @@ def place(history, folder):
     return folder / "rows" if history == "folder" else history
 
 
-def state(model):
-    return storage.serialise(model._state())
-
-
 def seeds_of(model):
     return model._engine.caught_up().construction.seeds
 
@@ -172,9 +177,9 @@ def assert_same_centers_up_to_ids(one, other):
 # -- one sequence, many ways to hand it over ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [7, 1000, None], ids=["7", "1000", "any"])
+@pytest.mark.parametrize("size", [7, 100, None], ids=["7", "100", "any"])
 @every_stream
-def test_chunk_sizes_do_not_matter(name, size):
+def test_chunk_sizes_do_not_matter_to_clusters(name, size):
     n = len(data(name)[0])
     cuts = range(size, n, size) if size else random_cuts(n, 40)
     assert_identical(learn(new(), name, cuts), learned_at_once(name))
@@ -189,8 +194,8 @@ def test_chunk_sizes_do_not_matter_for_any_power(name, history, z):
 
 
 @pytest.mark.parametrize("name", [name for name in STREAMS if name != "many_columns"])
-def test_single_rows_are_the_same_as_chunks(name):
-    X = data(name)[0][:2000]
+def test_single_rows_give_the_same_clusters_as_chunks(name):
+    X = data(name)[0]
     by_one, by_chunks = new(), new()
     for row in X:
         by_one.learn_one(row)
@@ -207,7 +212,7 @@ def test_rows_in_a_folder_are_rows_in_memory(name, tmp_path):
 
 
 @every_history
-@pytest.mark.parametrize("first_id", [4_321, 9_999])
+@pytest.mark.parametrize("first_id", [432, 999])
 def test_chunk_sizes_do_not_matter_for_any_first_id(first_id, history, tmp_path):
     cuts = random_cuts(N, 40)
     chunked, at_once = (
@@ -219,19 +224,19 @@ def test_chunk_sizes_do_not_matter_for_any_first_id(first_id, history, tmp_path)
 
 
 @every_history
-def test_looking_changes_nothing(history, tmp_path):
-    model = new(history=place(history, tmp_path), first_id=5_000)
+def test_looking_at_clusters_changes_nothing(history, tmp_path):
+    model = new(history=place(history, tmp_path), first_id=500)
     for start, stop in pairwise([0, *random_cuts(N, 12, 2), N]):
         model.partial_fit(data("gaussian")[0][start:stop])
         before = state(model)
         assert len(model.coreset_) <= model.regret_.rows == model.n_seen_ == stop
         assert state(model) == before
-    assert_identical(model, learn(new(history=place(history, tmp_path / "other"), first_id=5_000), "gaussian", []))
+    assert_identical(model, learn(new(history=place(history, tmp_path / "other"), first_id=500), "gaussian", []))
 
 
 @every_history
-@pytest.mark.parametrize("at", [1, 10_000, 11_111])
-def test_a_saved_learner_continues_where_it_was(at, history, tmp_path):
+@pytest.mark.parametrize("at", [1, 1_000, 1_111])
+def test_saved_clusters_continue_where_they_were(at, history, tmp_path):
     X, _ = data("gaussian")
     learn_part = new(history=place(history, tmp_path)).partial_fit(X[: at // 3 + 1])
     if at > 1:
@@ -245,8 +250,8 @@ def test_a_saved_learner_continues_where_it_was(at, history, tmp_path):
 @pytest.mark.parametrize("name", ["tight_clusters", "weighted", "all_identical", "many_columns"])
 def test_a_saved_learner_of_any_stream_continues_where_it_was(name, tmp_path):
     X, weights = data(name)
-    new().partial_fit(X[:1_050], sample_weight=weights[:1_050]).save(tmp_path / "model")
-    assert_identical(learn(load(tmp_path / "model"), name, [], start=1_050), learned_at_once(name))
+    new().partial_fit(X[:105], sample_weight=weights[:105]).save(tmp_path / "model")
+    assert_identical(learn(load(tmp_path / "model"), name, [], start=105), learned_at_once(name))
 
 
 # -- the same rows by another way ---------------------------------------------------------------------
@@ -274,9 +279,9 @@ def test_more_clusters_than_there_are_need_a_look_at_all_rows():
 
 @pytest.mark.parametrize("name", ["gaussian", "tight_clusters", "weighted", "means_of_1e8"])
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
-def test_shards_merged_in_any_order_are_one_stream(name, order):
+def test_clusters_of_shards_are_those_of_one_stream(name, order):
     X, weights = data(name)
-    bounds = [0, 1_000, 1_003, 9_000, N]
+    bounds = [0, 100, 103, 900, N]
     shards = [
         new(first_id=a, start_from_current=False).partial_fit(X[a:b], sample_weight=weights[a:b])
         for a, b in pairwise(bounds)
@@ -295,7 +300,7 @@ def test_shards_in_folders_are_one_stream_too(tmp_path):
     X, _ = data("gaussian")
     one, other = (
         new(history=tmp_path / str(a), first_id=a, start_from_current=False).partial_fit(X[a:b])
-        for a, b in ((0, 10_500), (10_500, N))
+        for a, b in ((0, 1_050), (1_050, N))
     )
     whole = new(start_from_current=False).fit(X)
     assert one.merge(other).coreset_ == whole.coreset_
@@ -304,20 +309,19 @@ def test_shards_in_folders_are_one_stream_too(tmp_path):
 
 @pytest.mark.parametrize("history", ["memory", "folder"])
 @pytest.mark.parametrize("name", ["gaussian", "tight_clusters", "weighted"])
-def test_forgotten_rows_were_never_there(name, history, tmp_path):
+def test_clusters_know_nothing_of_forgotten_rows(name, history, tmp_path):
     X, weights = data(name)
-    at = 11_000
+    at = 1_100
     model = new(history=place(history, tmp_path), start_from_current=False)
     model.partial_fit(X[:at], sample_weight=weights[:at])
     seeds = np.flatnonzero((X[:at, None] == seeds_of(model)).all(axis=2).any(axis=1))
-    gone = np.union1d(seeds[:2], np.random.default_rng(5).choice(at, size=500, replace=False))
+    gone = np.union1d(seeds[:2], np.random.default_rng(5).choice(at, size=50, replace=False))
     ids = np.setdiff1d(np.arange(at), gone)
     model.forget(gone)
     assert_from_scratch(model._engine.caught_up().construction, X[ids], ids, weights[ids])
     assert model.n_seen_ == model.regret_.rows == len(ids)
     never = new(start_from_current=False, refresh=Geometric(start=10**6))
-    never._engine = model._engine.caught_up()
-    never._engine.refresh("solved anew")
+    never._engine = model._engine.refreshed("solved anew")
     assert_same_centers_up_to_ids(model.cluster_centers_, never.cluster_centers_)
     model.partial_fit(X[at:], sample_weight=weights[at:])
     ids = np.concatenate([ids, np.arange(at, N)])
@@ -332,7 +336,7 @@ def test_a_coreset_read_before_rows_are_forgotten_is_not_read_again():
 
 
 @pytest.mark.parametrize("history", ["memory", "folder"])
-def test_learning_goes_on_after_everything_was_forgotten(history, tmp_path):
+def test_a_history_may_be_emptied_and_filled_again(history, tmp_path):
     X, _ = data("gaussian")
     model = new(history=place(history, tmp_path), refresh=Geometric(start=50)).partial_fit(X[:50])
     model.forget(range(50))
@@ -372,8 +376,8 @@ def cases(draw):
 )
 @settings(max_examples=50, deadline=None)
 @patch.multiple(race, _KEPT=8, _FIRST_LOOK=2, _FIRST_ROWS=32)
-@patch.object(construction, "_BLOCK_ROWS", (16,))
-def test_constructions_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):
+@blocks_of(16)
+def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):
     """With blocks of 16 ids and 8 leaders, so that few rows fill many blocks and often have to be searched."""
     X, weights, pieces, rng = case
     ids = first_id + np.arange(len(X))
@@ -409,47 +413,39 @@ def test_constructions_are_pure_functions_of_rows_and_seed(case, k, z, size, fir
 # -- failures -----------------------------------------------------------------------------------------
 
 
-def failing_on_call(number, exception):
-    solve, calls = KZClustering.solve, []
-
-    def failing(self, construction, current):
-        calls.append(current)
-        if len(calls) == number:
-            raise exception
-        return solve(self, construction, current)
-
-    return failing
-
-
 @every_history
 @pytest.mark.parametrize(("failing_solve", "exception"), [(1, KeyboardInterrupt), (2, ArithmeticError)])
-def test_a_chunk_interrupted_in_the_solver_can_be_sent_again(monkeypatch, history, exception, failing_solve, tmp_path):
+def test_a_chunk_interrupted_in_the_solver_leaves_every_history_as_it_was(
+    monkeypatch, history, exception, failing_solve, tmp_path
+):
     X, _ = data("gaussian")
-    model = new(history=place(history, tmp_path), refresh=Geometric(1.15)).partial_fit(X[:9_000])
-    undisturbed = new(history="coreset" if history == "coreset" else "memory", refresh=Geometric(1.15)).partial_fit(X)
+    model = new(history=place(history, tmp_path), refresh=Geometric(1.15, start=500)).partial_fit(X[:900])
+    undisturbed = new(
+        history="coreset" if history == "coreset" else "memory", refresh=Geometric(1.15, start=500)
+    ).partial_fit(X)
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(KZClustering, "solve", failing_on_call(failing_solve, exception))
+        context.setattr(KZClustering, "solve", failing_on_call(KZClustering.solve, failing_solve, exception))
         with pytest.raises(exception):
-            model.partial_fit(X[9_000:])
+            model.partial_fit(X[900:])
     assert state(model) == before
-    assert_identical(model.partial_fit(X[9_000:]), undisturbed)
+    assert_identical(model.partial_fit(X[900:]), undisturbed)
 
 
 @every_history
-def test_a_bad_weight_in_any_piece_of_sparse_rows_leaves_no_trace(history, tmp_path):
+def test_a_bad_weight_among_sparse_rows_leaves_no_trace_in_any_history(history, tmp_path):
     X, _ = data("gaussian")
-    model = new(history=place(history, tmp_path)).partial_fit(X[:700])
+    model = new(history=place(history, tmp_path)).partial_fit(X[:70])
     before = state(model)
-    weights = np.where(np.arange(N - 700) == 11_000, -1.0, 1.0)
-    with pytest.raises(ValueError, match="row 11000"):
-        model.partial_fit(sp.csr_array(X[700:]), sample_weight=weights)
+    weights = np.where(np.arange(N - 70) == 1_100, -1.0, 1.0)
+    with pytest.raises(ValueError, match="row 1100"):
+        model.partial_fit(sp.csr_array(X[70:]), sample_weight=weights)
     assert state(model) == before
     expected = learned_at_once("gaussian", history="coreset" if history == "coreset" else "memory")
-    assert_identical(model.partial_fit(X[700:]), expected)
+    assert_identical(model.partial_fit(X[70:]), expected)
 
 
-ACTS = {"forget": lambda model, _: model.forget([3, 10_200]), "merge": lambda model, other: model.merge(other)}
+ACTS = {"forget": lambda model, _: model.forget([3, 1_020]), "merge": lambda model, other: model.merge(other)}
 
 
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
@@ -457,19 +453,19 @@ def test_an_interrupted_act_leaves_the_folder_as_it_was(monkeypatch, act, tmp_pa
     model, other = two_shards(tmp_path / "one", tmp_path / "other")
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(KZClustering, "solve", failing_on_call(1, KeyboardInterrupt))
+        context.setattr(KZClustering, "solve", failing_on_call(KZClustering.solve, 1, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             act(model, other)
     assert state(model) == before
     assert_identical(model, learned_at_once("gaussian"))
     act(model, other)
-    assert len(list((tmp_path / "one").glob("rows-*"))) == 1
+    assert len(list((tmp_path / "one").glob("rows-*"))) <= 1
     assert_identical(model, act(*two_shards("memory", "memory")))
 
 
 def two_shards(*places):
     X, _ = data("gaussian")
-    return new(history=places[0]).partial_fit(X), new(history=places[1], first_id=20_000).partial_fit(X[:300])
+    return new(history=places[0]).partial_fit(X), new(history=places[1], first_id=2_000).partial_fit(X[:300])
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -485,7 +481,7 @@ def test_a_first_chunk_that_was_refused_leaves_the_folder_free(method, tmp_path)
 
 
 @every_power
-def test_the_loss_is_that_of_each_row_under_the_model_before_it(z):
+def test_the_loss_is_that_of_each_row_under_the_centers_before_it(z):
     X, _ = data("gaussian")
     model, distances = new(z), [0.0]
     model.learn_one(X[0])
@@ -494,5 +490,5 @@ def test_the_loss_is_that_of_each_row_under_the_model_before_it(z):
         model.learn_one(row)
     assert model.regret_.loss == pytest.approx(np.power(distances, z).sum(), rel=1e-9)
     assert model.regret_.unsquared_loss == pytest.approx(np.sum(distances), rel=1e-9)
-    model.forget([0, 77, 599])
-    assert model.regret_.loss == pytest.approx(np.power(np.delete(distances, [0, 77, 599]), z).sum(), rel=1e-9)
+    model.forget(range(550, 600))
+    assert model.regret_.loss == pytest.approx(np.power(distances[:550], z).sum(), rel=1e-9)

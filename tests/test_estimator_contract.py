@@ -1,24 +1,21 @@
 """OnlineRegression as scikit-learn and its users meet it."""
 
-import copy
 import pickle
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import OnlineRegression
-from batch2online.persistence import checkpoint as storage
 from batch2online.problems.regression import LeastSquares
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
+from contract.estimators import failing_on_call
+from contract.subjects import state
 
 WIDTH = 3
 FIRST_MODEL = 3 * (WIDTH + 1)
@@ -32,36 +29,13 @@ def stream(n=400, n_targets=None, seed=0):
     return X, y[:, 0] if n_targets is None else y
 
 
-def state(model):
-    return storage.serialise(model._state())
-
-
 def least_squares(X, y, intercept=True):
     design = np.column_stack([np.ones(len(X)), X]) if intercept else X
     solution = np.linalg.lstsq(design, y, rcond=None)[0]
     return (solution[1:].T, solution[0]) if intercept else (solution.T, 0.0)
 
 
-@parametrize_with_checks(
-    [
-        OnlineRegression(),
-        OnlineRegression(solve="exact"),
-        OnlineRegression(fit_intercept=False),
-        OnlineRegression(refresh=Geometric()),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 # -- parameters, copies, composition ------------------------------------------------------------------
-
-
-def test_clone_keeps_the_parameters_and_none_of_the_rows():
-    model = OnlineRegression(epsilon=0.3, refresh=Lazy(growth=2.0), first_id=7, random_state=1).fit(*stream())
-    twin = clone(model)
-    assert twin.get_params() == model.get_params()
-    assert not hasattr(twin, "coef_")
 
 
 def test_parameters_set_later_are_those_used():
@@ -69,29 +43,6 @@ def test_parameters_set_later_are_those_used():
     later = OnlineRegression(random_state=0).set_params(epsilon=0.3, solve="exact", refresh=Geometric(2.0))
     at_once = OnlineRegression(epsilon=0.3, solve="exact", refresh=Geometric(2.0), random_state=0)
     assert state(later.fit(X, y)) == state(at_once.fit(X, y))
-
-
-def through_joblib(model, folder):
-    joblib.dump(model, folder / "model")
-    return joblib.load(folder / "model")
-
-
-@pytest.mark.parametrize(
-    "copied",
-    [
-        lambda model, _: pickle.loads(pickle.dumps(model)),
-        lambda model, _: copy.deepcopy(model),
-        through_joblib,
-    ],
-    ids=["pickle", "deepcopy", "joblib"],
-)
-def test_copies_continue_bit_for_bit_and_leave_the_original_alone(copied, tmp_path):
-    X, y = stream()
-    original = OnlineRegression(random_state=0, keep_history=True).partial_fit(X[:150], y[:150])
-    before = state(original)
-    twin = copied(original, tmp_path).partial_fit(X[150:], y[150:])
-    assert state(original) == before
-    assert state(twin) == state(original.partial_fit(X[150:], y[150:]))
 
 
 def test_pipeline_predicts_as_the_estimator_on_scaled_rows():
@@ -137,58 +88,17 @@ def test_exact_models_of_several_targets_are_those_of_each(intercept):
         assert together.intercept_[column] == pytest.approx(alone.intercept_, rel=1e-9)
 
 
-def test_data_frames_give_their_names_and_the_same_model():
-    X, y = stream()
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    named = OnlineRegression(random_state=0).partial_fit(frame[:100], pd.Series(y[:100]))
-    named.partial_fit(frame[100:], pd.Series(y[100:]))
-    plain = OnlineRegression(random_state=0).partial_fit(X, y)
-    assert named.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert state(named) != state(plain)
-    del named.feature_names_in_
-    assert state(named) == state(plain)
-
-
-@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_matrix])
-def test_sparse_rows_are_dense_rows(kind):
-    X, y = stream()
-    X[np.abs(X) < 1] = 0
-    weights = np.arange(len(X)) % 3
-    dense, sparse = (
-        OnlineRegression(random_state=0)
-        .partial_fit(form(X[:150]), y[:150])
-        .partial_fit(form(X[150:]), y[150:], sample_weight=weights[150:])
-        for form in (np.asarray, kind)
-    )
-    assert state(sparse) == state(dense)
-    assert sparse.predict(kind(X)) == pytest.approx(dense.predict(X), rel=1e-12)
-
-
 # -- one row at a time --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_targets", [None, 1, 2])
 @pytest.mark.parametrize("kind", [list, tuple, np.asarray])
-def test_learn_one_is_partial_fit_of_one_row(kind, n_targets):
-    X, y = stream(150, n_targets)
+def test_learn_one_of_a_column_of_targets_is_partial_fit_of_one_row(kind):
+    X, y = stream(150, n_targets=1)
     by_one, by_chunk = (OnlineRegression(random_state=0, refresh=Geometric(1.5)) for _ in range(2))
     for row, target in zip(X, y, strict=True):
         by_one.learn_one(kind(row), target)
         by_chunk.partial_fit(row[None], target[None])
     assert state(by_one) == state(by_chunk)
-
-
-def test_learn_one_takes_mappings_in_any_order_of_their_names():
-    X, y = stream(150)
-    by_name, by_place = OnlineRegression(random_state=0), OnlineRegression(random_state=0)
-    for t, (row, target) in enumerate(zip(X, y, strict=True)):
-        cells = list(zip("abc", row, strict=True))
-        by_name.learn_one(dict(cells if t % 2 == 0 else reversed(cells)), target)
-        by_place.learn_one(row, target)
-    assert by_name.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert by_name.predict_one(dict(zip("cba", X[7, ::-1], strict=True))) == by_place.predict_one(X[7])
-    del by_name.feature_names_in_
-    assert state(by_name) == state(by_place)
 
 
 @pytest.mark.parametrize("n_targets", [None, 2])
@@ -200,38 +110,6 @@ def test_predict_one_is_predict_of_one_row(n_targets):
 
 
 # -- weights ------------------------------------------------------------------------------------------
-
-
-def test_a_weight_of_zero_is_as_if_the_row_were_absent():
-    X, y = stream(2000)
-    weights = np.random.default_rng(1).choice([0.0, 1.0, 2.5], size=len(X))
-    there = weights > 0
-    settings = {"coreset_size": 100, "random_state": 0, "keep_history": True}
-    weighted = OnlineRegression(**settings).partial_fit(X, y, sample_weight=weights)
-    absent = OnlineRegression(**settings).partial_fit(X[there], y[there], sample_weight=weights[there])
-    assert weighted.n_seen_ == there.sum()
-    assert weighted.coreset_ == absent.coreset_
-    assert state(weighted) == state(absent)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_whole_weights_are_repetitions_while_everything_is_kept(intercept):
-    X, y = stream(30)
-    times = np.arange(len(X)) % 4
-    settings = {"fit_intercept": intercept, "coreset_size": 10_000, "random_state": 0}
-    weighted = OnlineRegression(**settings).fit(X, y, sample_weight=times)
-    repeated = OnlineRegression(**settings).fit(X.repeat(times, axis=0), y.repeat(times))
-    assert len(repeated.coreset_) == times.sum()
-    assert weighted.coef_ == pytest.approx(repeated.coef_, rel=1e-9)
-    assert weighted.intercept_ == pytest.approx(repeated.intercept_, rel=1e-9)
-    assert weighted.regret_.optimum == pytest.approx(repeated.regret_.optimum, rel=1e-9)
-
-
-def test_a_scalar_weight_counts_for_every_row():
-    X, y = stream()
-    scalar = OnlineRegression(random_state=0).partial_fit(X, y, sample_weight=2.0)
-    each = OnlineRegression(random_state=0).partial_fit(X, y, sample_weight=np.full(len(X), 2.0))
-    assert state(scalar) == state(each)
 
 
 # -- the models ---------------------------------------------------------------------------------------
@@ -259,7 +137,7 @@ def test_the_model_is_zero_until_the_problem_can_be_posed():
 
 
 def test_a_coreset_may_turn_out_empty():
-    X, y = stream(3000)
+    X, y = stream(300)
     seeds = range(20)
     models = [OnlineRegression(coreset_size=1, random_state=seed).partial_fit(X, y) for seed in seeds]
     assert min(len(model.coreset_) for model in models) == 0
@@ -298,15 +176,6 @@ def test_fewer_rows_than_columns_are_interpolated(intercept):
     assert OnlineRegression(fit_intercept=intercept).fit(X, y).predict(X) == pytest.approx(y, abs=1e-9)
 
 
-def test_fit_forgets_all_that_came_before():
-    X, y = stream()
-    frame = pd.DataFrame(np.ones((50, 5)), columns=list("vwxyz"))
-    used = OnlineRegression(random_state=0).partial_fit(frame, np.ones((50, 2)))
-    assert state(used.fit(X, y)) == state(OnlineRegression(random_state=0).fit(X, y))
-    assert used.n_features_in_ == WIDTH
-    assert not hasattr(used, "feature_names_in_")
-
-
 # -- loss, regret, changes ----------------------------------------------------------------------------
 
 
@@ -314,7 +183,7 @@ def test_fit_forgets_all_that_came_before():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("policy", [None, Geometric(1.5), OnChange()])
 def test_regret_is_that_of_predicting_each_row_before_learning_it(policy, weighted, n_targets):
-    X, y = stream(400, n_targets)
+    X, y = stream(200, n_targets)
     weights = np.random.default_rng(1).uniform(0.5, 2, size=len(X)) if weighted else np.ones(len(X))
     model = OnlineRegression(refresh=policy, coreset_size=100, random_state=0)
     model.partial_fit(X[:1], y[:1], weights[:1])
@@ -363,24 +232,6 @@ def test_the_lazy_policy_changes_only_for_a_model_that_is_better_by_its_toleranc
     assert all(event.cost_before > 1.05 * event.cost_after for event in model.changes_)
 
 
-@pytest.mark.parametrize("attribute", ["regret_", "coreset_", "changes_", "n_seen_", "coef_", "intercept_"])
-@pytest.mark.parametrize("n", [5, 130, 400])
-def test_reading_leaves_the_state_as_it_is(attribute, n):
-    model = OnlineRegression(random_state=0, coreset_size=40, keep_history=True).partial_fit(*stream(n))
-    before = state(model)
-    getattr(model, attribute)
-    assert state(model) == before
-
-
-def test_what_is_read_cannot_be_used_to_change_the_model():
-    model = OnlineRegression(random_state=0).partial_fit(*stream(n_targets=2))
-    before = state(model)
-    model.coef_[:], model.intercept_[:] = 0.0, 0.0
-    model.changes_.clear()
-    assert not any(array.flags.writeable for array in vars(model.coreset_).values())
-    assert state(model) == before
-
-
 # -- merging and forgetting ---------------------------------------------------------------------------
 
 
@@ -407,19 +258,6 @@ def test_merged_shards_are_one_estimator_that_saw_all_rows():
     assert "merged with 350 rows" in first.changes_[-1].reason
 
 
-def test_the_loss_of_merged_shards_is_the_sum_of_theirs():
-    _, _, first, second = shards()
-    expected = first.regret_.loss + second.regret_.loss
-    assert first.merge(second).regret_.loss == pytest.approx(expected, rel=1e-12)
-
-
-def test_merging_an_estimator_without_rows_changes_nothing():
-    _, _, first, _ = shards()
-    before = state(first)
-    assert first.merge(OnlineRegression(random_state=0)) is first
-    assert state(first) == before
-
-
 class AnotherRegression(OnlineRegression):
     pass
 
@@ -431,16 +269,12 @@ GOOD = {"random_state": 0, "first_id": 1000}
 @pytest.mark.parametrize(
     ("other", "error", "message"),
     [
-        (OnlineRegression(**GOOD | {"random_state": 1}).fit(X_OTHER, Y_OTHER), ValueError, "random_state"),
-        (OnlineRegression(**GOOD, epsilon=0.5).fit(X_OTHER, Y_OTHER), ValueError, "epsilon"),
-        (OnlineRegression(**GOOD, coreset_size=9).fit(X_OTHER, Y_OTHER), ValueError, "coreset_size"),
         (OnlineRegression(**GOOD, fit_intercept=False).fit(X_OTHER, Y_OTHER), ValueError, "intercept"),
         (OnlineRegression(**GOOD, score_targets=False).fit(X_OTHER, Y_OTHER), ValueError, "score_targets"),
         (OnlineRegression(**GOOD, keep_history=True).fit(X_OTHER, Y_OTHER), ValueError, "history"),
         (OnlineRegression(**GOOD, solve="exact").fit(X_OTHER, Y_OTHER), ValueError, "solve"),
         (OnlineRegression(**GOOD, refresh=Geometric()).fit(X_OTHER, Y_OTHER), ValueError, "refresh"),
         (OnlineRegression(random_state=0, first_id=99).fit(X_OTHER, Y_OTHER), ValueError, "disjoint.* 99 to 99"),
-        (OnlineRegression(**GOOD).fit(X_OTHER[:, :2], Y_OTHER), ValueError, "width|columns"),
         (OnlineRegression(**GOOD).fit(pd.DataFrame(X_OTHER).add_prefix("c"), Y_OTHER), ValueError, "columns"),
         (OnlineRegression(**GOOD).fit(X_OTHER, Y_OTHER[:, None]), ValueError, "targets|y "),
         (AnotherRegression(**GOOD).fit(X_OTHER, Y_OTHER), TypeError, "AnotherRegression"),
@@ -448,7 +282,7 @@ GOOD = {"random_state": 0, "first_id": 1000}
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_merge_refuses_what_it_cannot_add_up(other, error, message):
+def test_regressions_of_other_settings_are_not_merged(other, error, message):
     model = OnlineRegression(random_state=0).partial_fit(*stream(100))
     before, theirs = state(model), pickle.dumps(other)
     with pytest.raises(error, match=message):
@@ -473,25 +307,13 @@ def test_forgetting_gives_the_estimator_that_never_saw_the_rows():
     assert "86 rows forgotten" in model.changes_[-1].reason
 
 
-def test_the_loss_of_forgotten_rows_is_no_longer_counted():
+def test_the_loss_after_forgetting_is_that_of_the_other_rows_alone():
     X, y = stream(300)
-    model = OnlineRegression(refresh=Geometric(2.0), keep_history=True, random_state=0)
-    squares = [y[0] ** 2]
-    model.learn_one(X[0], y[0])
-    for row, target in zip(X[1:], y[1:], strict=True):
-        squares.append((model.predict_one(row) - target) ** 2)
-        model.learn_one(row, target)
-    model.forget([0, 100, 299])
-    assert model.regret_.loss == pytest.approx(np.delete(squares, [0, 100, 299]).sum(), rel=1e-9)
-
-
-def test_learning_goes_on_after_everything_was_forgotten():
-    X, y = stream(200)
-    model = OnlineRegression(keep_history=True, random_state=0).partial_fit(X[:100], y[:100]).forget(np.arange(100))
-    assert model.n_seen_ == 0
-    assert model.regret_.optimum == 0
-    model.partial_fit(X[100:], y[100:])
-    assert model.coreset_.ids.tolist() == list(range(100, 200))
+    settings = {"refresh": Geometric(2.0), "random_state": 0}
+    model = OnlineRegression(keep_history=True, **settings).partial_fit(X, y).forget([0, 100, 299])
+    others = OnlineRegression(**settings).partial_fit(*(np.delete(part, [0, 100, 299], axis=0) for part in (X, y)))
+    assert model.regret_.loss == pytest.approx(others.regret_.loss, rel=1e-9)
+    assert model.regret_.unsquared_loss == pytest.approx(others.regret_.unsquared_loss, rel=1e-9)
 
 
 # -- failures -----------------------------------------------------------------------------------------
@@ -502,89 +324,23 @@ def learn_rows_one_by_one(model, X, y):
         model.learn_one(row, target)
 
 
-@pytest.mark.parametrize("exception", [KeyboardInterrupt, ArithmeticError])
-@pytest.mark.parametrize("failing_solve", [1, 2])
-def test_a_chunk_interrupted_in_the_solver_can_be_sent_again(monkeypatch, exception, failing_solve):
-    X, y = stream()
-    model, undisturbed = (OnlineRegression(refresh=Geometric(), keep_history=True, random_state=0) for _ in range(2))
-    undisturbed.partial_fit(X, y)
-    model.partial_fit(X[:130], y[:130])
-    before = state(model)
-    with monkeypatch.context() as patch:
-        patch.setattr(LeastSquares, "solve", failing_on_call(failing_solve, exception))
-        with pytest.raises(exception):
-            model.partial_fit(X[130:300], y[130:300])
-    assert state(model) == before
-    model.partial_fit(X[130:300], y[130:300]).partial_fit(X[300:], y[300:])
-    assert state(model) == state(undisturbed)
-
-
 def test_weights_of_an_interrupted_chunk_leave_no_trace(monkeypatch):
     X, y = stream(150)
     model, undisturbed = (OnlineRegression(refresh=Geometric(1.5, start=100), random_state=0) for _ in range(2))
     undisturbed.partial_fit(X, y)
     learn_rows_one_by_one(model, X[:70], y[:70])
     with monkeypatch.context() as patch:
-        patch.setattr(LeastSquares, "solve", failing_on_call(1, KeyboardInterrupt))
+        patch.setattr(LeastSquares, "solve", failing_on_call(LeastSquares.solve, 1, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[70:], y[70:], sample_weight=np.full(80, 9.0))
     learn_rows_one_by_one(model, X[70:85], y[70:85])
     assert state(model.partial_fit(X[85:], y[85:])) == state(undisturbed)
 
 
-def failing_on_call(number, exception):
-    solve, calls = LeastSquares.solve, []
-
-    def failing(self, construction, current):
-        calls.append(current)
-        if len(calls) == number:
-            raise exception
-        return solve(self, construction, current)
-
-    return failing
-
-
-@pytest.mark.parametrize("exception", [KeyboardInterrupt, ArithmeticError])
-def test_a_row_interrupted_in_the_solver_can_be_sent_again(monkeypatch, exception):
-    X, y = stream(200)
-    model, undisturbed = (OnlineRegression(refresh=Geometric(1.5, start=100), random_state=0) for _ in range(2))
-    learn_rows_one_by_one(undisturbed, X, y)
-    learn_rows_one_by_one(model, X[:99], y[:99])
-    before = state(model)
-    with monkeypatch.context() as patch:
-        patch.setattr(LeastSquares, "solve", failing_on_call(1, exception))
-        with pytest.raises(exception):
-            model.learn_one(X[99], y[99])
-    assert state(model) == before
-    learn_rows_one_by_one(model, X[99:], y[99:])
-    assert state(model) == state(undisturbed)
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        lambda model, other: model.merge(other),
-        lambda model, other: model.forget([3, 100]),
-        lambda model, other: model.fit(X_OTHER, Y_OTHER),
-    ],
-    ids=["merge", "forget", "fit"],
-)
-def test_an_interrupted_act_leaves_the_model_as_it_was(monkeypatch, act):
-    _, _, model, other = shards(keep_history=True)
-    before = state(model)
-    with monkeypatch.context() as patch:
-        patch.setattr(LeastSquares, "solve", failing_on_call(1, KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            act(model, other)
-    assert state(model) == before
-    act(model, other)
-    assert state(model) != before
-
-
 def test_an_interrupted_first_chunk_leaves_the_estimator_without_rows(monkeypatch):
     model = OnlineRegression(random_state=0)
     before = dict(vars(model))
-    monkeypatch.setattr(LeastSquares, "solve", failing_on_call(1, KeyboardInterrupt))
+    monkeypatch.setattr(LeastSquares, "solve", failing_on_call(LeastSquares.solve, 1, KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(*stream())
     assert vars(model) == before

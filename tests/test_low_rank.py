@@ -13,15 +13,22 @@ from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import OnlineLowRank, datasets, load
 from batch2online.core import randomness, sampling
 from batch2online.coresets import RidgeLeverage, scores
 from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import EveryStep, Geometric
+from contract.blocks import blocks_of
 
-N, SEED, SCALES = 12_000, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
+N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks():
+    """As many blocks as a long stream fills, from a short one."""
+    with blocks_of(1_000):
+        yield
 
 
 def gaussian(rng):
@@ -88,8 +95,8 @@ def data(name):
     return STREAMS[name](np.random.default_rng(0))
 
 
-def new(center, rank=2, **settings):
-    return OnlineLowRank(rank, center=center, coreset_size=400, random_state=SEED, **settings)
+def new(center, rank=2, coreset_size=100, **settings):
+    return OnlineLowRank(rank, center=center, coreset_size=coreset_size, random_state=SEED, **settings)
 
 
 @cache
@@ -130,10 +137,10 @@ def assert_same_subspace(one, other):
     assert subspace_angles(one.components_.T, other.components_.T)[0] < 1e-7
 
 
-@pytest.mark.parametrize("size", [7, 1000, None])
+@pytest.mark.parametrize("size", [7, 100, None])
 @either_center
 @every_stream
-def test_chunk_sizes_do_not_matter(name, center, size):
+def test_chunk_sizes_do_not_matter_to_a_subspace(name, center, size):
     X = data(name)
     cuts = range(size, N, size) if size else np.sort(np.random.default_rng(1).integers(1, N, size=40)).tolist()
     assert_identical(learn(new(center), X, list(dict.fromkeys(cuts))), learned_at_once(name, center))
@@ -152,7 +159,7 @@ def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
 @every_stream
 def test_shards_merge_into_one_in_any_order(name, center):
     X = data(name)
-    bounds = [0, 1000, 1003, 5500, 9000, N]
+    bounds = [0, 200, 203, 1_100, 1_800, N]
     shards = [new(center, first_id=a).partial_fit(X[a:b]) for a, b in pairwise(bounds)]
     whole = new(center).fit(X)
     for order in ([0, 1, 2, 3, 4], [3, 0, 4, 2, 1]):
@@ -170,7 +177,7 @@ def load_copy(model):
 
 @either_center
 @every_stream
-def test_forgotten_rows_were_never_there(name, center):
+def test_a_subspace_knows_nothing_of_forgotten_rows(name, center):
     X = data(name)
     gone = np.random.default_rng(5).choice(N, size=100, replace=False)
     model = new(center, keep_history=True).partial_fit(X).forget(gone)
@@ -182,12 +189,12 @@ def test_forgotten_rows_were_never_there(name, center):
 
 
 @either_center
-def test_a_saved_learner_continues_where_it_was(center, tmp_path):
+def test_a_saved_subspace_continues_where_it_was(center, tmp_path):
     X = data("gaussian")
-    model = new(center).partial_fit(X[:3456])
+    model = new(center).partial_fit(X[:1_345])
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
-    assert_identical(loaded.partial_fit(X[3456:]), learned_at_once("gaussian", center))
+    assert_identical(loaded.partial_fit(X[1_345:]), learned_at_once("gaussian", center))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 5, 8, 11])
@@ -196,7 +203,7 @@ def test_scores_agree_with_extended_precision(name, rank):
     X = data(name)[:800]
     construction = RidgeLeverage(rank, random_state=0)
     for start in range(0, 800, 90):
-        construction.add(X[start : start + 90]).seal()
+        construction.add(X[start : start + 90]).flush()
     rows = construction._candidates().rows
     expected = extended_scores(X, rank)[rows.ids]
     actual = construction.statistics.scores(rows)
@@ -286,10 +293,10 @@ def test_a_stable_basis_moves_no_more_than_its_subspace():
 
 
 def test_a_basis_by_variance_is_ordered_and_keeps_its_signs():
-    X = data("gaussian")
-    model = new(center=True, rank=3, basis="variance", refresh=Geometric(1.5))
+    X = np.random.default_rng(0).normal(size=(12_000, 8)) * SCALES
+    model = new(center=True, rank=3, coreset_size=400, basis="variance", refresh=Geometric(1.5))
     old = None
-    for start in range(0, N, 1000):
+    for start in range(0, len(X), 1000):
         fresh = model.partial_fit(X[start : start + 1000]).components_
         assert old is None or (np.einsum("ij,ij->i", old, fresh) > 0.9).all()
         old = fresh
@@ -319,11 +326,11 @@ def test_integer_weights_are_repetitions_and_zero_weights_are_absent():
     np.testing.assert_allclose(weighted.explained_variance_.sum(), repeated.explained_variance_.sum())
 
 
-@pytest.mark.parametrize("zeros", [100, 20_000])
+@pytest.mark.parametrize("zeros", [100, 2_000])
 def test_rows_that_come_after_zeros_are_kept(zeros):
-    rows = data("gaussian")[:5000]
+    rows = data("gaussian")[:1_500]
     stream = np.concatenate([np.zeros((zeros, 8)), rows])
-    construction = RidgeLeverage(1, coreset_size=100, random_state=0).add(stream[:zeros]).add(stream[zeros:])
+    construction = RidgeLeverage(1, coreset_size=40, random_state=0).add(stream[:zeros]).add(stream[zeros:])
     ids, weights = from_scratch(stream, np.arange(len(stream)), construction)
     assert np.array_equal(construction.coreset().ids, ids)
     assert np.array_equal(construction.coreset().weights, weights)
@@ -362,47 +369,9 @@ def test_works_from_the_first_row_and_with_sparse_rows():
         ({"basis": "any"}, "basis"),
     ],
 )
-def test_bad_settings_are_refused(settings, message):
+def test_bad_settings_of_low_rank_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         OnlineLowRank(**settings).fit(data("gaussian")[:50])
-
-
-def with_cell(value, row=8000, kind=float):
-    bad = data("gaussian")[:9000].astype(kind)
-    bad[row, 3] = value
-    return bad
-
-
-BAD_ROWS = {
-    "NaN": (lambda: with_cell(np.nan), "NaN at row 8000, column 3"),
-    "infinity": (lambda: with_cell(-np.inf), "infinity at row 8000, column 3"),
-    "too large": (lambda: with_cell(1e152), "too large.* at row 8000, column 3"),
-    "text": (lambda: with_cell("x", row=4, kind=object), "[Rr]ow 4, column 3"),
-    "complex": (lambda: data("gaussian") * 1j, "[Cc]omplex"),
-    "narrow": (lambda: data("gaussian")[:, :7], "7 features"),
-    "flat": (lambda: data("gaussian")[0], "2D"),
-    "none": (lambda: data("gaussian")[:0], "0 sample"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_ROWS)
-def test_bad_rows_are_refused_and_leave_everything_as_it_was(name):
-    make, message = BAD_ROWS[name]
-    model = new(center=False).partial_fit(data("gaussian")[:700])
-    before = storage.serialise(model._state())
-    for act in (model.partial_fit, model.transform):
-        with pytest.raises(ValueError, match=message):
-            act(make())
-    assert storage.serialise(model._state()) == before
-
-
-@pytest.mark.parametrize("weights", [-1.0, np.nan, np.inf])
-def test_bad_weights_are_refused_and_leave_everything_as_it_was(weights):
-    model = new(center=False).partial_fit(data("gaussian")[:700])
-    before = storage.serialise(model._state())
-    with pytest.raises(ValueError, match=r"sample_weight .* at row 2"):
-        model.partial_fit(data("gaussian")[:5], sample_weight=[1, 1, weights, 1, 1])
-    assert storage.serialise(model._state()) == before
 
 
 def test_frames_in_frames_out_and_other_columns_refused():
@@ -415,8 +384,3 @@ def test_frames_in_frames_out_and_other_columns_refused():
         model.partial_fit(frame[list("hgfedcba")])
     model.learn_one(dict(frame.iloc[0]))
     assert model.n_seen_ == 201
-
-
-@parametrize_with_checks([OnlineLowRank(1), OnlineLowRank(1, center=True, solve="exact", basis="variance")])
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)

@@ -1,76 +1,74 @@
 """The campaigns of ``torture`` in short form, each also against a defect that it must catch."""
 
-import errno
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
-from batch2online.persistence import checkpoint as storage
-from batch2online.persistence import files
-from batch2online.persistence.store import recovery
-from batch2online.persistence.store.store import Store
-from torture import bad_input, durables, fuzz, stores, system_calls, threads
-from torture.machine import Machine
+from batch2online.cli.run.state import Kept
+from batch2online.estimators import durable
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.persistence import database, disk_history, model_file, session, tail
+from batch2online.persistence.errors import StoreCorrupted
+from batch2online.persistence.owner import Owner
+from torture import bad_input, conditions, damage, fuzz, kills, threads
+from torture.forgetting import forgetting
+from torture.machine import state_machine
 
-
-def test_stores_survive_a_fault_at_every_call():
-    assert sum(stores.every_fault(modes=("always",)).values()) > 300
-
-
-def test_stores_keep_their_promises_when_the_power_goes():
-    assert sum(stores.power_loss(400).values()) >= 400
+FEW = ("clustering, disk", "wrapped LogisticRegression")
 
 
-def test_logs_cut_anywhere_give_the_longest_prefix():
-    assert sum(stores.truncations().values()) > 500
+def test_killed_models_lose_nothing():
+    assert sum(kills.durables(28).values()) >= 28
 
 
-def test_no_flipped_bit_in_a_log_goes_unnoticed():
-    assert sum(stores.bit_flips(400).values()) == 400
+def test_killed_saves_leave_a_whole_file():
+    assert sum(kills.saves(15).values()) == 15
 
 
-def test_killed_writers_lose_nothing():
-    outcomes = durables.kills(20)
-    assert outcomes["replayed"] > 0
+def test_killed_runs_go_on():
+    assert sum(kills.command_line(8).values()) >= 8
 
 
-@pytest.mark.parametrize("fault", [errno.ENOSPC, "kill half"])
-def test_durable_models_survive_a_fault_at_every_tenth_call(fault):
-    assert sum(durables.every_fault((fault,), every=10).values()) > 15
+def test_a_loss_of_power_leaves_a_prefix_and_says_so():
+    outcomes = damage.power_loss(72, names=FEW)
+    assert outcomes["every: nothing lost"] == 24
+    assert outcomes["os: a prefix of the calls"] > 0
 
 
-def test_durable_models_survive_a_loss_of_power():
-    assert sum(durables.power_loss(40).values()) >= 40
+def test_files_that_are_lost_are_noticed():
+    assert damage.lost_files(FEW)["refused; accept_loss opens a prefix"] > 10
 
 
-def test_a_damaged_checkpoint_is_replaced_by_the_one_before():
-    assert durables.bit_flips(20) == durables.truncations(20) == {"noticed, said, previous used, same model": 20}
+def test_flipped_bits_are_noticed_or_harmless():
+    outcomes = damage.bit_flips(180, batch=30, names=FEW)
+    assert all(outcomes[f"{kind}: noticed"] > 10 for kind in ("saved", "closed", "crashed"))
 
 
-@pytest.mark.skipif(not system_calls.IS_AVAILABLE, reason="strace is not installed")
-def test_stores_survive_faults_of_the_system_itself():
-    outcomes = system_calls.every_fault(("fsync",), ("error=EIO", "signal=SIGKILL"), every=9)
-    assert {outcome.split(": ")[1] for outcome in outcomes} == {"typed error", "killed"}
+def test_cut_files_are_refused():
+    assert sum(damage.truncations(FEW).values()) > 200
+
+
+def test_conditions_of_the_system_end_in_a_clear_error():
+    assert sum(conditions.every_condition(FEW).values()) == 2 * len(conditions.CONDITIONS)
+
+
+def test_a_full_disk_leaves_everything_as_it_was():
+    assert conditions.full_disk(42)["limit: error, as it was, done later"] > 5
+
+
+def test_forgotten_rows_are_nowhere():
+    assert "pickle: none of 150 rows" in forgetting(FEW)
+
+
+def test_any_sequence_of_steps_ends_in_the_same_model():
+    assert state_machine(8, steps=12)
 
 
 def test_predictions_during_learning_belong_to_one_version():
     assert set(threads.predictions(900).values()) == {100}
-
-
-def test_any_sequence_of_steps_ends_in_the_same_model():
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=6,
-            stateful_step_count=15,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
 
 
 def test_fuzzed_files_are_refused_or_read():
@@ -81,50 +79,113 @@ def test_bad_input_leaves_no_trace():
     assert bad_input.campaign(400)["error, no trace"] > 200
 
 
+def test_a_fork_that_ends_as_programs_end_does_no_harm(tmp_path):
+    """The interpreter of the child closes all that it knows of."""
+    program = f"""
+import os, sys
+import numpy as np
+from batch2online import Durable, OnlineRegression
+durable = Durable({str(tmp_path / "model.b2o")!r}, OnlineRegression(random_state=0), durability="os")
+durable.partial_fit(np.eye(3), np.ones(3))
+if not os.fork():
+    sys.exit()
+os.wait()
+durable.partial_fit(np.eye(3), np.ones(3))
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with durable.Durable.open(tmp_path / "model.b2o") as found:
+        assert found.model.n_seen_ == 6
+
+
 # -- planted defects ------------------------------------------------------------------------------------------
 
 
-def test_a_sync_that_does_nothing_is_caught(monkeypatch):
-    monkeypatch.setattr(Store, "sync", lambda self: setattr(self, "_durable_bytes", self._size))
-    with pytest.raises((AssertionError, recovery.StoreCorrupted)):
-        stores.power_loss(400)
+def test_rows_that_are_not_kept_are_caught(monkeypatch):
+    monkeypatch.setattr(tail, "append", lambda *_: None)
+    with pytest.raises(AssertionError, match=r"acknowledged: \d+, found"):
+        kills.durables(60)
 
 
-def test_a_folder_that_is_not_synced_is_caught(monkeypatch):
-    monkeypatch.setattr(stores.RecordingFiles, "fsync_folder", lambda self, path: None)
-    with pytest.raises(Exception, match=r"holds no store|damaged"):
-        stores.power_loss(400)
+def test_a_note_that_is_not_written_is_caught(monkeypatch):
+    monkeypatch.setattr(Owner, "acknowledge", lambda *_: None)
+    with pytest.raises(AssertionError, match="copied while it was open"):
+        kills.durables(60)
 
 
-def test_a_checksum_that_is_always_right_is_caught(monkeypatch):
-    monkeypatch.setattr("batch2online.persistence.store.records.zlib.crc32", lambda *_: 0)
+def test_a_file_written_in_place_is_caught(monkeypatch):
+    @contextmanager
+    def in_place(path):
+        path.unlink(missing_ok=True)
+        path.touch()
+        yield path
+
+    monkeypatch.setattr(model_file, "replaced", in_place)
+    with pytest.raises((AssertionError, ValueError), match=r"damaged|saved, found|no file of|has lost"):
+        kills.saves(60)
+
+
+def test_a_position_that_is_not_kept_with_its_rows_is_caught(monkeypatch):
+    def careless(self, chunk, position):
+        self._durable.partial_fit(*chunk)
+        self._durable.partial_fit(chunk[0][:0], source=("input", position))
+
+    monkeypatch.setattr(Kept, "learn", careless)
     with pytest.raises(AssertionError):
-        stores.bit_flips(200)
+        kills.command_line(4)
 
 
-def test_an_unfinished_record_that_is_not_taken_back_is_caught(monkeypatch):
-    monkeypatch.setattr(stores.FaultyFiles, "truncate", lambda self, descriptor, size: None)
-    with pytest.raises((AssertionError, recovery.StoreCorrupted)):
-        stores.every_fault(("short",), ("never",))
+def test_a_log_that_is_not_synced_is_caught(monkeypatch):
+    monkeypatch.setitem(session.SYNCHRONOUS, "every", "NORMAL")
+    with pytest.raises(AssertionError, match="acknowledged call is lost"):
+        damage.power_loss(72, names=FEW)
 
 
-def test_a_checkpoint_written_in_place_is_caught(monkeypatch):
-    def in_place(layer, path, parts, prove=None):
-        if path.exists():
-            layer.remove(path)
-        descriptor = layer.create(path)
-        files.write_all(layer, descriptor, parts)
-        layer.close(descriptor)
-
-    monkeypatch.setattr(storage, "write_new", in_place)
-    with pytest.raises(Exception, match=r"checkpoint|assert|^$"):
-        durables.every_fault(("kill half",))
+def test_a_shorter_log_that_is_not_noticed_is_caught(monkeypatch):
+    monkeypatch.setattr(session.Session, "_lost_calls", lambda self, accept_loss: 0)
+    with pytest.raises(AssertionError):
+        damage.lost_files(FEW)
 
 
-def test_rows_that_are_not_logged_are_caught(monkeypatch):
-    monkeypatch.setattr(Store, "append", lambda self, rows: None)
-    with pytest.raises(AssertionError, match="acknowledged"):
-        durables.kills(20)
+@pytest.mark.parametrize(("where", "name"), [(database, "checksum"), (model_file, "_digest")])
+def test_a_checksum_that_is_always_right_is_caught(monkeypatch, where, name):
+    monkeypatch.setattr(where, name, lambda *_: b"" if name == "_digest" else 0)
+    with pytest.raises(AssertionError, match=r"another model|gives|twice"):
+        damage.bit_flips(900, names=FEW)
+
+
+def test_a_file_whose_end_is_not_looked_at_is_caught(monkeypatch):
+    monkeypatch.setattr(database.Database, "_check_size", lambda self: None)
+    with pytest.raises(AssertionError, match="cut to"):
+        damage.truncations(FEW)
+
+
+def test_a_fork_that_writes_is_caught(monkeypatch):
+    monkeypatch.setattr(database.Database, "check_process", lambda self: None)
+    with pytest.raises(AssertionError):
+        conditions.every_condition(FEW[:1])
+
+
+def test_a_model_that_is_ahead_of_its_file_is_caught(monkeypatch):
+    monkeypatch.setattr(OnlineEstimator, "_go_back_to", lambda *_: None)
+    with pytest.raises(AssertionError):
+        conditions.full_disk(28)
+
+
+@pytest.mark.parametrize("use", ["live", "scratch"])
+def test_pages_that_keep_forgotten_rows_are_caught(monkeypatch, use):
+    if use == "live":
+        monkeypatch.setitem(database._PRAGMAS, "live", ("journal_mode=WAL", "secure_delete=OFF"))
+    else:
+        monkeypatch.setattr(disk_history.DiskHistory, "tidy", lambda self: None)
+    with pytest.raises(AssertionError, match="forgotten rows are in"):
+        forgetting(FEW[:1])
+
+
+def test_a_call_that_is_carried_out_twice_is_caught(monkeypatch):
+    monkeypatch.setattr(durable.requests, "was_done", lambda *_: False)
+    with pytest.raises((AssertionError, StoreCorrupted)):
+        state_machine(8, steps=12)
 
 
 def test_a_model_changed_in_two_steps_is_caught(monkeypatch):
@@ -156,7 +217,7 @@ def test_an_allocation_that_trusts_the_file_is_caught(monkeypatch):
 
         return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
 
-    monkeypatch.setattr(storage, "array_of", trusting)
+    monkeypatch.setattr("batch2online.persistence.checkpoint.array_of", trusting)
     monkeypatch.setattr(fuzz, "WATCHED", 1)
     with pytest.raises(AssertionError):
         fuzz.loaders(400)

@@ -55,7 +55,7 @@ def incremental_leverage(points, intercept, pieces=9):
     construction = SmallBlocks(intercept=intercept, random_state=0)
     for piece in np.array_split(points, pieces):
         construction.add(piece)
-        construction.seal()
+        construction.flush()
     return construction.statistics.scores(rows_of(points))
 
 
@@ -202,7 +202,7 @@ def test_costs_and_optimum_are_those_of_all_rows(name, intercept):
     construction = Leverage(intercept=intercept, random_state=0)
     for start in range(0, len(X), 700):
         construction.add(X[start : start + 700], y[start : start + 700])
-    construction.seal()
+    construction.flush()
     problem = LeastSquares(exact=True)
     digits = 1e-7 if name == "one_hot" else 1e-9  # dependent columns leave half of the digits
 

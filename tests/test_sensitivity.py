@@ -36,17 +36,6 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("chunk", [1_000, 3_777])
-def test_chunks_do_not_matter(kind, chunk):
-    X, y = stream("heavy_tailed", 12_000)
-    at_once, in_chunks = KINDS[kind]().add(X, y), KINDS[kind]()
-    for start in range(0, len(X), chunk):
-        in_chunks.add(X[start : start + chunk], y[start : start + chunk])
-    assert at_once.coreset() == in_chunks.coreset()
-    assert 50 < len(at_once.coreset()) < 350
-
-
 def test_with_and_without_history_agree():
     X, _ = stream("heavy_tailed", 30_000)
     assert KINDS["whole"]().add(X).coreset() == KINDS["bound"]().add(X).coreset()
@@ -57,14 +46,6 @@ def test_without_history_few_rows_are_held():
     construction = KINDS["bound"]().add(X)
     assert construction.history is None
     assert sum(len(part.rows) for part in construction.parts) < 2_000
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_merging_shards_equals_one_run(kind):
-    X, _ = stream("heavy_tailed", 9_000)
-    whole = KINDS[kind]().add(X)
-    left, right = KINDS[kind]().add(X[:4_000]), KINDS[kind](first_id=4_000).add(X[4_000:])
-    assert left.merge(right).coreset() == whole.coreset()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,10 +73,13 @@ def test_a_row_may_come_back_when_its_score_rises():
 
 
 def test_the_coreset_estimates_what_the_score_bounds():
-    X, _ = stream("heavy_tailed", 20_000)
-    coresets = [Sensitivity(length, coreset_size=2_000, random_state=seed).add(X).coreset() for seed in range(20)]
+    """The mean over 30 seeds is within seven standard errors of the sum (false alarms 1e-7 by Student's t), and 3 %."""
+    X, _ = stream("heavy_tailed", 5_000)
+    coresets = [Sensitivity(length, coreset_size=500, random_state=seed).add(X).coreset() for seed in range(30)]
     estimates = [c.weights @ np.square(c.points).sum(axis=1) for c in coresets]
-    assert np.mean(estimates) == pytest.approx(np.square(X).sum(), rel=0.03)
+    error = np.mean(estimates) - np.square(X).sum()
+    assert abs(error) < 7 * np.std(estimates, ddof=1) / np.sqrt(30)
+    assert abs(error) < 0.03 * np.square(X).sum()
 
 
 # -- ready scores ----------------------------------------------------------------------------------------
@@ -171,7 +155,7 @@ def test_ready_scores_are_finite_on_hard_streams(name):
         ({"score": length, "total_score": 0}, ValueError, "total_score must be a finite number above 0"),
     ],
 )
-def test_bad_settings_are_refused(arguments, error, message):
+def test_bad_settings_of_scores_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         Sensitivity(**arguments)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
-from batch2online.coresets.seeded import MovingSeeds
+from batch2online.coresets.bounded import MovingSeeds
 from batch2online.refresh import Geometric
 from contract.discovery import example
 from contract.subjects import learn
@@ -136,7 +136,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "BatchToOnline": {
         "Ridge": Case(wrapped(Ridge()), targets="numbers"),
-        "RidgeClassifier": Case(wrapped(RidgeClassifier()), targets="labels"),
+        "LogisticRegression": Case(wrapped(LogisticRegression(solver="newton-cholesky")), targets="labels"),
         "PCA": Case(wrapped(PCA(1))),
         "function": Case(
             wrapped(weighted_mean, loss=squared_from),

@@ -155,6 +155,18 @@ def nothing_is_read_before_rows_have_come(case, folder):
 
 
 @promise(of_estimators)
+def what_is_read_cannot_be_used_to_change_the_model(case, folder):
+    model = fresh(case)
+    with untouched(model):
+        for name in dir(type(model)):
+            value = getattr(model, name, None) if name.endswith("_") and not name.startswith("_") else None
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                value[...] = 0
+            if isinstance(value, list):
+                value.clear()
+
+
+@promise(of_estimators)
 def clone_and_fit_start_with_none_of_the_rows(case, folder):
     rows, targets, weights = case.data
     used = fresh(case)

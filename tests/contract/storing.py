@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import joblib
 import pytest
 
 from batch2online import load
@@ -45,7 +46,16 @@ def saved_and_loaded(subject, folder):
     return twin
 
 
-COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda subject: pickle.loads(pickle.dumps(subject))}
+def through_joblib(subject, folder):
+    joblib.dump(subject, folder / "subject")
+    return joblib.load(folder / "subject")
+
+
+COPIES = {
+    "deepcopy": lambda subject, _: copy.deepcopy(subject),
+    "pickle": lambda subject, _: pickle.loads(pickle.dumps(subject)),
+    "joblib": through_joblib,
+}
 
 
 @promise(of_all)
@@ -53,7 +63,7 @@ def copies_continue_alike_and_leave_the_original_alone(case, folder):
     rows, targets, weights = case.data
     for copied in COPIES.values():
         original = learn(case.new(), rows[:75], part(targets, slice(75)), weights[:75])
-        twin = copied(original)
+        twin = copied(original, folder)
         learn(twin, rows[75:], part(targets, slice(75, None)), weights[75:])
         assert_same(twin, case.whole, rows)
         learn(original, rows[75:], part(targets, slice(75, None)), weights[75:])

@@ -41,7 +41,7 @@ def coreset_of(subject):
 
 def n_seen(subject):
     if isinstance(subject, Construction):
-        return subject.n_rows
+        return subject.caught_up().n_rows
     return subject.n_seen_ if subject.__sklearn_is_fitted__() else 0
 
 
@@ -102,3 +102,9 @@ def refused(subject, message, error=(ValueError, TypeError)):
 
 def refusal(message):
     return pytest.raises((ValueError, TypeError), match=message)
+
+
+def refuses(subject, act, message, error=ValueError):
+    """Check that an act on the subject is refused, and leaves no trace."""
+    with refused(subject, message, error):
+        act(subject)

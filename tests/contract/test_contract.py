@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import coresets
 from contract import checks, discovery
+from contract.blocks import blocks_of
 from contract.cases import BLOCK, CASES, PARTS
 
 ESTIMATORS = discovery.estimators()
@@ -18,9 +19,10 @@ def cases_of(classes):
 
 
 @pytest.fixture
-def small_blocks(blocks_of):
+def small_blocks():
     """Few rows fill many blocks."""
-    blocks_of(BLOCK)
+    with blocks_of(BLOCK):
+        yield
 
 
 @pytest.mark.parametrize("name", FOUND)

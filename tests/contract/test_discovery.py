@@ -10,8 +10,9 @@ import pytest
 import batch2online.coresets
 import batch2online.estimators
 from batch2online.core import registry
-from batch2online.estimators import base
+from batch2online.estimators import stored
 from contract import checks, discovery
+from contract.blocks import blocks_of
 from contract.cases import BLOCK, Case
 
 CONSTRUCTION = """
@@ -33,9 +34,8 @@ class PlantedRegression(OnlineRegression):
 CONSTRUCTIONS = {
     "nothing": ("pass", set()),
     "depends on chunks": (
-        "def extend(self, points, targets, weights, owned=False):\n"
-        "        super().extend(points[: max(1, len(points) - 1)], targets[: max(1, len(points) - 1)],"
-        " weights[: max(1, len(points) - 1)])",
+        "def add(self, rows, targets=None, weights=None):\n        last = max(1, len(rows) - 1)\n"
+        "        return super().add(rows[:last], targets[:last], None if weights is None else weights[:last])",
         {"chunks_do_not_matter"},
     ),
     "merges without the other's weights": (
@@ -49,14 +49,12 @@ CONSTRUCTIONS = {
         {"cells_that_are_no_finite_numbers_are_refused_by_row_and_column"},
     ),
     "forgets other rows": (
-        "def _forget(self, ids):\n        super()._forget([i + 1 for i in ids])",
+        "def forget(self, ids):\n        return super().forget([i + 1 for i in ids])",
         {"forgotten_rows_were_never_there"},
     ),
     "keeps a part of its state to itself": (
-        "def __init__(self, **settings):\n        super().__init__(**settings)\n        self._weight = 0.0\n\n"
-        "    def extend(self, points, targets, weights, owned=False):\n"
-        "        self._weight = getattr(self, '_weight', 0.0) + 1.0 * len(points)\n"
-        "        super().extend(points * (1 + (self._weight > 100)), targets, weights)",
+        "_calls = 0\n\n    def add(self, rows, targets=None, weights=None):\n        self._calls += 1\n"
+        "        return super().add(rows * self._calls, targets, weights)",
         {"a_saved_subject_continues_where_it_was"},
     ),
     "shares with its copies": (
@@ -93,8 +91,9 @@ ESTIMATORS = {
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(blocks_of):
-    blocks_of(BLOCK)
+def small_blocks():
+    with blocks_of(BLOCK):
+        yield
 
 
 @pytest.fixture
@@ -114,7 +113,7 @@ def plant(tmp_path, monkeypatch):
         sys.modules.pop(f"{package.__name__}.planted", None)
         vars(package).pop("planted", None)
     registry.classes.pop("Planted", None)
-    base.estimators.pop("PlantedRegression", None)
+    stored.estimators.pop("PlantedRegression", None)
 
 
 def broken_promises(case, names, folder):

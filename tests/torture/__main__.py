@@ -10,54 +10,41 @@ import sys
 import time
 import warnings
 
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
-
-from torture import bad_input, durables, forged, fuzz, interrupts, stores, system_calls, threads, writers
-from torture.machine import Machine
+from torture import bad_input, conditions, damage, forged, fuzz, interrupts, kills, threads, writers
+from torture.forgetting import forgetting
+from torture.machine import state_machine
 from torture.readers import readers
 
-
-def state_machine(count: int) -> dict[str, int]:
-    """Random sequences of 30 steps."""
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=count,
-            stateful_step_count=30,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-    return {"equal to the model from scratch after each step": count}
-
-
 COUNTED = {
-    "kills": (durables.kills, 2000),
-    "store-power-loss": (stores.power_loss, 5000),
-    "model-power-loss": (durables.power_loss, 1000),
-    "checkpoint-truncations": (durables.truncations, 1000),
-    "store-bit-flips": (stores.bit_flips, 5000),
-    "checkpoint-bit-flips": (durables.bit_flips, 5000),
+    "kills": (kills.durables, 3500),
+    "kills-of-saves": (kills.saves, 700),
+    "kills-of-the-command-line": (kills.command_line, 800),
+    "power-loss": (damage.power_loss, 5000),
+    "bit-flips": (damage.bit_flips, 10_000),
+    "full-disk": (conditions.full_disk, 1400),
+    "state-machine": (state_machine, 1000),
     "threads": (threads.predictions, 100_000),
     "writers": (writers.together, 20),
     "signals": (interrupts.signals, 100),
-    "state-machine": (state_machine, 2000),
     "fuzz": (fuzz.loaders, 100_000),
     "readers": (readers, 100_000),
     "forged": (forged.campaign, 10_000),
     "bad-input": (bad_input.campaign, 20_000),
 }
 COMPLETE = {
+<<<<<<< HEAD
     "interrupts": interrupts.every_line,
     "store-faults": stores.every_fault,
     "store-truncations": stores.truncations,
     "model-faults": durables.every_fault,
+=======
+    "conditions": conditions.every_condition,
+    "lost-files": damage.lost_files,
+    "truncations": damage.truncations,
+    "forgetting": forgetting,
+    "interrupts": interrupts.every_line,
+>>>>>>> main
 }
-if system_calls.IS_AVAILABLE:
-    COMPLETE["system-calls"] = system_calls.every_fault
 
 
 def main() -> None:

@@ -116,9 +116,10 @@ def lived(path: Path, name: str, n_calls: int, durability: str = "os", **setting
 
 
 def keyed(name: str, number: int, durable: Durable) -> None:
-    """Carry out a call of the script under a key, where it may have one."""
+    """Carry out a call of the script under a key and with a position, where it may have them."""
     call = script(name)[number]
-    carry_out(name, call, durable, **({"key": f"call {number}"} if call[0] in ("rows", "one") else {}))
+    given = {"key": f"call {number}"} if call[0] in ("rows", "one") else {}
+    carry_out(name, call, durable, **given | ({"source": ("calls", number)} if call[0] == "rows" else {}))
 
 
 def reopened(path: Path, name: str, **settings) -> tuple[str, int]:
@@ -128,11 +129,14 @@ def reopened(path: Path, name: str, **settings) -> tuple[str, int]:
     """
     durable = Durable(path, model(name), durability="os", **settings)
     try:
-        found = digest(durable.model)
-        for number, call in enumerate(script(name)[: expected(name).index(found) if found in expected(name) else 0]):
+        found, positions = digest(durable.model), durable.positions
+        calls = script(name)[: expected(name).index(found)] if found in expected(name) else ()
+        for number, call in enumerate(calls):
             if call[0] in ("rows", "one"):
                 keyed(name, number, durable)
         assert digest(durable.model) == found, "a call with a key was carried out twice"
+        last = max((number for number, call in enumerate(calls) if call[0] == "rows"), default=None)
+        assert positions.get("calls") == last, f"the position is {positions}, not {last}"
         return found, durable.reopened.lost if durable.reopened else 0
     finally:
         durable._session.abandon()

@@ -18,6 +18,7 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -103,11 +104,18 @@ def forgery(contents: tuple[bytes, ...], rng) -> bytes:
     manifest, members = opened(contents[rng.integers(len(contents))])
     for _ in range(rng.integers(1, 4)):
         change = CHANGES[rng.integers(len(CHANGES))]
-        change(manifest["state"], members, rng)
+        with suppress(NothingToChangeError):
+            change(manifest["state"], members, rng)
     return forged(manifest, members)
 
 
+class NothingToChangeError(Exception):
+    """An earlier change has left nothing of the kind."""
+
+
 def _pick(options, rng):
+    if not options:
+        raise NothingToChangeError
     return options[rng.integers(len(options))]
 
 

@@ -28,25 +28,27 @@ from batch2online.persistence.errors import StoreError
 from torture.cases import ESTIMATORS, X, carry_out, digest, expected, model, scratch, script, small_blocks
 
 DURABILITY = ("every", "batch", "os")
-SECONDS, LINES = 0.2, 2500
+SECONDS, LINES = 0.2, 6000
 WHERE = re.compile(r"batch2online/(persistence/|estimators/durable)")
 
 
-def killed(work, seconds: float | None = None, lines: int | None = None) -> tuple[list[str], bool]:
+def killed(work, seconds: float | None = None, lines: int | None = None, first: bool = False) -> tuple[list[str], bool]:
     """Fork a worker, which gets a function to say things; return what it said, and whether it was killed in time.
 
-    It is killed after so many seconds, or before so many lines of the persistence were run.
+    It is killed after so many seconds, counted from its ``first`` word if wanted, or before so many lines of the
+    persistence were run.
     """
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
         _work(work, read, write, lines)
     os.close(write)
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(pid, signal.SIGKILL)
     with os.fdopen(read) as said:
-        words = said.read().split("\n")[:-1]
+        text = said.readline() if first else ""
+        if seconds is not None:
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGKILL)
+        words = (text + said.read()).split("\n")[:-1]
     status = os.waitpid(pid, 0)[1]
     assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL), f"the worker ended with {status}: {words}"
     errors = [json.loads(word[6:]) for word in words if word.startswith("error ")]
@@ -106,7 +108,7 @@ class _Life:
         """Let a worker go on; return what came of its death, nothing if it was faster than its killer."""
         way = self.rng.random()
         if way < 0.5:
-            said, was_killed = killed(self._go_on, seconds=self.rng.uniform(0, SECONDS))
+            said, was_killed = killed(self._go_on, self.rng.uniform(0, SECONDS), first=way < 0.3)
         else:
             said, was_killed = killed(self._go_on, lines=self.rng.randrange(1, LINES) if way < 0.97 else None)
         if said:
@@ -121,7 +123,7 @@ class _Life:
 
     def _go_on(self, say) -> None:
         rng = random.Random(self.rng.random())
-        settings = {"durability": rng.choice(DURABILITY), "checkpoint_rows": rng.choice((20, 60, 10**6))}
+        settings = {"durability": rng.choice(DURABILITY), "checkpoint_rows": rng.choice((5, 20, 60))}
         durable = Durable(self.path, model(self.name), **settings)
         found, states = digest(durable.model), expected(self.name)
         assert found in states[self.done : self.done + 2], f"acknowledged: {self.done}, found: {_place(found, states)}"
@@ -193,7 +195,7 @@ def command_line(count: int, seed: int = 2) -> dict[str, int]:
                 "rows.csv", np.column_stack([_ROWS, _ROWS @ [1, 2, 3]]), "%.5f", ",", header="a,b,c,y", comments=""
             )
             runs = [_Run(task, folder, rng) for task in TASKS]
-            while sum(outcomes.values()) < count:
+            while sum(n for outcome, n in outcomes.items() if "killed" in outcome) < count:
                 for run in runs:
                     outcomes[f"{run.task}: {run.next()}"] += 1
         finally:

@@ -200,7 +200,7 @@ class Antitone(Construction):
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * SAFETY))
 
     def _candidates(self) -> Candidates:
-        """All candidates in one piece."""
+        """All candidates in one piece; reading them leaves the parts as they are."""
         return self.parts[0] if len(self.parts) == 1 else Candidates.joined(self.parts)
 
 

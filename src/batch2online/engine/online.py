@@ -85,7 +85,7 @@ class Online:
         self.next_refresh = int(self.policy.start)
         self.n_learned = 0
         self.loss = 0.0
-        self.unsquared_loss = 0.0
+        self.second_loss = 0.0
         self.last_coreset: tuple[Any, ...] | None = None
 
     def copy(self) -> Online:
@@ -148,12 +148,12 @@ class Online:
         if self.n_learned == 0 and not self.is_solved:
             self.model = self.problem.initial(rows.points[0], self.n_targets)
         with np.errstate(over="ignore"):
-            losses, unsquared = self.problem.losses(self.model, rows.points, rows.targets)
+            losses, second = self.problem.losses(self.model, rows.points, rows.targets)
             check_losses(losses, rows.ids)
             if not all_ones(rows.weights):
-                losses, unsquared = losses * rows.weights, unsquared * rows.weights
+                losses, second = losses * rows.weights, second * rows.weights
             self.loss += float(losses.sum())
-            self.unsquared_loss += float(unsquared.sum())
+            self.second_loss += float(second.sum())
 
     # -- refreshing ---------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Online:
         new.construction.join(theirs.construction)
         new.n_learned += theirs.n_learned
         new.loss += theirs.loss
-        new.unsquared_loss += theirs.unsquared_loss
+        new.second_loss += theirs.second_loss
         new._refresh("merged", rows=theirs.n_learned)
         return new
 
@@ -271,7 +271,7 @@ class Online:
     def regret(self) -> Regret:
         """Return the loss and the hindsight optimum on all rows seen."""
         now = self.caught_up()
-        return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.unsquared_loss)
+        return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.second_loss)
 
     # -- storing --------------------------------------------------------------------------------------
 

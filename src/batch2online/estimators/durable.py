@@ -8,7 +8,8 @@ rows were cut into calls.
 ``durability``    after the death of the process         after a loss of power
 ================  =====================================  ========================================================
 ``"every"``       every call                             every call
-``"batch"``       every call                             every call but those of the last second
+``"batch"``       every call                             every call up to the last sync; a call syncs if the last
+                                                         sync was a second or more ago
 ``"os"``          every call                             what the operating system had written by then
 ================  =====================================  ========================================================
 
@@ -20,7 +21,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -28,32 +28,12 @@ from typing import Any, Self
 
 from batch2online._types import FloatArray
 from batch2online.estimators.stored import estimator_from
-from batch2online.persistence import model_file, tail
-from batch2online.persistence.database import checksum
+from batch2online.persistence import model_file, requests, tail
 from batch2online.persistence.disk_history import DiskHistory
-from batch2online.persistence.errors import StoreCorrupted, StoreError, intact
-from batch2online.persistence.session import SYNCHRONOUS, Session
+from batch2online.persistence.errors import StoreError
+from batch2online.persistence.session import SYNCHRONOUS, Reopened, Session
 
 CHECKPOINT_ROWS = 100_000
-
-
-@dataclass(frozen=True)
-class Reopened:
-    """How a model was brought back.
-
-    Attributes
-    ----------
-    replayed : int
-        Rows learned again since the last state.
-    was_closed : bool
-        Whether its last owner had closed it.
-    lost : int
-        Calls that a loss of power has taken, as far as ``durability`` lets it.
-    """
-
-    replayed: int
-    was_closed: bool
-    lost: int
 
 
 class Durable:
@@ -142,7 +122,7 @@ class Durable:
             if self._session.lost:
                 self.reopened = Reopened(0, was_closed=False, lost=self._session.lost)
             return
-        self._check_keys()
+        requests.check(self._database)
         found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted, like=model)
         if model is not None:
             model._check_same_settings(found)
@@ -194,7 +174,7 @@ class Durable:
     def _learn(self, act: Callable[[], object], key: str | None, source: Any) -> Self:
         with self._lock:
             self._session.check_usable()
-            if key is not None and self._was_done(key):
+            if key is not None and requests.was_done(self._database, key):
                 return self
             self._checkpoint_if_due()
             self._carry_out(lambda: self._keep(act, key, source))
@@ -226,35 +206,21 @@ class Durable:
 
     def _note(self, key: str | None, source: Any, before: int) -> None:
         if key is not None:
-            ids = f"{before} {self._next_id()}"
-            row = (key, ids, checksum(f"request {key}", ids))
-            self._database.run("INSERT INTO request VALUES (?, ?, ?)", row)
-            self._database.meta["requests"] = self._database.meta.get("requests", 0) + 1
+            requests.note(self._database, key, before, self._next_id())
         if source is not None:
             name, position = source
             self._database.meta["sources"] = self._database.meta.get("sources", {}) | {str(name): position}
 
-    def _was_done(self, key: str) -> bool:
-        return bool(self._database.select("SELECT 1 FROM request WHERE key = ?", (key,)))
-
-    def _check_keys(self) -> None:
-        """Refuse damaged keys when the file is opened: a call whose key is not found is carried out again."""
-        stored = self._database.select("SELECT key, ids, crc FROM request")
-        with intact(self.path):
-            right = all(checksum(f"request {key}", ids) == crc for key, ids, crc in stored)
-        if not right or len(stored) != self._database.meta.get("requests", 0):
-            raise StoreCorrupted(f"{self.path} is damaged: the keys of its calls do not match their checksums.")
-
     def _carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
         """Carry out a call on the model and on the file, or on neither."""
         self._session.check_usable()
-        model, calls = _snapshot(self.model), self._session.n_calls
+        model, calls = self.model._snapshot(), self._session.n_calls
         try:
             self._recorded = []
             self._session.carry_out(act, counts)
         except BaseException:
             if not self._session.has_committed(calls):
-                _restore(self.model, model)
+                self.model._go_back_to(model)
             raise
         finally:
             self._recorded = None
@@ -322,16 +288,3 @@ class Durable:
 def _file(path: str | os.PathLike[str]) -> Path:
     found = Path(os.path.realpath(path))
     return found / "model.b2o" if found.is_dir() else found
-
-
-def _snapshot(model: Any) -> tuple[dict[str, Any], int]:
-    """Return all that a model is: its attributes, and how many rows wait in the queue of its engine."""
-    engine = vars(model).get("_engine")
-    return dict(vars(model)), 0 if engine is None else len(engine.construction.queue)
-
-
-def _restore(model: Any, before: tuple[dict[str, Any], int]) -> None:
-    attributes, waiting = before
-    if "_engine" in attributes:
-        attributes["_engine"].construction.queue.count = waiting
-    model.__dict__ = attributes

@@ -113,6 +113,18 @@ class Stored:
             if not self._is_same_setting(_plain(new), old):
                 raise ValueError(f"The file holds an estimator with {name}={old!r}, not {new!r}.")
 
+    def _snapshot(self) -> tuple[dict[str, Any], int]:
+        """Return all that the estimator is: its attributes, and how many rows wait in the queue of its engine."""
+        engine = vars(self).get("_engine")
+        return dict(vars(self)), 0 if engine is None else len(engine.construction.queue)
+
+    def _go_back_to(self, snapshot: tuple[dict[str, Any], int]) -> None:
+        """Be what the estimator was when the snapshot was taken."""
+        attributes, waiting = snapshot
+        if "_engine" in attributes:
+            attributes["_engine"].construction.queue.count = waiting
+        self.__dict__ = attributes
+
     def _stored_labels(self) -> list[Any]:
         """Return the labels that are known, where there are any."""
         return []

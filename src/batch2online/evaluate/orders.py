@@ -16,7 +16,7 @@ class Order(ABC):
 
     @abstractmethod
     def permutation(self, X: FloatArray, hardness: FloatArray, rng: np.random.Generator) -> IntArray:
-        """Return the row numbers in order of arrival; ``hardness`` is the loss of each row under the best model of all."""
+        """Return the row numbers in order of arrival; ``hardness`` is each row's loss under the best model."""
 
 
 @dataclass(frozen=True)

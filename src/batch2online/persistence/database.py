@@ -67,7 +67,7 @@ class Database:
         self.meta: dict[str, Any] = {}
         self.segment_keys: dict[int, tuple[int, int, int]] = {}
         """First id, last id and rows of the segments that a history in memory has in the table."""
-        is_new = use != "read" and (not path.exists() or path.stat().st_size == 0)
+        is_new = use in ("copy", "scratch")
         with typed(f"cannot open {path}"):
             self._connection = _connected(path, use)
             try:
@@ -92,6 +92,7 @@ class Database:
             with intact(self.path):
                 self._check_tables()
                 self.meta = self._read_meta()
+                self._check_size()
 
     def _create_tables(self) -> None:
         self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -109,6 +110,15 @@ class Database:
         found = dict(self._connection.execute("SELECT name, sql FROM sqlite_schema"))
         if found != _TABLES:
             raise StoreCorrupted(f"{self.path} has other tables than batch2online writes.")
+
+    def _check_size(self) -> None:
+        """Refuse a file that was cut or has grown, unless a part of it is in its log."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if not log.exists() or not log.stat().st_size:
+            (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+            (size,) = self._connection.execute("PRAGMA page_size").fetchone()
+            if pages * size != self.path.stat().st_size:
+                raise StoreCorrupted(f"{self.path} is cut off, or something stands behind its end.")
 
     # -- meta -----------------------------------------------------------------------------------------
 

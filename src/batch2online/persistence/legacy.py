@@ -74,6 +74,13 @@ def _folder_history(fields: Fields) -> Fields:
     )
 
 
+def _engine(fields: Fields) -> Fields:
+    """Files of schema 1 call the sum of a problem's second numbers by what it is for some of them."""
+    if "unsquared_loss" in fields:
+        fields["second_loss"] = fields.pop("unsquared_loss")
+    return fields
+
+
 def _disk_history(fields: Fields) -> Fields:
     raise ValueError("rows on disk lie in their table, never in the state.")
 
@@ -83,5 +90,6 @@ UPGRADES: dict[str, Callable[[Fields], Fields]] = {
     "DiskHistory": _disk_history,
     "FolderHistory": _folder_history,
     "History": _history,
+    "Online": _engine,
 }
 """What to do with the fields of a class, by its name, before an instance is built from them."""

@@ -134,7 +134,7 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
     """Return the state; a history on disk stays in this file, or moves to the one that ``home`` makes."""
     try:
         return _read_state(database, home)
-    except (StoreError, CheckpointError):
+    except (StoreError, MemoryError):
         raise
     except Exception as error:  # what makes no sense is no model
         raise CheckpointError(f"{database.path}: {error}") from error
@@ -144,7 +144,7 @@ def _read_state(database: Database, home: Any) -> dict[str, Any]:
     parts = list(_parts(database))
     state = tree.decoded(parts[0], [tree.array_of(part) for part in parts[1:]])
     if not isinstance(state, dict) or "engine" not in state:
-        raise CheckpointError(f"{database.path} holds no model.")
+        raise CheckpointError("it holds no model.")
     construction = state["engine"].construction
     place = construction.history
     if isinstance(place, HistoryPlace):

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from batch2online.persistence.atomic import replaced
@@ -19,6 +20,25 @@ from batch2online.persistence.owner import Owner, boot
 _SYNC_SECONDS = 1.0
 SYNCHRONOUS = {"every": "FULL", "batch": "NORMAL", "os": "NORMAL"}
 """How SQLite syncs its log for each ``durability``."""
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """How a model was brought back.
+
+    Attributes
+    ----------
+    replayed : int
+        Rows learned again since the last state.
+    was_closed : bool
+        Whether its last owner had closed it.
+    lost : int
+        Calls that a loss of power has taken, as far as ``durability`` lets it.
+    """
+
+    replayed: int
+    was_closed: bool
+    lost: int
 
 
 class Session:
@@ -51,7 +71,7 @@ class Session:
         _open.add(self)
 
     def _opened(self) -> Database:
-        if not self.path.exists() or not self.path.stat().st_size:
+        if not self.path.exists():
             with typed(f"cannot create {self.path}"), replaced(self.path) as temporary:
                 Database(temporary, "copy").close()
         database = Database(self.path, "live")

@@ -68,7 +68,7 @@ class LowRank(Problem):
         return squared, np.sqrt(squared)
 
     def solve(self, construction: RidgeLeverage, current: Subspace | None) -> Subspace:
-        """Return the leading subspace of the coreset or of all rows; the current basis only decides how it is turned."""
+        """Return the leading subspace of the coreset or of all rows; the current basis only decides its turn."""
         moments = construction.statistics
         if not self.exact:
             moments = coreset_moments(construction.coreset(), construction.rank, construction.intercept)

@@ -40,7 +40,7 @@ class Problem(ABC):
 
     @abstractmethod
     def initial(self, first: FloatArray, n_targets: int) -> Any:
-        """Return the model before the first refresh, the simplest one, given the first row (zero while there is none)."""
+        """Return the model before the first refresh, the simplest there is, given the first row (or zeros)."""
 
     @abstractmethod
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -76,7 +76,7 @@ def solved(
     starts: int = STARTS,
     current_cost: float | None = None,
 ) -> tuple[FloatArray, IntArray | None]:
-    """Return what :func:`solve` does, and the clusters of the points if known; ``current_cost`` spares a computation."""
+    """Return what :func:`solve` does, and the clusters of the points if known; ``current_cost`` spares some work."""
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return np.asarray(distinct[np.arange(k) % len(distinct)]), None

@@ -119,7 +119,7 @@ def geometric_models(n: int, start: int, growth: float) -> int:
 
 
 def on_change_inconsistency(sensitivity: SensitivityBound, n: int, start: int = 1) -> float:
-    """Return the expected changes of ``OnChange`` from row ``start`` to n: the sum of beta, c S (1 + K) ln(n / start)."""
+    """Return the expected changes of ``OnChange`` after row ``start``: the sum of beta, c S (1 + K) ln(n / start)."""
     return math.fsum(sensitivity(t) for t in range(start + 1, n + 1))
 
 

@@ -75,6 +75,8 @@ class Kept(AbstractContextManager["Kept"]):
 
     def _found(self) -> Position:
         found = self._durable.positions.get(_INPUT)
+        if found is None and self._durable.reopened is not None:
+            raise DataError(f"{self._durable.path} holds a model that no run has written: use another --state.")
         if found is None:
             return Position()
         before = found["settings"]

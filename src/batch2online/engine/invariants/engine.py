@@ -33,7 +33,7 @@ from batch2online.refresh import Policy
         "next_refresh": int,
         "n_learned": int,
         "loss": float,
-        "unsquared_loss": float,
+        "second_loss": float,
         "last_coreset": tuple[IntArray, FloatArray] | None,
         "width": int,
         "n_targets": int,

@@ -221,9 +221,9 @@ class BatchToOnline(Delegating, StoredWrapped):
         return self.loss_bound is None and super()._is_ready_for(X, y, sample_weight)
 
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
-        before = self._engine.unsquared_loss if self.__sklearn_is_fitted__() else 0.0
+        before = self._engine.second_loss if self.__sklearn_is_fitted__() else 0.0
         engine = super()._learned(X, y, sample_weight)
-        self._warn_of_excess(before, engine.unsquared_loss)
+        self._warn_of_excess(before, engine.second_loss)
         return engine
 
     def _warn_of_excess(self, before: float, excess: float) -> None:
@@ -239,8 +239,9 @@ class BatchToOnline(Delegating, StoredWrapped):
     @property
     def regret_(self) -> BoundedRegret:
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
-        plain = self._check_fitted().regret()
-        return BoundedRegret(plain.loss, plain.optimum, plain.rows, plain.loss, excess=plain.unsquared_loss)
+        now = self._check_fitted().caught_up()
+        plain = now.regret()
+        return BoundedRegret(plain.loss, plain.optimum, plain.rows, plain.loss, excess=now.second_loss)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ import json
 import warnings
 import zipfile
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from batch2online.persistence.tree import Array, array_header
 
 _LOADERS = ("DictNode", "JsonNode", "ListNode", "NdArrayNode", "ObjectNode", "TupleNode", "TypeNode")
 _DEEPEST, _MOST_VISITS = 100, 10
+
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class UnusableError(Exception):
@@ -33,8 +37,37 @@ def dumped(model: Any) -> Array | None:
 
         if has_memory(model):
             return None
-        return np.frombuffer(skops.io.dumps(model), dtype=np.uint8)
+        return np.frombuffer(_canonical(skops.io.dumps(model)), dtype=np.uint8)
     return None
+
+
+def _canonical(data: bytes) -> bytes:
+    """Return the same archive without what differs from run to run: addresses of objects, and times."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    tree = json.loads(members.pop("schema.json"))
+    numbers: dict[int, int] = {}
+    names = _renumbered(tree, numbers)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("schema.json", _EPOCH), json.dumps(tree))
+        for name in sorted(members, key=lambda name: names.get(name, name)):
+            archive.writestr(zipfile.ZipInfo(names.get(name, name), _EPOCH), members[name])
+    return buffer.getvalue()
+
+
+def _renumbered(tree: Any, numbers: dict[int, int]) -> dict[str, str]:
+    """Give the objects of a tree numbers in the order in which they stand there; return the new names of files."""
+    names: dict[str, str] = {}
+    if isinstance(tree, dict):
+        if isinstance(tree.get("__id__"), int):
+            tree["__id__"] = numbers.setdefault(tree["__id__"], len(numbers))
+        if isinstance(tree.get("file"), str):
+            name = f"{tree.get('__id__', len(numbers))}{Path(tree['file']).suffix}"
+            names[tree["file"]], tree["file"] = name, name
+    for child in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        names |= _renumbered(child, numbers)
+    return names
 
 
 def loaded(content: Any, trust: Trust) -> Any:

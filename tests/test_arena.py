@@ -9,13 +9,13 @@ import threading
 import numpy as np
 import pytest
 
-from batch2online.core.memory import Memory, joined
+from batch2online.core.arena import Arena, joined
 from batch2online.linalg.scratch import Scratch
 
 
 def test_rows_that_are_handed_out_do_not_overlap():
-    memory = Memory(3)
-    arrays = [memory.rows(n) for n in (5, 1, 7, 2, 40, 3)]
+    arena = Arena(3)
+    arrays = [arena.rows(n) for n in (5, 1, 7, 2, 40, 3)]
     for number, rows in enumerate(arrays):
         rows[...] = number
     for number, rows in enumerate(arrays):
@@ -23,31 +23,31 @@ def test_rows_that_are_handed_out_do_not_overlap():
 
 
 def test_large_arrays_hold_as_much_as_was_handed_out_before_within_bounds(monkeypatch):
-    monkeypatch.setattr("batch2online.core.memory._LARGEST_BYTES", 8 * 2 * 100)
-    memory = Memory(2)
+    monkeypatch.setattr("batch2online.core.arena._LARGEST_BYTES", 8 * 2 * 100)
+    arena = Arena(2)
     sizes = set()
     for _ in range(60):
-        memory.rows(10)
-        sizes.add(len(memory.large))
+        arena.rows(10)
+        sizes.add(len(arena.large))
     assert sizes == {10, 20, 40, 80, 100}
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda arena: pickle.loads(pickle.dumps(arena))])
 def test_a_copy_starts_with_nothing(copied):
-    memory = Memory(2)
-    memory.rows(10)
-    twin = copied(memory)
+    arena = Arena(2)
+    arena.rows(10)
+    twin = copied(arena)
     assert twin.columns == 2
     assert twin.handed_out == len(twin.large) == 0
 
 
 def test_neighbours_are_joined_without_a_copy():
-    memory = Memory(2)
-    memory.rows(100)
-    first, second, third = (memory.rows(n) for n in (3, 4, 5))
-    memory.large[:] = np.arange(memory.large.size).reshape(memory.large.shape)
+    arena = Arena(2)
+    arena.rows(100)
+    first, second, third = (arena.rows(n) for n in (3, 4, 5))
+    arena.large[:] = np.arange(arena.large.size).reshape(arena.large.shape)
     whole = joined([first, second, third])
-    assert np.shares_memory(whole, memory.large)
+    assert np.shares_memory(whole, arena.large)
     np.testing.assert_array_equal(whole, np.concatenate([first, second, third]))
 
 

@@ -1,0 +1,164 @@
+"""Rows after checks are what was checked: masked cells, entries that repeat, losses that are no numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.mixture import GaussianMixture
+
+from batch2online import BatchToOnline, OnlineRegression, coresets
+from batch2online.core.validation import LARGEST
+from defects.subjects import ESTIMATORS, LABELS, X, Y, learned, some, state
+
+
+@pytest.fixture(params=["new", "seen"])
+def started(request):
+    """A function that makes an estimator which has seen no rows, or a hundred."""
+
+    def start(name):
+        make, targets = ESTIMATORS[name]
+        return (make() if request.param == "new" else learned(make(), targets, 0, 100)), targets
+
+    return start
+
+
+def refuses(model, act, message):
+    before = state(model) if model.__sklearn_is_fitted__() else None
+    with pytest.raises(ValueError, match=message):
+        act()
+    assert (state(model) if model.__sklearn_is_fitted__() else None) == before
+
+
+def with_repeated_entries(value, times=20):
+    """Fifty rows, and one whose first cell is the sum of entries of this value."""
+    entries = np.append(np.full(times, value), [1.0, 2.0])
+    row = sp.csr_matrix((entries, np.append(np.zeros(times, dtype=int), [1, 2]), [0, times + 2]), shape=(1, 3))
+    return sp.vstack([sp.csr_matrix(X[:50]), row], format="csr")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_entries_that_repeat_a_cell_are_summed_before_they_are_checked(name, started):
+    model, targets = started(name)
+    rows = with_repeated_entries(0.9 * model._largest)
+    refuses(model, lambda: model.partial_fit(rows, some(targets, 0, 51)), "too large.* row 50, column 0")
+    if model.__sklearn_is_fitted__() and hasattr(model, "predict"):
+        refuses(model, lambda: model.predict(rows), "too large.* row 50, column 0")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_entries_that_repeat_a_cell_are_their_sum(name, started):
+    (model, targets), (plain, _) = started(name), started(name)
+    rows = with_repeated_entries(0.1)
+    stored = rows.nnz
+    targets = some(targets, 0, 51)
+    assert state(model.partial_fit(rows, targets)) == state(plain.partial_fit(rows.toarray(), targets))
+    assert rows.nnz == stored  # the caller's matrix stays as it is
+
+
+def masked(values, *cell):
+    """Values with one cell masked, below which lies an ordinary number."""
+    result = np.ma.masked_array(np.array(values), mask=False)
+    result[cell] = np.ma.masked
+    return result
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_masked_cells_are_missing(name, started):
+    model, targets = started(name)
+    rows, own = X[:50], some(targets, 0, 50)
+    refuses(model, lambda: model.partial_fit(masked(rows, 3, 1), own), "NaN at row 3, column 1")
+    refuses(model, lambda: model.partial_fit(rows, own, masked(np.ones(50), 7)), "sample_weight .* nan at row 7")
+    refuses(model, lambda: model.fit(masked(rows, 3, 1), own), "NaN at row 3, column 1")
+    refuses(model, lambda: model.learn_one(masked(rows[3], 1), *([own[3]] if own is not None else [])), "NaN")
+    if own is not None:
+        refuses(model, lambda: model.partial_fit(rows, masked(own, 5)), "(NaN|masked).* row 5")
+
+
+def test_masked_labels_that_are_numbers_are_missing():
+    model = BatchToOnline(LogisticRegression(), random_state=0)
+    refuses(model, lambda: model.partial_fit(X[:50], masked((LABELS[:50] == "low").astype(int), 5)), "row 5")
+
+
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element to nan")
+def test_masked_values_of_single_rows_are_missing():
+    model = OnlineRegression(random_state=0).partial_fit(X[:50], Y[:50])
+    refuses(model, lambda: model.learn_one(X[0], np.ma.masked), "NaN")
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict_one(masked(X[0], 1))
+
+
+def test_masked_cells_are_missing_for_constructions():
+    with pytest.raises(ValueError, match="NaN at row 3, column 1"):
+        coresets.Uniform(coreset_size=10, random_state=0).add(masked(X[:50], 3, 1))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_masked_arrays_without_a_masked_cell_are_their_values(name, started):
+    model, targets = started(name)
+    plain, _ = started(name)
+    given = X[:50], some(targets, 0, 50), np.linspace(1, 2, 50)
+    wrapped = (None if values is None else np.ma.masked_array(values) for values in given)
+    assert state(model.partial_fit(*wrapped)) == state(plain.partial_fit(*given))
+
+
+# -- losses that are no numbers ------------------------------------------------------------------------------
+
+
+class Sometimes(RegressorMixin, BaseEstimator):
+    """Predicts NaN for rows whose first cell is 1,000."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.is_fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.where(X[:, 0] == 1000, np.nan, 0.0)
+
+
+class Odd(GaussianMixture):
+    """A density that is NaN for rows whose first cell is 1,000."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        return super().fit(X)
+
+    def score_samples(self, X):
+        return np.where(X[:, 0] == 1000, np.nan, 0.0)
+
+
+def own_loss(model, points, targets):
+    return np.where(points[:, 0] == 1000, np.nan, 1.0)
+
+
+NO_NUMBERS = {
+    "squared": (Sometimes(), None),
+    "absolute": (Sometimes(), "absolute"),
+    "own": (Ridge(), own_loss),
+    "negative_log_likelihood": (Odd(1), None),
+}
+
+
+@pytest.mark.parametrize("loss_bound", [None, 10.0])
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.filterwarnings("ignore::batch2online.problems.wrapped.LossBoundWarning")
+def test_a_loss_that_is_no_number_is_refused_and_its_row_named(kind, loss_bound):
+    estimator, loss = NO_NUMBERS[kind]
+    settings = {"loss": loss, "loss_bound": loss_bound, "coreset_size": 60, "random_state": 0}
+    targets = None if isinstance(estimator, Odd) else Y
+    model = BatchToOnline(estimator, **settings)
+    model = learned(model, targets, 0, 100)
+    rows = X[100:300].copy()
+    rows[50, 0] = 1000.0
+    seen, loss_before = model.n_seen_, model._engine.loss
+    with pytest.raises(ValueError, match="loss gave NaN for row 150 of the stream"):
+        model.partial_fit(rows, some(targets, 100, 300))
+    assert (model.n_seen_, model._engine.loss) == (seen, loss_before)
+    assert learned(model, targets, 100, 300).n_seen_ == 300
+
+
+def test_the_largest_values_that_are_allowed_stay_numbers():
+    model = OnlineRegression(coreset_size=30, random_state=0).partial_fit(X[:100], Y[:100])
+    model.partial_fit(np.full((5, 3), LARGEST / 2), Y[:5])
+    assert np.isfinite(model.predict(X[:5])).all()
