@@ -32,18 +32,11 @@ COUNTED = {
     "bad-input": (bad_input.campaign, 20_000),
 }
 COMPLETE = {
-<<<<<<< HEAD
-    "interrupts": interrupts.every_line,
-    "store-faults": stores.every_fault,
-    "store-truncations": stores.truncations,
-    "model-faults": durables.every_fault,
-=======
     "conditions": conditions.every_condition,
     "lost-files": damage.lost_files,
     "truncations": damage.truncations,
     "forgetting": forgetting,
     "interrupts": interrupts.every_line,
->>>>>>> main
 }
 
 
