@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 
-from torture import bad_input, conditions, damage, forged, fuzz, interrupts, kills, threads
+from torture import bad_input, conditions, damage, forged, fuzz, interrupts, kills, threads, writers
 from torture.forgetting import forgetting
 from torture.machine import state_machine
 from torture.readers import readers
@@ -24,6 +24,8 @@ COUNTED = {
     "full-disk": (conditions.full_disk, 1400),
     "state-machine": (state_machine, 1000),
     "threads": (threads.predictions, 100_000),
+    "writers": (writers.together, 20),
+    "signals": (interrupts.signals, 100),
     "fuzz": (fuzz.loaders, 100_000),
     "readers": (readers, 100_000),
     "forged": (forged.campaign, 10_000),
