@@ -78,13 +78,12 @@ class Session:
                 Database(temporary, "copy").close()
 
     def _look_at_calls(self, accept_loss: bool) -> None:
-        """See whether the file was closed and what it lost, before SQLite tidies up: a refusal leaves all as it is."""
+        """See what the file has lost before SQLite tidies up: a refusal leaves all as it is."""
         has_log = self.path.with_name(f"{self.path.name}-wal").exists()
         database = Database(self.path, "look" if has_log else "read")
         database.close()
         with suppress(OSError):  # SQLite's index of the log; nobody else has the file open
             self.path.with_name(f"{self.path.name}-shm").unlink(missing_ok=True)
-        self.was_closed = not database.meta.get("in_use")
         self.lost = self._lost_calls(database.meta, accept_loss)
 
     def _lost_calls(self, meta: dict[str, Any], accept_loss: bool) -> int:
@@ -106,6 +105,11 @@ class Session:
                 "accept_loss=True opens it with what is left."
             )
         return lost
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the file is marked as closed."""
+        return not self.database.meta.get("in_use")
 
     def begin(self) -> None:
         """Note beside the file, then in the file itself and not only in its log, that it is open.
