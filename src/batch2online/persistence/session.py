@@ -169,7 +169,7 @@ class Session:
         self.database.check_process()
         if self.poison:
             raise StoreError(f"{self.path} cannot be used any more: {self.poison}. Open it anew.")
-        if self._is_marked_closed:
+        if self.was_closed:
             raise StoreError(
                 f"{self.path} cannot be used any more: closing it was interrupted. Close it, open it anew."
             )
@@ -197,13 +197,9 @@ class Session:
         self._owner.release(remove=not self.poison)
         self.poison = self.poison or "it is closed"
 
-    @property
-    def _is_marked_closed(self) -> bool:
-        return not self.database.meta.get("in_use")
-
     def _mark_closed(self) -> None:
         try:
-            if not self._is_marked_closed:
+            if not self.was_closed:
                 self._mark(in_use="")
             self.database.pragma("journal_mode=DELETE")
         except StoreError as error:
