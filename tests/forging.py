@@ -43,15 +43,18 @@ def forged(manifest, members=None):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         database = Database(path, "copy")
-        with database.transaction():
-            for part, data in enumerate([text, *arrays]):
-                database.run("INSERT INTO state VALUES (?, ?, ?)", (part, data, _digest(part, data)))
-            for number, (shape, rows) in segments.items():
-                crc = checksum(f"history {number}", shape, rows)
-                database.run("INSERT INTO history VALUES (?, ?, ?, ?)", (number, shape, rows, crc))
-            database.meta |= {"parts": 1 + len(arrays), "tail": 0, "tail_rows": 0, "history": [0, len(segments)]}
+        database.transact(lambda: _fill(database, [text, *arrays], segments))
         database.close()
         return path.read_bytes()
+
+
+def _fill(database, parts, segments):
+    for part, data in enumerate(parts):
+        database.run("INSERT INTO state VALUES (?, ?, ?)", (part, data, _digest(part, data)))
+    for number, (shape, rows) in segments.items():
+        crc = checksum(f"history {number}", shape, rows)
+        database.run("INSERT INTO history VALUES (?, ?, ?, ?)", (number, shape, rows, crc))
+    database.meta |= {"parts": len(parts), "tail": 0, "tail_rows": 0, "history": [0, len(segments)]}
 
 
 def signed(archive):
@@ -62,9 +65,14 @@ def signed(archive):
 
 def of_state(tree, arrays=()):
     """An archive of schema 1 with this tree of a state, and arrays in NumPy's format."""
+    return archived(json.dumps({"format": "batch2online", "schema": 1, "state": tree}), arrays)
+
+
+def archived(manifest, arrays=()):
+    """An archive of schema 1 with this text as its manifest."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("manifest.json", json.dumps({"format": "batch2online", "schema": 1, "state": tree}))
+        archive.writestr("manifest.json", manifest)
         for index, array in enumerate(arrays):
             archive.writestr(f"a{index}.npy", array)
         archive.comment = b" " * _COMMENT

@@ -29,7 +29,7 @@ from batch2online.engine import invariants
 from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
 from batch2online.persistence.tree import DEEPEST, decoded, encoded
 from batch2online.solvers import weighted_fit
-from forging import forged, of_state, opened, signed
+from forging import archived, forged, of_state, opened, signed
 from torture.forged import campaign
 
 rng = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_deep_nesting_is_refused(n, shape):
     start, stop = shape.split("%s")
     text = '{"format": "batch2online", "schema": 1, "state": ' + start * (n + 1) + "0" + stop * (n + 1) + "}"
     with pytest.raises(CheckpointError):
-        deserialise(forged(text))
+        deserialise(archived(text))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from batch2online.persistence import checkpoint, database
 from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
 from batch2online.persistence.errors import StoreCorrupted, StoreError
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from forging import forged, signed
+from forging import archived, signed
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(500, 3))
@@ -288,7 +288,7 @@ def test_any_flipped_bit_is_noticed(content):
 )
 def test_a_malformed_manifest_is_refused_even_under_a_right_checksum(manifest):
     with pytest.raises(CheckpointError):
-        deserialise(forged(manifest))
+        deserialise(archived(manifest))
 
 
 def test_compressed_members_are_refused_before_they_are_unpacked():
