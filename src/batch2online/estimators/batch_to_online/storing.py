@@ -118,6 +118,7 @@ class StoredWrapped(TakingTargets):
         """Like ``load``, for checkpoints of functions and other objects that no file can hold: pass them again.
 
         >>> import tempfile, pathlib
+        >>> from batch2online import BatchToOnline
         >>> mean = lambda points, weights: np.average(points, axis=0, weights=weights)
         >>> loss = lambda theta, points: np.square(points - theta).sum(axis=1)
         >>> model = BatchToOnline(mean, loss=loss, random_state=0).fit(np.arange(100.0)[:, None])
