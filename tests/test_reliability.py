@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from batch2online.cli.run.state import Kept
+from batch2online.cli.run.state import Kept, Position
 from batch2online.estimators import durable
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.persistence import database, disk_history, model_file, session, tail
@@ -125,14 +125,17 @@ def test_a_file_written_in_place_is_caught(monkeypatch):
         kills.saves(60)
 
 
-def test_a_position_that_is_not_kept_with_its_rows_is_caught(monkeypatch):
-    def careless(self, chunk, position):
-        self._durable.partial_fit(*chunk)
-        self._durable.partial_fit(chunk[0][:0], source=("input", position))
+def test_a_position_that_comes_later_than_its_rows_is_caught(monkeypatch):
+    learn = Kept.learn
 
-    monkeypatch.setattr(Kept, "learn", careless)
+    def late(self, chunk, position):
+        before = vars(self).get("before", Position())
+        self.before = position
+        learn(self, chunk, before)
+
+    monkeypatch.setattr(Kept, "learn", late)
     with pytest.raises(AssertionError):
-        kills.command_line(4)
+        kills.command_line(20)
 
 
 def test_a_log_that_is_not_synced_is_caught(monkeypatch):

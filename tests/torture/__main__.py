@@ -22,7 +22,7 @@ COUNTED = {
     "power-loss": (damage.power_loss, 5000),
     "bit-flips": (damage.bit_flips, 10_000),
     "full-disk": (conditions.full_disk, 1400),
-    "state-machine": (state_machine, 1000),
+    "state-machine": (state_machine, 300),
     "threads": (threads.predictions, 100_000),
     "writers": (writers.together, 20),
     "signals": (interrupts.signals, 100),
