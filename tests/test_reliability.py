@@ -142,7 +142,7 @@ def test_a_log_that_is_not_synced_is_caught(monkeypatch):
 
 
 def test_a_shorter_log_that_is_not_noticed_is_caught(monkeypatch):
-    monkeypatch.setattr(session.Session, "_lost_calls", lambda self, accept_loss: 0)
+    monkeypatch.setattr(session.Session, "_lost_calls", lambda *_: 0)
     with pytest.raises(AssertionError):
         damage.lost_files(FEW)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from batch2online import Durable, OnlineClustering, OnlineRegression, load
+from contract.blocks import blocks_of
 from defects.subjects import ESTIMATORS, SMALL, X, Y, learned, state
 
 ROWS = np.random.default_rng(0).normal(size=(6_000, 2))
@@ -20,8 +21,9 @@ KEPT = {name: case for name, case in ESTIMATORS.items() if "bounded" not in name
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(blocks_of):
-    blocks_of(500)
+def small_blocks():
+    with blocks_of(500):
+        yield
 
 
 def with_history_on_disk(folder, **settings):

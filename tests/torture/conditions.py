@@ -95,6 +95,7 @@ def copied(folder: Path, name: str) -> None:
     files = snapshot(folder)
     assert reopened(laid_out(copy, files), name) == (expected(name)[HALF], 0)
     refused(CheckpointError, lambda: load(laid_out(copy, files)), "not closed")
+    assert snapshot(copy) == files
     for kept in ({FILE}, {FILE, LOG}):
         some = {which: content for which, content in files.items() if which in kept}
         refused(StoreCorrupted, lambda s=some: Durable.open(laid_out(copy, s)), "copied")

@@ -1,4 +1,4 @@
-"""Eight threads that teach one model while others read it: no row is lost, and what is read is one version of it.
+"""Eight threads that teach one model while others read it: no row is lost, and a reader sees one version of it.
 
 Coresets are large enough to hold all rows, so the order in which rows came can be read off. A model that learns them
 again in this order, alone, must be the same to the last bit, at the end and at every moment that a reader has seen.

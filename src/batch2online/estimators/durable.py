@@ -244,7 +244,8 @@ class Durable:
     def checkpoint(self) -> None:
         """Write the state anew now, so that opening has nothing to learn again."""
         with self._lock:
-            self._carry_out(self._write_state, counts=False)
+            if "_engine" in vars(self.model):
+                self._carry_out(self._write_state, counts=False)
 
     def _write_state(self) -> None:
         self._watch()

@@ -45,6 +45,7 @@ _TABLES = {
 }
 _PRAGMAS = {
     "read": ("query_only=ON", "mmap_size=0"),
+    "look": ("query_only=ON", "mmap_size=0"),
     "copy": ("journal_mode=MEMORY", "synchronous=OFF"),
     "scratch": ("journal_mode=MEMORY", "synchronous=OFF"),
     "live": ("journal_mode=WAL", "secure_delete=ON", "wal_autocheckpoint=256"),
@@ -58,8 +59,9 @@ class Database:
     ----------
     path : Path
         The file.
-    use : {"read", "copy", "scratch", "live"}
-        Only look; write a copy that appears when it is complete; keep rows of a running model; live in it.
+    use : {"read", "look", "copy", "scratch", "live"}
+        Only read what is in the file itself; or in its log as well; write a copy that appears when it is complete; keep
+        rows of a running model; live in it.
     """
 
     def __init__(self, path: Path, use: str) -> None:
@@ -78,7 +80,7 @@ class Database:
 
     def _prepare(self, use: str, is_new: bool) -> None:
         run = self._connection.execute
-        if use != "read":
+        if use not in ("read", "look"):
             run("PRAGMA locking_mode=EXCLUSIVE")
         if is_new:
             run(f"PRAGMA page_size={PAGE_BYTES}")
@@ -196,15 +198,10 @@ class Database:
 
 
 def _connected(path: Path, use: str) -> sqlite3.Connection:
-    if use != "read":
-        return sqlite3.connect(path, isolation_level=None, timeout=0.0, check_same_thread=False)
-    return sqlite3.connect(
-        f"file:{quote(os.fspath(path.absolute()))}?mode=ro",
-        uri=True,
-        isolation_level=None,
-        timeout=0.0,
-        check_same_thread=False,
-    )
+    """Return a connection; one that only reads leaves no trace beside the file, since it takes it as it stands."""
+    how = {"read": "mode=ro&immutable=1", "look": "mode=ro"}.get(use, "mode=rwc")
+    address = f"file:{quote(os.fspath(path.absolute()))}?{how}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0, check_same_thread=False)
 
 
 def _digest(pairs: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from batch2online.persistence.atomic import replaced
 from batch2online.persistence.database import Database
@@ -59,29 +60,35 @@ class Session:
         self.poison, self._synced_at = "", time.monotonic()
         self._owner = Owner(path)
         try:
-            self.database = self._opened()
-            try:
-                self.lost = self._lost_calls(accept_loss)
-            except BaseException:
-                self.database.close()
-                raise
+            self._create_if_missing()
+            self._look_at_calls(accept_loss)
+            self.database = Database(path, "live")
+            self.database.pragma(f"synchronous={SYNCHRONOUS[durability]}")
+            self._inode = path.stat().st_ino
         except BaseException:
+            if "database" in vars(self):
+                self.database.close()
             self._owner.release(remove=self._owner.last is None)
             raise
         _open.add(self)
 
-    def _opened(self) -> Database:
+    def _create_if_missing(self) -> None:
         if not self.path.exists():
             with typed(f"cannot create {self.path}"), replaced(self.path) as temporary:
                 Database(temporary, "copy").close()
-        database = Database(self.path, "live")
-        database.pragma(f"synchronous={SYNCHRONOUS[self.durability]}")
-        self._inode = self.path.stat().st_ino
-        return database
 
-    def _lost_calls(self, accept_loss: bool) -> int:
+    def _look_at_calls(self, accept_loss: bool) -> None:
+        """See what the file has lost before SQLite tidies up: a refusal leaves all as it is."""
+        has_log = self.path.with_name(f"{self.path.name}-wal").exists()
+        database = Database(self.path, "look" if has_log else "read")
+        database.close()
+        with suppress(OSError):  # SQLite's index of the log; nobody else has the file open
+            self.path.with_name(f"{self.path.name}-shm").unlink(missing_ok=True)
+        self.lost = self._lost_calls(database.meta, accept_loss)
+
+    def _lost_calls(self, meta: dict[str, Any], accept_loss: bool) -> int:
         """Return how many acknowledged calls are missing; refuse the file where no loss of power explains it."""
-        meta, last = self.database.meta, self._owner.last
+        last = self._owner.last
         if not meta.get("in_use"):
             return 0
         if last is None or last.token != meta["in_use"]:
@@ -101,7 +108,7 @@ class Session:
 
     @property
     def was_closed(self) -> bool:
-        """Whether the last owner has closed the file."""
+        """Whether the file is marked as closed."""
         return not self.database.meta.get("in_use")
 
     def begin(self) -> None:
