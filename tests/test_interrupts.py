@@ -17,7 +17,7 @@ def is_call(*names):
 
 
 @pytest.mark.parametrize(
-    ("family", "share", "every"), [("estimators", 9, 400), ("constructions", 4, 60), ("durable models", 50, 240)]
+    ("family", "share", "every"), [("estimators", 9, 400), ("constructions", 4, 60), ("durable models", 50, 45)]
 )
 def test_an_interrupt_leaves_all_as_it_was_or_the_call_done(family, share, every):
     number = count()

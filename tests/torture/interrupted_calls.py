@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,11 +15,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.coresets.construction import Construction
-from batch2online.estimators import base
-from batch2online.persistence.tree import encoded
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.refresh import Geometric
+from torture.subjects import DurableSubject, Subject, fast_place
 
 _RNG = np.random.default_rng(5)
 X = np.ascontiguousarray(_RNG.normal(size=(64, 2)) + 5 * _RNG.integers(2, size=(64, 1)))
@@ -39,88 +36,12 @@ OTHERS = 1_000
 _SMALL = {"coreset_size": 10, "random_state": 3, "refresh": Geometric(1.5, start=10)}
 
 
-def _fast() -> str | None:
-    """Return a place where syncing takes no time, if there is one: no power is lost here."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
 @cache
 def folder() -> Path:
     """One folder for all histories on disk, since its name is part of a state."""
-    place = Path(tempfile.mkdtemp(prefix="interrupts-", dir=_fast()))
+    place = Path(tempfile.mkdtemp(prefix="interrupts-", dir=fast_place()))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
-
-
-class Subject:
-    """Something that is called, and what can be said of its state."""
-
-    def __init__(self, thing: Any) -> None:
-        self.thing = thing
-
-    def state(self) -> bytes:
-        return state_of(self.thing)
-
-    def is_locked(self) -> bool:
-        engine = vars(self.thing).get("_engine")
-        return base._FIRST_CALLS._is_owned() or (engine is not None and engine.lock._is_owned())  # type: ignore[attr-defined]
-
-    def look_again(self, how: int) -> None:
-        """See whether others see the same."""
-
-    def end(self) -> None:
-        """Give back what it holds."""
-
-
-def state_of(thing: Any) -> bytes:
-    """All that an estimator or a construction is, in bytes."""
-    if isinstance(thing, Construction):
-        return _bytes(thing)
-    own = vars(thing)
-    rest = {
-        name: np.asarray(own[name]).tolist() for name in sorted(base._LEARNED - {"_engine", "_reader"} & own.keys())
-    }
-    return repr(rest).encode() + (_bytes(thing._state()) if "_engine" in own else b"nothing")
-
-
-def _bytes(state: Any) -> bytes:
-    text, arrays = encoded(state)
-    return b"".join([text.encode(), *(str(a.shape).encode() + a.tobytes() for a in arrays)])
-
-
-class DurableSubject(Subject):
-    """A model in a file."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make, self.place = make, Path(tempfile.mkdtemp(prefix="durable-", dir=_fast()))
-        super().__init__(self.opened())
-
-    def opened(self) -> Any:
-        return Durable(self.place / "model", self.make(), durability="os", checkpoint_rows=9, trusted=True)
-
-    def state(self) -> bytes:
-        return state_of(self.thing.model)
-
-    def is_locked(self) -> bool:
-        return self.thing._lock._is_owned() or Subject(self.thing.model).is_locked()
-
-    def look_again(self, how: int) -> None:
-        """Open the file anew: closed as usual, or left as a dying process leaves it."""
-        if how % 3 == 0:
-            return
-        if how % 3 == 1 or self.thing._session.poison:
-            self.thing.close()
-        else:
-            self.thing._session.abandon()
-        self.thing = self.opened()
-
-    def end(self) -> None:
-        state = self.state()
-        self.thing.close()
-        with self.opened() as again:
-            assert state_of(again.model) == state, "another state in the file at the end"
-        assert [path.name for path in self.place.iterdir()] == ["model"]
-        shutil.rmtree(self.place)
 
 
 @dataclass(frozen=True)

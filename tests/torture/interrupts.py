@@ -23,7 +23,8 @@ from typing import Any
 from unittest import mock
 
 import batch2online
-from torture.interrupted_calls import FAMILIES, Call, Subject
+from torture.interrupted_calls import FAMILIES, Call
+from torture.subjects import Subject
 
 PACKAGE = str(Path(batch2online.__file__).parent)
 

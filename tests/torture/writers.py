@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 import batch2online
-from torture.interrupted_calls import TARGETS, DurableSubject, X, estimators, state_of
+from torture.interrupted_calls import TARGETS, X, estimators
 from torture.interrupts import small_blocks
+from torture.subjects import DurableSubject, fast_place, state_of
 
 FIRST, WRITERS, EACH = 16, 8, 6
 """Rows learned before the threads start, writers, and rows of each of them."""
@@ -144,7 +145,7 @@ def look_at_predictions(model: Any) -> None:
 
 
 def saved(model: Any) -> Any:
-    handle, name = tempfile.mkstemp(suffix=".b2o", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    handle, name = tempfile.mkstemp(suffix=".b2o", dir=fast_place())
     os.close(handle)
     try:
         model.save(name)

@@ -1,0 +1,96 @@
+"""What is called by :mod:`torture.interrupts`: estimators, constructions and models in files, and their states."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batch2online import Durable
+from batch2online.coresets.construction import Construction
+from batch2online.estimators import base
+from batch2online.persistence.tree import encoded
+
+
+def fast_place() -> str | None:
+    """Return a place where syncing takes no time, if there is one: no power is lost here."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+class Subject:
+    """Something that is called, and what can be said of its state."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def state(self) -> bytes:
+        return state_of(self.thing)
+
+    def is_locked(self) -> bool:
+        engine = vars(self.thing).get("_engine")
+        return base._FIRST_CALLS._is_owned() or (engine is not None and engine.lock._is_owned())  # type: ignore[attr-defined]
+
+    def look_again(self, how: int) -> None:
+        """See whether others see the same."""
+
+    def end(self) -> None:
+        """Give back what it holds."""
+
+
+def state_of(thing: Any) -> bytes:
+    """All that an estimator or a construction is, in bytes."""
+    if isinstance(thing, Construction):
+        return _bytes(thing)
+    own = vars(thing)
+    rest = {
+        name: np.asarray(own[name]).tolist() for name in sorted(base._LEARNED - {"_engine", "_reader"} & own.keys())
+    }
+    return repr(rest).encode() + (_bytes(thing._state()) if "_engine" in own else b"nothing")
+
+
+def _bytes(state: Any) -> bytes:
+    text, arrays = encoded(state)
+    return b"".join([text.encode(), *(str(a.shape).encode() + a.tobytes() for a in arrays)])
+
+
+class DurableSubject(Subject):
+    """A model in a file."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make, self.place = make, Path(tempfile.mkdtemp(prefix="durable-", dir=fast_place()))
+        super().__init__(self.opened())
+
+    def opened(self) -> Any:
+        return Durable(self.place / "model", self.make(), durability="os", checkpoint_rows=9, trusted=True)
+
+    def state(self) -> bytes:
+        if not self.thing._database.is_open:  # a history on disk is in the file
+            self.thing.close()
+            self.thing = self.opened()
+        return state_of(self.thing.model)
+
+    def is_locked(self) -> bool:
+        return self.thing._lock._is_owned() or Subject(self.thing.model).is_locked()
+
+    def look_again(self, how: int) -> None:
+        """Open the file anew: closed as usual, or left as a dying process leaves it."""
+        if how % 3 == 0:
+            return
+        if how % 3 == 1 or self.thing._session.poison:
+            self.thing.close()
+        else:
+            self.thing._session.abandon()
+        self.thing = self.opened()
+
+    def end(self) -> None:
+        state = self.state()
+        self.thing.close()
+        with self.opened() as again:
+            assert state_of(again.model) == state, "another state in the file at the end"
+        assert [path.name for path in self.place.iterdir()] == ["model"]
+        shutil.rmtree(self.place)
