@@ -39,6 +39,7 @@ def test_closing_can_be_interrupted_anywhere():
     assert sum(outcomes.values()) > 5
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that open() had just opened
 def test_signals_leave_all_as_it_was_or_the_call_done():
     calls = is_call(
         "OnlineRegression: partial_fit", "Clustering, coreset: add", "Durable OnlineLowRank: learn_one waits"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from io import FileIO
 from pathlib import Path
 
@@ -74,6 +75,7 @@ class Owner:
             self._file.close()
 
 
+@cache
 def boot() -> str:
     """Return what tells one boot of the machine from another, where the system says it."""
     try:
