@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import datasets
-from batch2online.evaluate import Clustering
+from batch2online.evaluate import ClusteringLoss
 from batch2online.evaluate.adapters import fresh
 from benchmarks.suite import machine
 
@@ -62,7 +62,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Against(Clustering):
+class Against(ClusteringLoss):
     """The loss of clustering where the best centers are known already."""
 
     best: Any = field(default=None, compare=False)

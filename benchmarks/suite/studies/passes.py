@@ -52,7 +52,7 @@ def passes(X: np.ndarray, y: np.ndarray) -> tuple[int, dict[str, Pass]]:
     return block, {
         "`X.T @ X`, the limit": lambda points, _: points.T @ points,
         "check of values": lambda points, _: check_finite(points, "X"),
-        "losses under the model": lambda *pair: engine._add_losses(engine.model, *pair, ones(block)),
+        "losses under the model": lambda *pair: engine.problem.losses(engine.model, *pair),
         "moments of [1, a, b], the limit among them": lambda *pair: moments.plain_gram(
             *moments.plain_columns(rows(*pair))
         ),
