@@ -125,13 +125,14 @@ class Race:
     def updated(self, history: Contestants) -> Race:
         """Return the race with all rows of the history."""
         race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
+        if race.origin is None and len(history):  # segments may be short: a policy cuts the first rows often
+            race = race._begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
         runners: list[Runners] = []
         waiting = 0
         for rows in history.from_row(race.rows):
             start = 0
             while start < len(rows):
                 stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
-                race = race if race.origin is not None else race._begun(rows[:stop])
                 some = rows if stop - start == len(rows) else rows[start:stop]
                 runners.append(race._runners(some, race.rows + waiting))
                 waiting += stop - start

@@ -42,16 +42,12 @@ class Online:
 
     Parameters
     ----------
-    problem : Problem
-        What a model is, what it costs and how to solve for one.
-    construction : Construction
-        An empty one.
-    policy : Policy
-        When to solve again.
+    problem, construction, policy
+        What a model is and how to solve for one; where rows go, empty; when to solve again.
     width, n_targets : int
         Columns of the rows, and of what belongs to them.
     flat_targets : bool
-        Whether targets come as (n,), not as (n, n_targets).
+        Whether targets come as (n,).
     """
 
     _room = 0  # rows that may wait, at most; not known yet
@@ -100,7 +96,15 @@ class Online:
         """Rows learned, and rows that wait."""
         return self.n_learned + len(self.construction.queue)
 
-    # -- learning -----------------------------------------------------------------------------------
+    def learned_at_once(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Online:
+        """Return the engine after these rows: itself, unless they complete a block or a refresh is due."""
+        construction = self.construction
+        if len(construction.queue) + len(points) >= self._room:
+            return self.learned([(points, targets, weights)])
+        if self.recorder is not None:
+            self.recorder(points, targets, weights)
+        construction.queue = construction.queue.with_rows(points, targets, weights)
+        return self
 
     def learned(self, pieces: Iterable[Given], problem: Problem | None = None) -> Online:
         """Return the engine after these validated rows of positive weight, and with this problem where one is given."""
@@ -154,8 +158,6 @@ class Online:
                 losses, second = losses * rows.weights, second * rows.weights
             self.loss += float(losses.sum())
             self.second_loss += float(second.sum())
-
-    # -- refreshing ---------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Solve at a scheduled time unless that cannot change anything; replace the model unless it is good enough."""

@@ -128,7 +128,7 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
                 check_finite(X, "X", largest=self._largest)
                 targets = check_targets(y if self._needs_targets else None, len(X))
                 self._check_target_shape(y, targets)
-                self._engine = self._engine.learned([(X, targets, ones(len(X)))])
+                self._engine = self._engine.learned_at_once(X, targets, ones(len(X)))
             else:
                 self._engine = self._learned(X, y, sample_weight)
         return self

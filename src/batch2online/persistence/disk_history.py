@@ -8,12 +8,12 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from batch2online._types import IntArray
 from batch2online.core.history import History
 from batch2online.core.registry import check_instance, storable
 from batch2online.core.rows import Rows, all_ones, ones
@@ -84,7 +84,7 @@ class DiskHistory(History):
         super().__init__(block, width, n_targets)
         self.database, self.branch = database, branch
         self._written = 0
-        self._cache = lru_cache(_CACHED)(self._read)
+        self._recent: dict[int, Rows] = {}  # the segments read last
 
     def append(self, rows: Rows, owned: bool = False) -> None:
         """Add rows of one block, with larger ids than all before."""
@@ -103,7 +103,6 @@ class DiskHistory(History):
         self._transact(lambda: self._put(first, stop))
         self._segments = [(end, None) for end, _ in self._segments[:stop]]
         self._written = stop
-        self._cache.cache_clear()
 
     def _put(self, first: int, stop: int) -> None:
         for index in range(first, stop):
@@ -125,10 +124,17 @@ class DiskHistory(History):
 
     def _segment(self, index: int) -> Rows:
         rows = self._segments[index][1]
-        return self._cache(index) if rows is None else rows
+        if rows is None:
+            rows = self._recent.get(index)
+        if rows is None:
+            rows = get(self.database, self.branch * BRANCH + index)
+            self._recent = dict([*self._recent.items(), (index, rows)][-_CACHED:])
+        return rows
 
-    def _read(self, index: int) -> Rows:
-        return get(self.database, self.branch * BRANCH + index)
+    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
+        """Read one segment after the other: all of them together may not fit into memory."""
+        found = [self._segment(int(index))[places[which == index]] for index in np.unique(which)]
+        return Rows.concatenate(found or [Rows.empty(self.width, self.n_targets)])
 
     def emptied(self) -> DiskHistory:
         """Return a history without any rows in another branch of the same file."""
@@ -136,10 +142,9 @@ class DiskHistory(History):
 
     def copy(self) -> DiskHistory:
         """Return an independent copy; what is appended later to one is not in the other."""
-        twin: Any = super().copy()
-        twin._cache = lru_cache(_CACHED)(twin._read)
-        result: DiskHistory = twin
-        return result
+        twin = super().copy()
+        assert isinstance(twin, DiskHistory)
+        return twin
 
     def for_reading(self) -> DiskHistory:
         """Return a copy that keeps in memory what is appended to it."""
