@@ -26,7 +26,8 @@ def check(model, expected):
     assert model.n_seen_ == expected["n_seen"]
     assert [event.at for event in model.changes_] == expected["changes"]
     assert coreset.ids.tolist() == expected["ids"]
-    assert coreset.weights.tolist() == expected["weights"]
+    # weights are powers of 1 + epsilon, and powers differ in the last bit between machines
+    np.testing.assert_allclose(coreset.weights, expected["weights"], rtol=1e-13)
     assert model.regret_.loss == pytest.approx(expected["loss"], rel=1e-9)
     output = model.predict(ROWS[:5]) if hasattr(model, "predict") else model.transform(ROWS[:5])
     if isinstance(expected["output"][0], str):

@@ -190,7 +190,7 @@ class History:
         """Return the history that :meth:`stored_fields` describes."""
         history = cls(fields["block"], fields["width"], fields["n_targets"])
         for rows in fields["segments"]:
-            history._add(len(rows), rows)
+            history._add(len(rows), _kept(rows, owned=True))
         return history
 
     def __reduce__(self) -> tuple[Any, ...]:
