@@ -15,6 +15,7 @@ import numpy as np
 from batch2online.cli.files import json_text
 from batch2online.cli.run import console
 from batch2online.cli.run.learning import LearningLoop
+from batch2online.cli.run.live import live_line
 from batch2online.cli.run.result import result_of
 from batch2online.cli.run.state import Kept, Unkept
 from batch2online.cli.run.stream import ArraySource, Chunk, open_stream, source_of
@@ -41,7 +42,7 @@ def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> di
     stream = open_stream(source, name, task)
     with _keeper(task, name, wishes) as keeper:
         loop = LearningLoop(keeper)
-        with console.live_line(name, wishes.quiet or wishes.json) as line:
+        with live_line(name, wishes.quiet or wishes.json) as line:
             loop.learn(rechunked(stream.chunks(), wishes.chunk), line)
             rate = line.rate(loop.rows)
         if not loop.rows:

@@ -72,3 +72,12 @@ def point(model: Any) -> dict[str, Any]:
         "optimum": float(regret.optimum),
         "changes": int(model.n_changes_),
     }
+
+
+def ratio_text(loss: float, optimum: float) -> str:
+    """Return the loss as a multiple of the optimum.
+
+    >>> ratio_text(3.0, 2.0), ratio_text(0.0, 0.0), ratio_text(1.0, 0.0)
+    ('1.5000', '1.0000', 'infinite')
+    """
+    return f"{loss / optimum:.4f}" if optimum > 0 else "1.0000" if loss == 0 else "infinite"

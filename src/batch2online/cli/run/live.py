@@ -1,0 +1,116 @@
+"""The live line: rows, rows a second, how much is left, loss against hindsight, changes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from batch2online.cli import terminal
+from batch2online.cli.run.learning import LearningLoop
+from batch2online.cli.run.recorder import ratio_text
+
+_RECENT = 5.0
+_PER_SECOND = 8
+
+
+class LiveLine:
+    """What stands in the live line. It is drawn by a clock of its own, so it moves while a long step is under way.
+
+    Parameters
+    ----------
+    name : str
+        What the input is called.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._learner: LearningLoop | None = None
+        self._started = time.monotonic()
+        self._counts: deque[tuple[float, int]] = deque([(self._started, 0)])
+        self.share: float | None = None
+
+    def __call__(self, learner: LearningLoop, share: float | None = None) -> None:
+        """Take note of where the run is, and which share of the input has been read, where that is known."""
+        self._learner, self.share = learner, share
+        self._count(time.monotonic(), learner.rows)
+
+    def _count(self, now: float, rows: int) -> None:
+        self._counts.append((now, rows))
+        while len(self._counts) > 2 and self._counts[1][0] < now - _RECENT:
+            self._counts.popleft()
+
+    def rate(self, rows: int) -> float:
+        """Rows a second since the start."""
+        return rows / max(time.monotonic() - self._started, 1e-9)
+
+    def recent_rate(self) -> float:
+        """Rows a second in the last seconds."""
+        (since, before), (_, rows) = self._counts[0], self._counts[-1]
+        return (rows - before) / max(time.monotonic() - since, 1e-9)
+
+    def __rich__(self) -> Any:
+        line = Table.grid(padding=(0, 2), pad_edge=True)
+        cells = list(self._cells())
+        for _ in cells:
+            line.add_column(no_wrap=True, overflow="ellipsis")
+        line.add_row(*cells)
+        return line
+
+    def _cells(self) -> Iterator[Any]:
+        learner = self._learner
+        if learner is None:
+            yield Text(f"waiting for rows, {time.monotonic() - self._started:.0f} s", style="dim")
+        else:
+            yield Text(f"{learner.rows:,} rows", style="bold")
+            yield Text(f"{self.recent_rate():,.0f} rows/s", style="dim")
+            yield from self._time_left()
+            yield from _losses(learner)
+        yield terminal.shown(self._name, style="dim")
+
+    def _time_left(self) -> Iterator[Any]:
+        share = self.share
+        if share:
+            spent = time.monotonic() - self._started
+            yield ProgressBar(total=1.0, completed=min(1.0, share), width=16)
+            yield Text(f"{share:.0%}, {_duration(spent * (1 / share - 1))} left", style="dim")
+
+
+def _losses(learner: LearningLoop) -> Iterator[Text]:
+    if learner.rows < learner.resumed_at:
+        yield Text("reading what was learned before", style="dim")
+        return
+    last = learner.recorder.last
+    if last is not None:
+        yield Text(f"loss {ratio_text(last['loss'], last['optimum'])} times hindsight", style="cyan")
+        yield Text(f"{last['changes']} changes")
+
+
+def _duration(seconds: float) -> str:
+    """Return a time as minutes and seconds.
+
+    >>> _duration(75.2), _duration(7300)
+    ('1:15', '2:01:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def live_line(name: str, quiet: bool) -> Iterator[LiveLine]:
+    """Show a live line on standard error, where that is a terminal."""
+    console = terminal.console(stderr=True)
+    line = LiveLine(name)
+    if quiet or not console.is_terminal:
+        yield line
+        return
+    with Live(line, console=console, transient=True, refresh_per_second=_PER_SECOND):
+        yield line
