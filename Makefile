@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test test-lowest check lint types doctest docs bench bench-full torture clean
+.PHONY: run test test-lowest check lint types doctest docs bench bench-full torture mutants clean
 
 run: .venv/ready ## all three problems on real data, with a report each in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
@@ -43,6 +43,9 @@ bench-full: .venv/ready ## the same with more rows and repetitions, then the tab
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
 	cd tests && ../$(BIN)/python -m torture
+
+mutants: .venv/ready ## small wrong changes of the code, one at a time: do the tests meant for it notice? A quarter of an hour
+	cd tests && ../$(BIN)/python -m mutants --base
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,0 +1,1 @@
+"""Small wrong changes of the package, and the tests that must notice each of them."""
