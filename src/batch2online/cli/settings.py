@@ -65,6 +65,7 @@ _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
     "every-step": (policies.EveryStep, ()),
     "on-change": (policies.OnChange, ()),
     "geometric": (policies.Geometric, (float,)),
+    "adaptive": (policies.Adaptive, (float, float, float)),
     "lazy": (policies.Lazy, (float, float)),
     "budget": (policies.Budget, (int, int)),
 }

@@ -58,6 +58,7 @@ class Construction(Intake):
         self.intervals: Intervals = []
         self.n_rows = 0
         self.weight = 0.0
+        self.typical_weight = 1.0
         self.shape: tuple[int, int] | None = None
         self.block = 0
         self.keep_history = bool(keep_history)
@@ -166,7 +167,8 @@ class Construction(Intake):
         self.intervals = united(self.intervals, other.intervals)
         self.next_id = max(self.next_id, other.next_id)
         self.n_rows += other.n_rows
-        self.weight += other.weight
+        if other.n_rows:
+            self.weigh(other.weight, other.typical_weight)
         self.flat_targets = other.flat_targets
         if self.history is not None and other.history is not None:
             self.history = self.history.merged(other.history)
@@ -181,7 +183,7 @@ class Construction(Intake):
         """Return a construction that has seen the same ids and holds none of the rows."""
         assert self.shape is not None
         twin = self.copy()
-        twin.n_rows, twin.weight, twin.queue = 0, 0.0, self.queue.emptied()
+        twin.n_rows, twin.weight, twin.typical_weight, twin.queue = 0, 0.0, 1.0, self.queue.emptied()
         twin.history = None if self.history is None else self.history.emptied()
         twin._begin(*self.shape)
         return twin

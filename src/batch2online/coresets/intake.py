@@ -30,6 +30,9 @@ class Intake(ABC):
     intervals: Intervals
     n_rows: int
     weight: float
+    typical_weight: float
+    """Mean weight of a row, each counted by its weight."""
+
     shape: tuple[int, int] | None
     block: int
     keep_history: bool
@@ -125,12 +128,26 @@ class Intake(ABC):
         twin.history = None if self.history is None else self.history.copy()
         return twin
 
+    @property
+    def effective_rows(self) -> float:
+        """Rows of equal weight that say as much as those seen: squared sum of weights over the sum of squares."""
+        return self.weight / self.typical_weight
+
+    def weigh(self, weight: float, typical: float) -> None:
+        """Count rows of this weight in total, and of this typical weight."""
+        total = self.weight + weight
+        if not self.weight or typical == self.typical_weight:
+            self.typical_weight = typical
+        else:
+            self.typical_weight += (typical - self.typical_weight) * (weight / total)
+        self.weight = total
+
     # -- inside -----------------------------------------------------------------------------------
 
     def take(self, rows: Rows, owned: bool = False) -> None:
         """Take in rows of one block, whatever ids come next."""
         self.n_rows += len(rows)
-        self.weight += len(rows) if all_ones(rows.weights) else float(rows.weights.sum())
+        self.weigh(*_weight_and_typical(rows))
         if self.history is not None:
             self.history.append(rows, owned)
         self._absorb(rows)
@@ -156,6 +173,7 @@ class Intake(ABC):
     def from_fields(cls, fields: dict[str, Any]) -> Self:
         """Return the construction with these attributes; in files of schema 1 rows of a block wait in a tail."""
         tail = fields.pop("tail", [])
+        fields.setdefault("typical_weight", fields["weight"] / fields["n_rows"] if fields["n_rows"] else 1.0)
         construction = object.__new__(cls)
         vars(construction).update(fields)
         shape = construction.shape or (0, 0)
@@ -165,3 +183,11 @@ class Intake(ABC):
         if tail:
             construction._absorb(Rows.concatenate(tail))
         return construction
+
+
+def _weight_and_typical(rows: Rows) -> tuple[float, float]:
+    if all_ones(rows.weights):
+        return float(len(rows)), 1.0
+    weights, largest = rows.weights, float(rows.weights.max())
+    share = weights / largest  # squares of weights may be too large
+    return float(weights.sum()), largest * float((share @ share) / share.sum())

@@ -27,6 +27,7 @@ from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.looks import Looks
 from batch2online.engine.regret import Regret
 from batch2online.linalg.threads import one_thread_for
 from batch2online.problems.problem import Problem, check_joined, check_losses
@@ -37,7 +38,7 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @storable
-class Online:
+class Online(Looks):
     """A batch problem turned into an online learner, at one moment.
 
     Parameters
@@ -79,6 +80,7 @@ class Online:
         self.is_solved = False
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
+        self.idle_solves = 0
         self.n_learned = 0
         self.loss = 0.0
         self.second_loss = 0.0
@@ -146,7 +148,7 @@ class Online:
         if self.n_learned == self.next_refresh:
             self.construction.settle()
             self._look()
-            self.next_refresh = self.policy.following(self.n_learned)
+            self.next_refresh = self.policy.following(self.n_learned, self.idle_solves)
 
     def _score(self, rows: Rows) -> None:
         if self.n_learned == 0 and not self.is_solved:
@@ -158,61 +160,6 @@ class Online:
                 losses, second = losses * rows.weights, second * rows.weights
             self.loss += float(losses.sum())
             self.second_loss += float(second.sum())
-
-    def _look(self) -> None:
-        """Solve at a scheduled time unless that cannot change anything; replace the model unless it is good enough."""
-        problem, construction = self.problem, self.construction
-        if not self.is_solved:
-            self._solve_first()
-            return
-        if self.policy.only_on_change and not self._coreset_changed():
-            return
-        before = problem.cost(self.model, construction)
-        allowance = self.policy.allowance(construction.seed, self.n_learned)
-        if allowance and before <= allowance * problem.lower_bound(construction):
-            return
-        new = problem.solve(construction, self.model)
-        after = problem.cost(new, construction)
-        if allowance and before <= allowance * after:
-            return
-        self._replace(new, before, after, kind="scheduled", allowed=allowance - 1 if allowance else None)
-
-    def _solve_first(self) -> None:
-        self.model = self.problem.solve(self.construction, None)
-        self.is_solved = True
-        if self.policy.only_on_change:
-            self._coreset_changed()
-
-    def _replace(self, new: Any, before: float, after: float, **details: Any) -> None:
-        if self.problem.same(self.model, new):
-            return
-        difference = self.problem.difference(self.model, new, self.construction)
-        event = ChangeEvent(at=self.n_learned, cost_before=before, cost_after=after, **difference, **details)
-        self.model, self.changes = new, (*self.changes, event)
-
-    def _coreset_changed(self) -> bool:
-        coreset = self.construction.coreset()
-        old, self.last_coreset = self.last_coreset, (coreset.ids, coreset.weights)
-        return old is None or not all(map(np.array_equal, old, self.last_coreset))
-
-    def refreshed(self, kind: str, **details: Any) -> Online:
-        """Return the engine with a model solved afresh on all rows seen, whatever the present one costs."""
-        new = self.copy()
-        new._refresh(kind, **details)
-        return new
-
-    def _refresh(self, kind: str, **details: Any) -> None:
-        """Solve now, with no regard to the present model: nothing that led to it is left in the new one."""
-        self.construction.flush(self._process)
-        self.construction.settle()
-        if self.is_solved and self.n_learned:
-            before = self.problem.cost(self.model, self.construction)
-            new = self.problem.solve(self.construction, None)
-            self._replace(new, before, self.problem.cost(new, self.construction), kind=kind, **details)
-        elif self.n_learned:
-            self._solve_first()
-        self.next_refresh = self.policy.after(self.n_learned)
-        self._room = self.rows_to_cut()
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
@@ -295,5 +242,5 @@ class Online:
         for former in ("block", "room", "timeline"):
             fields.pop(former, None)
         engine: Online = object.__new__(cls)
-        vars(engine).update(fields, lock=RLock())
+        vars(engine).update({"idle_solves": 0} | fields, lock=RLock())
         return engine if buffer is None else engine.learned([buffer.given()])

@@ -98,6 +98,10 @@ class KZClustering(Problem):
             return self.cost(model, construction)
         return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.history)
 
+    def degrees(self, model: Centers, construction: Clustering) -> float:
+        """Return the number of centers: k d numbers, where the loss of a row has d."""
+        return float(self.k)
+
     def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
         """Return what became of each cluster; the magnitude is the largest distance that a center moved."""
         shared = self._shared(old.points, new.points, construction.coreset())

@@ -100,6 +100,10 @@ class LowRank(Problem):
         """Return the same: it is exact."""
         return self.lower_bound(construction)
 
+    def degrees(self, model: Subspace, construction: RidgeLeverage) -> float:
+        """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
+        return float(self.rank + self.center)
+
     def difference(self, old: Subspace, new: Subspace, construction: RidgeLeverage) -> dict[str, Any]:
         """Return the largest angle between the two subspaces, in radians."""
         overlap = old.components @ new.components.T

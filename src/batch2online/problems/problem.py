@@ -65,6 +65,14 @@ class Problem(ABC):
     def optimum(self, construction: Any, model: Any) -> float:
         """Return the hindsight optimum on all rows seen, or the best that is known."""
 
+    def degrees(self, model: Any, construction: Any) -> float:
+        """Return the degrees of freedom of a model, relative to those of the loss of one row.
+
+        A model solved on n rows costs these about ``1 - degrees / n`` times what it costs others like them.
+        :class:`refresh.Adaptive` allows for it.
+        """
+        return 1.0
+
     @abstractmethod
     def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
         """How far the model has moved, as fields of a ``ChangeEvent``: ``magnitude`` at least."""

@@ -82,6 +82,10 @@ class LeastSquares(Problem):
         """Return the same: it is exact."""
         return self.lower_bound(construction)
 
+    def degrees(self, model: LinearModel, construction: Leverage) -> float:
+        """Return the coefficients of one target."""
+        return float(construction.statistics.moments.n_inputs)
+
     def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
         """Root mean square change of the predictions on all rows seen."""
         moments = construction.statistics.moments

@@ -3,6 +3,7 @@
 from typing import Any
 
 from batch2online.theory.bounds import (
+    allowed_regret,
     clustering_regret,
     clustering_sensitivity,
     every_step_regret,
@@ -33,6 +34,7 @@ from batch2online.theory.sizes import (
 __all__ = [
     "FAILURE",
     "Certificate",
+    "allowed_regret",
     "certificate",
     "clustering_regret",
     "clustering_sensitivity",

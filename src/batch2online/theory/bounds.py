@@ -106,6 +106,28 @@ def lazy_regret(
     return loss_bound * total
 
 
+REGULARITY = 2.0
+"""What Theorem 5 calls rho Gamma: models that cost rows seen nearly the same cost others so, up to this factor."""
+
+
+def kept_model(slack: float, regularity: float = REGULARITY) -> float:
+    """(1 + 1/eta) rho Gamma: how far what a kept model costs more, on rows seen, may count for rows to come."""
+    return (1 + 1 / slack) * regularity
+
+
+def allowed_regret(n: int, start: int, growth: float, allowed: float, slack: float, loss_bound: float = 1.0) -> float:
+    """(1 + 1/eta) rho Gamma L kappa p sum_j (s_{j+1} - s_j) / s_j: what ``Adaptive`` may lose by keeping models.
+
+    ``allowed`` is kappa times the degrees of freedom p, ``slack`` is eta. L may be the mean loss of a row.
+
+    >>> round(allowed_regret(1_000_000, start=100, growth=1.1, allowed=20, slack=1.0) / (4 * 20), 2)
+    9.65
+    """
+    times = [*refresh_times(n, start, growth), n]
+    lost = math.fsum((stop - at) * min(1.0, allowed / at) for at, stop in pairwise(times))
+    return loss_bound * kept_model(slack) * lost
+
+
 # -- inconsistency -------------------------------------------------------------------------------------
 
 

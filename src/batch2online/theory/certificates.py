@@ -127,6 +127,7 @@ def _promise(engine: Online) -> Promise:
         engine.n_learned,
         construction.epsilon,
         remembers=depends_on is DependsOn.CURRENT_MODEL,
+        degrees=engine.problem.degrees(engine.model, construction),
     )
 
 

@@ -50,6 +50,7 @@ _STATISTICS: dict[type, tuple[type, ...]] = {
         "intervals": list[tuple[int, int]],
         "n_rows": int,
         "weight": float,
+        "typical_weight": float,
         "shape": tuple[int, int] | None,
         "block": int,
         "keep_history": bool,
@@ -57,7 +58,7 @@ _STATISTICS: dict[type, tuple[type, ...]] = {
         "flat_targets": bool,
         "queue": Queue,
     },
-    optional=("queue",),  # schema 1 has none
+    optional=("queue", "typical_weight"),  # schema 1 has none, nor files of version 0.2 the second
 )
 def check_construction(construction: Construction) -> None:
     require(0 < construction.epsilon < 1 and 0 <= construction.seed < 2**64, "epsilon and seed are within bounds.")
@@ -66,6 +67,7 @@ def check_construction(construction: Construction) -> None:
     require(min(ends, default=0) >= 0 and max(ends, default=0) <= construction.next_id, "ids are below the next one.")
     require(construction.next_id <= LARGEST_ID + 1, f"ids are at most {LARGEST_ID}.")
     require(construction.n_rows >= 0 <= construction.weight, "counts are not negative.")
+    require(0 < construction.typical_weight < math.inf, "rows have a weight.")
     if construction.shape is None:
         require(not construction.n_rows and construction.history is None, "an empty construction has seen no rows.")
         return

@@ -31,6 +31,7 @@ from batch2online.refresh import Policy
         "is_solved": bool,
         "changes": tuple[ChangeEvent, ...],
         "next_refresh": int,
+        "idle_solves": int,
         "n_learned": int,
         "loss": float,
         "second_loss": float,
@@ -42,13 +43,14 @@ from batch2online.refresh import Policy
         "buffer": Buffer,
         "room": int,
     },
-    optional=("timeline", "block", "buffer", "room"),  # of schema 1
+    optional=("timeline", "block", "buffer", "room", "idle_solves"),  # of schema 1; the last is of later files
 )
 def check_engine(engine: Online) -> None:
     construction = engine.construction
     require((engine.width, engine.n_targets) == construction.shape, "all parts are as wide as the rows.")
     require(engine.n_learned == construction.n_rows, "the construction has seen what was learned.")
     require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
+    require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
     _check_model(engine.model, engine)
 

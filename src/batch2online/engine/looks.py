@@ -1,0 +1,93 @@
+"""Looks: the row counts at which the engine solves, or finds that it need not, and what becomes of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from batch2online.coresets.construction import Construction
+from batch2online.engine.changes import ChangeEvent
+from batch2online.problems.problem import Problem
+from batch2online.refresh import Policy
+
+
+class Looks:
+    """The part of the engine that solves."""
+
+    problem: Problem
+    construction: Construction
+    policy: Policy
+    model: Any
+    is_solved: bool
+    changes: tuple[ChangeEvent, ...]
+    next_refresh: int
+    idle_solves: int
+    """How many solves in a row have left the model in place."""
+
+    n_learned: int
+    last_coreset: tuple[Any, ...] | None
+    _room: int
+    copy: Callable[[], Self]
+    rows_to_cut: Callable[[], int]
+    _process: Callable[..., None]
+
+    def _look(self) -> None:
+        """Solve at a scheduled time unless that cannot change anything; replace the model unless it is good enough."""
+        problem, construction = self.problem, self.construction
+        if not self.is_solved:
+            self._solve_first()
+            return
+        if self.policy.only_on_change and not self._coreset_changed():
+            return
+        before = problem.cost(self.model, construction)
+        noise = problem.degrees(self.model, construction) / construction.effective_rows
+        allowance = self.policy.allowance(construction.seed, self.n_learned, noise)
+        if allowance and before <= allowance * problem.lower_bound(construction):
+            return
+        new = problem.solve(construction, self.model)
+        after = problem.cost(new, construction)
+        if allowance and before <= allowance * after:
+            self.idle_solves += 1
+            return
+        self.idle_solves = 0
+        self._replace(new, before, after, kind="scheduled", allowed=allowance - 1 if allowance else None)
+
+    def _solve_first(self) -> None:
+        self.model = self.problem.solve(self.construction, None)
+        self.is_solved = True
+        if self.policy.only_on_change:
+            self._coreset_changed()
+
+    def _replace(self, new: Any, before: float, after: float, **details: Any) -> None:
+        if self.problem.same(self.model, new):
+            return
+        difference = self.problem.difference(self.model, new, self.construction)
+        event = ChangeEvent(at=self.n_learned, cost_before=before, cost_after=after, **difference, **details)
+        self.model, self.changes = new, (*self.changes, event)
+
+    def _coreset_changed(self) -> bool:
+        coreset = self.construction.coreset()
+        old, self.last_coreset = self.last_coreset, (coreset.ids, coreset.weights)
+        return old is None or not all(map(np.array_equal, old, self.last_coreset))
+
+    def refreshed(self, kind: str, **details: Any) -> Self:
+        """Return the engine with a model solved afresh on all rows seen, whatever the present one costs."""
+        new = self.copy()
+        new._refresh(kind, **details)
+        return new
+
+    def _refresh(self, kind: str, **details: Any) -> None:
+        """Solve now, with no regard to the present model: nothing that led to it is left in the new one."""
+        self.construction.flush(self._process)
+        self.construction.settle()
+        if self.is_solved and self.n_learned:
+            before = self.problem.cost(self.model, self.construction)
+            new = self.problem.solve(self.construction, None)
+            self._replace(new, before, self.problem.cost(new, self.construction), kind=kind, **details)
+        elif self.n_learned:
+            self._solve_first()
+        self.idle_solves = 0
+        self.next_refresh = self.policy.after(self.n_learned)
+        self._room = self.rows_to_cut()

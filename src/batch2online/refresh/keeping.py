@@ -1,0 +1,134 @@
+"""Policies that look at growing row counts, and keep the present model while it is good enough."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from batch2online.core.randomness import TOLERANCE, uniforms
+from batch2online.core.registry import storable
+from batch2online.refresh.policy import Policy, Promise, check_growth
+from batch2online.theory import bounds
+from batch2online.theory.bounds import SensitivityBound
+
+
+@storable
+@dataclass(frozen=True)
+class Lazy(Policy):
+    """Look at the times of :class:`Geometric`, but keep the present model while it is good enough.
+
+    Good enough is a cost of at most f times the fresh model's, with f drawn for each look
+    log-uniformly between ``1 + tolerance / 2`` and ``1 + tolerance``: a fixed threshold would let single
+    points decide, a random one keeps the average sensitivity low. The guarantee of :class:`Geometric`
+    holds with ``(1 + tolerance)(1 + epsilon)`` in place of ``1 + epsilon``.
+
+    >>> 1.01 <= Lazy(tolerance=0.02).allowance(seed=0, at=1000) <= 1.02
+    True
+    """
+
+    growth: float = 1.1
+    tolerance: float = 0.05
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.growth)
+        if not 0 < self.tolerance < math.inf:
+            raise ValueError(f"tolerance must be a finite number above 0, got {self.tolerance!r}.")
+
+    def allowance(self, seed: int, at: int, noise: float = 0.0) -> float:
+        u = _uniform(seed, at)
+        return float((1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u)
+
+    def promise(
+        self,
+        sensitivity: SensitivityBound,
+        n: int,
+        epsilon: float,
+        *,
+        remembers: bool = False,
+        degrees: float = 1.0,
+    ) -> Promise:
+        """Return a model that is kept remembers the order of rows, whatever the solver does."""
+        start = self.decided_start()
+        additive = bounds.lazy_regret(sensitivity, n, start, self.growth, self.tolerance)
+        models = bounds.geometric_models(n, start, self.growth)
+        return Promise((1 + epsilon) * (1 + self.tolerance), additive, models)
+
+
+@storable
+@dataclass(frozen=True)
+class Adaptive(Policy):
+    r"""Look often, and keep the present model while chance alone may be why another costs less.
+
+    After n rows a model with p degrees of freedom is kept while it costs at most :math:`1 + a_n` times the fresh one,
+    :math:`a_n = \max(\mathrm{floor}, \kappa p / n)` times a factor drawn for each look log-uniformly between 1/2 and 1.
+    A model solved on s rows costs about :math:`1 + p (1/s - 1/n)` times the fresh one if the rows are alike, so calm
+    streams see a change about whenever the rows have multiplied by 1 + kappa, or by less: other rows than before are
+    answered at the next look. What is allowed sums to :math:`O(\kappa p \ln n)` times the mean loss of a row, where
+    :class:`Lazy` allows a share of the whole loss.
+
+    A problem says what p is: d + 1 for least squares, the rank, the number of clusters. n is the number of rows of
+    equal weight that say as much as those seen. Where a look takes a solve, one that leaves the model in place doubles
+    the step to the next look, which comes when the rows have doubled at the latest.
+
+    Parameters
+    ----------
+    kappa : float, default 2.0
+        How many times the noise of a solution is allowed.
+    growth : float, default 1.1
+        The next look comes when the rows have grown by this factor.
+    floor : float, default 0.0
+        Changes that gain less than this share do not matter, however many rows have come.
+    start : int or None
+        Rows at the first look; None leaves it to the problem.
+
+    Examples
+    --------
+    >>> 1.01 <= Adaptive(kappa=2.0).allowance(seed=0, at=1000, noise=10 / 1000) <= 1.02
+    True
+    >>> policy = Adaptive(growth=1.25)
+    >>> [policy.following(1000, idle) for idle in (0, 1, 2, 9)]
+    [1250, 1500, 2000, 2000]
+    """
+
+    kappa: float = 2.0
+    growth: float = 1.1
+    floor: float = 0.0
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.growth)
+        if not 0 < self.kappa < math.inf:
+            raise ValueError(f"kappa must be a finite number above 0, got {self.kappa!r}.")
+        if not 0 <= self.floor < math.inf:
+            raise ValueError(f"floor must be a finite number that is not negative, got {self.floor!r}.")
+
+    def following(self, at: int, idle: int = 0) -> int:
+        step = super().following(at) - at
+        return at + min(step << min(idle, 62), max(step, at))
+
+    def allowance(self, seed: int, at: int, noise: float = 0.0) -> float:
+        return float(1 + max(self.floor, self.kappa * noise) * 2 ** -_uniform(seed, at))
+
+    def promise(
+        self,
+        sensitivity: SensitivityBound,
+        n: int,
+        epsilon: float,
+        *,
+        remembers: bool = False,
+        degrees: float = 1.0,
+    ) -> Promise:
+        """Return what Theorem 5 promises with ``eta = epsilon``, on its conditions."""
+        start, slack = self.decided_start(), 1 + epsilon
+        plain = super().promise(sensitivity, n, epsilon, remembers=remembers)
+        kept = bounds.allowed_regret(n, start, self.growth, self.kappa * degrees, epsilon)
+        factor = slack * (slack + bounds.kept_model(epsilon) * self.floor)
+        return Promise(factor, slack * (plain.additive + kept), plain.models)
+
+
+def _uniform(seed: int, at: int) -> float:
+    """Return the number in (0, 1) that belongs to the look at ``at`` rows."""
+    return float(uniforms(seed, TOLERANCE, range(at, at + 1))[0])

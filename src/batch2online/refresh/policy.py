@@ -1,0 +1,109 @@
+"""What a refresh policy is, and what it promises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from batch2online.theory import bounds
+from batch2online.theory.bounds import SensitivityBound
+
+_NEVER = 2.0**62
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the theorem of a policy promises for rows in random order and losses in [0, 1].
+
+    Attributes
+    ----------
+    factor : float
+        What multiplies the hindsight optimum.
+    additive : float
+        What the expected prequential loss may be beyond that; it grows in proportion to a bound of the losses.
+    models : float
+        The most models that come into force (in expectation for :class:`OnChange`).
+    """
+
+    factor: float
+    additive: float
+    models: float
+
+
+class Policy:
+    """What all policies share. The defaults: look again at every row, always take the new model."""
+
+    only_on_change: ClassVar[bool] = False
+    growth: float = 1.0
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())
+        if self.start is not None and not is_count(self.start):
+            raise ValueError(f"start must be a positive number of rows, got {self.start!r}.")
+
+    def starting_at(self, default: int) -> Self:
+        """Return the policy with its first refresh decided: its own ``start``, or the problem's default."""
+        return self if self.start is not None else replace(self, start=default)  # type: ignore[type-var]
+
+    def following(self, at: int, idle: int = 0) -> int:
+        """Return the row count of the refresh after the one at ``at`` rows; ``idle`` solves before it were in vain."""
+        return max(at + 1, math.ceil(min(self.growth * at, _NEVER)))
+
+    def after(self, n: int) -> int:
+        """Return the first of the refreshes ``start``, ``following(start)``, ... that comes after n rows."""
+        start = self.decided_start()
+        at = start if self.growth > 1 else max(start, n + 1)
+        while at <= n:
+            at = self.following(at)
+        return at
+
+    def allowance(self, seed: int, at: int, noise: float = 0.0) -> float:
+        """Return how many times the new model's cost the present one may cost and be kept; 0 for never.
+
+        ``noise`` is the model's degrees of freedom over the rows seen.
+        """
+        return 0.0
+
+    def promise(
+        self,
+        sensitivity: SensitivityBound,
+        n: int,
+        epsilon: float,
+        *,
+        remembers: bool = False,
+        degrees: float = 1.0,
+    ) -> Promise:
+        """Return what the policy promises for the first n rows.
+
+        ``sensitivity`` bounds the average sensitivity of a model that is (1 + epsilon)-approximate and has this many
+        ``degrees`` of freedom. A solver that starts from the current model ``remembers`` the order of rows.
+        """
+        start = self.decided_start()
+        if remembers:
+            additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0)
+        else:
+            additive = bounds.geometric_regret(sensitivity, n, start, self.growth)
+        return Promise(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth))
+
+    def decided_start(self) -> int:
+        """Return the row count of the first refresh."""
+        if self.start is None:
+            raise ValueError("The first refresh is not decided: give the policy a start.")
+        return int(self.start)
+
+
+def check_growth(growth: float) -> None:
+    """Refuse what is no factor above 1."""
+    if not 1 < growth < math.inf:
+        raise ValueError(f"growth must be a finite number above 1, got {growth!r}.")
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a positive integer."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)

@@ -1,0 +1,211 @@
+"""The policy that allows a present model what chance alone may explain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import Ridge
+
+import batch2online
+from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, theory
+from batch2online.refresh import Adaptive, Geometric
+from streams import stream
+
+FALSE_ALARM = 1e-6
+LOOKS = range(100, 4_100)
+N = 6_000
+
+
+def shares(policy, noise=0.01, seed=3):
+    return np.array([policy.allowance(seed, at, noise) - 1 for at in LOOKS])
+
+
+def is_log_uniform(values, most):
+    """Whether values may be drawn log-uniformly between half of ``most`` and ``most``."""
+    return stats.kstest(-np.log2(values / most), "uniform").pvalue > FALSE_ALARM
+
+
+# -- the threshold ------------------------------------------------------------------------------------------
+
+
+def test_the_threshold_is_log_uniform_between_half_and_all_that_is_allowed():
+    assert is_log_uniform(shares(Adaptive(kappa=3.0)), 0.03)
+
+
+def test_a_threshold_of_another_law_is_convicted():
+    uniform = 0.03 * (1 + np.random.default_rng(0).random(len(LOOKS))) / 2
+    assert not is_log_uniform(uniform, 0.03)
+
+
+def test_a_floor_is_what_is_allowed_at_least():
+    low, high = shares(Adaptive(floor=0.05)), shares(Adaptive(floor=0.001))
+    assert low / shares(Adaptive()) == pytest.approx(0.05 / 0.02)
+    assert (high == shares(Adaptive())).all()
+
+
+def test_thresholds_belong_to_the_seed_and_the_row_count():
+    one, same, other = (shares(Adaptive(), seed=seed) for seed in (1, 1, 2))
+    assert (one == same).all()
+    assert abs(np.corrcoef(one, other)[0, 1]) < 0.1
+
+
+def test_changes_say_what_was_allowed():
+    X, y = stream("heavy_tailed", N)
+    for model, degrees in ((OnlineRegression, X.shape[1] + 1), (OnlineLowRank, 2), (OnlineClustering, 8)):
+        learned = model(refresh=Adaptive(kappa=1.5), random_state=0).partial_fit(X, y)
+        assert learned.n_changes_ > 3
+        for event in learned.changes_:
+            assert 0.5 <= event.allowed * event.at / (1.5 * degrees) <= 1
+            assert event.cost_before > (1 + event.allowed) * event.cost_after
+
+
+# -- a pure function of the sequence and the seed ---------------------------------------------------------------
+
+MODELS = {
+    "regression": lambda **settings: OnlineRegression(random_state=1, **settings),
+    "low rank": lambda **settings: OnlineLowRank(2, solve="exact", random_state=1, **settings),
+    "clustering": lambda **settings: OnlineClustering(3, coreset_size=100, random_state=1, **settings),
+    "any": lambda **settings: BatchToOnline(Ridge(), coreset_size=100, random_state=1, **settings),
+}
+POLICY = Adaptive(kappa=1.0, growth=1.1, floor=0.002)
+
+
+def learned(model, X, y, step):
+    for start in range(0, len(X), step):
+        model.partial_fit(X[start : start + step], y[start : start + step])
+    return model
+
+
+def times_of(model):
+    engine = model._engine
+    return [event.at for event in engine.changes], engine.next_refresh, engine.idle_solves
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_any_chunking_gives_the_same_looks_and_models(name, tmp_path):
+    X, y = stream("heavy_tailed", N)
+    whole = MODELS[name](refresh=POLICY).partial_fit(X, y)
+    for step in (7, 1_000):
+        model = learned(MODELS[name](refresh=POLICY), X, y, step)
+        assert times_of(model) == times_of(whole)
+        assert model.changes_ == whole.changes_
+    model = learned(MODELS[name](refresh=POLICY), X[:3_001], y[:3_001], 500)
+    model.save(tmp_path / "model.b2o")
+    model = batch2online.load(tmp_path / "model.b2o").partial_fit(X[3_001:], y[3_001:])
+    assert times_of(model) == times_of(whole)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_merge_begins_with_short_steps_again(name):
+    X, y = stream("heavy_tailed", N)
+    left, right = (
+        learned(MODELS[name](refresh=POLICY, first_id=first), *rows, 500)
+        for first, *rows in ((0, X[:3_000], y[:3_000]), (3_000, X[3_000:], y[3_000:]))
+    )
+    engine = left.merge(right)._engine
+    assert engine.idle_solves == 0
+    assert engine.next_refresh <= np.ceil(1.1 * N) + 1
+
+
+def test_weights_count_by_what_they_say_not_by_their_size():
+    X, y = stream("heavy_tailed", N)
+    plain, heavy = (
+        OnlineRegression(refresh=Adaptive(), solve="exact", random_state=1).partial_fit(X, y, np.full(N, weight))
+        for weight in (1.0, 1024.0)
+    )
+    assert plain.n_changes_ > 0
+    assert [event.at for event in plain.changes_] == [event.at for event in heavy.changes_]
+    rng = np.random.default_rng(0)
+    weights = rng.choice([0.5, 4.0], N)
+    model = OnlineRegression(random_state=1).partial_fit(X, y, weights)
+    expected = weights.sum() ** 2 / np.square(weights).sum()
+    assert model._engine.caught_up().construction.effective_rows == pytest.approx(expected)
+
+
+# -- solves that change nothing -----------------------------------------------------------------------------------
+
+
+def test_a_solve_that_changes_nothing_doubles_the_step():
+    policy = Adaptive(growth=1.1)
+    assert [policy.following(1_000, idle) - 1_000 for idle in range(5)] == [100, 200, 400, 800, 1_000]
+    assert Adaptive(growth=3.0).following(1_000, 7) == 3_000
+    assert Adaptive(growth=1.01).following(3, 100) == 6
+
+
+def solves(policy, monkeypatch):
+    """Row counts at which a clustering of calm rows is solved."""
+    from batch2online.problems.clustering import KZClustering
+
+    at, solve = [], KZClustering.solve
+
+    def counted(self, construction, current):
+        at.append(construction.n_rows)
+        return solve(self, construction, current)
+
+    monkeypatch.setattr(KZClustering, "solve", counted)
+    X = np.random.default_rng(0).normal(size=(4_000, 2)) + 20 * np.eye(2)[np.arange(4_000) % 2]
+    OnlineClustering(2, refresh=policy, coreset_size=300, random_state=0).partial_fit(X)
+    monkeypatch.undo()
+    return at
+
+
+def test_calm_streams_are_solved_about_once_a_doubling(monkeypatch):
+    often = solves(Geometric(1.1, start=100), monkeypatch)
+    rarely = solves(Adaptive(floor=0.5, start=100), monkeypatch)
+    assert len(often) > 30
+    assert len(rarely) <= 9
+
+
+# -- what it promises -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gaussian", "heavy_tailed"])
+def test_regret_is_what_changes_have_gained(name):
+    """With exact solves: loss = optimum + what each change gained + what a last one would gain, whatever the order."""
+    X, y = stream(name, N)
+    start = 3 * (X.shape[1] + 1)
+    model = OnlineRegression(solve="exact", refresh=Adaptive(), random_state=1).partial_fit(X[:start], y[:start])
+    before, first_optimum = model.regret_.loss, model.regret_.optimum
+    model.partial_fit(X[start:], y[start:])
+    engine = model._engine.caught_up()
+    gained = sum(event.cost_before - event.cost_after for event in model.changes_)
+    left = engine.problem.cost(engine.model, engine.construction) - model.regret_.optimum
+    assert model.n_changes_ > 3
+    assert model.regret_.loss - before == pytest.approx(model.regret_.optimum - first_optimum + gained + left, rel=1e-9)
+
+
+def excess_over_geometric(policy, seed, n=20_000, d=4):
+    """What keeping models has cost, in mean losses: against a new model at each of the same looks."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = X.sum(axis=1) + rng.uniform(-1, 1, n)
+    losses = [
+        OnlineRegression(solve="exact", refresh=refresh, random_state=seed).partial_fit(X, y).regret_.loss
+        for refresh in (policy, Geometric(policy.growth))
+    ]
+    return (losses[0] - losses[1]) / (1 / 3)
+
+
+def allowed(policy, n=20_000, d=4):
+    """What Theorem 5 allows for keeping models if eta is 1, rho = 2 and Gamma = 1."""
+    return theory.allowed_regret(n, 3 * (d + 1), policy.growth, policy.kappa * (d + 1), slack=1.0)
+
+
+def test_keeping_models_costs_no_more_than_the_theorem_allows():
+    policy = Adaptive(kappa=2.0)
+    excess = np.array([excess_over_geometric(policy, seed) for seed in range(8)])
+    assert 0 < excess.mean() + 6 * excess.std(ddof=1) / np.sqrt(8) < allowed(policy)
+
+
+def test_a_share_of_the_whole_loss_exceeds_it():
+    share = Adaptive(kappa=2.0, floor=1.0)
+    assert np.mean([excess_over_geometric(share, seed) for seed in range(3)]) > allowed(share)
+
+
+def test_the_allowance_grows_like_the_logarithm():
+    sums = [theory.allowed_regret(n, 100, 1.1, 20, slack=1.0) for n in (10**4, 10**5, 10**6)]
+    assert sums[2] - sums[1] == pytest.approx(sums[1] - sums[0], rel=0.02)
+    promise = Adaptive(kappa=2.0, start=100).promise(lambda n: 0.0, 10**6, 0.1, degrees=10)
+    assert promise.factor == pytest.approx(1.1**2)
+    assert promise.additive == pytest.approx(1.1 * (100 + theory.allowed_regret(10**6, 100, 1.1, 20, slack=0.1)))
