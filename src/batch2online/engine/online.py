@@ -242,5 +242,5 @@ class Online(Looks):
         for former in ("block", "room", "timeline"):
             fields.pop(former, None)
         engine: Online = object.__new__(cls)
-        vars(engine).update({"idle_solves": 0} | fields, lock=RLock())
+        vars(engine).update(fields, idle_solves=fields.get("idle_solves", 0), lock=RLock())
         return engine if buffer is None else engine.learned([buffer.given()])
