@@ -121,7 +121,7 @@ def allowed_regret(n: int, start: int, growth: float, allowed: float, slack: flo
     ``allowed`` is kappa times the degrees of freedom p, ``slack`` is eta. L may be the mean loss of a row.
 
     >>> round(allowed_regret(1_000_000, start=100, growth=1.1, allowed=20, slack=1.0) / (4 * 20), 2)
-    9.65
+    9.67
     """
     times = [*refresh_times(n, start, growth), n]
     lost = math.fsum((stop - at) * min(1.0, allowed / at) for at, stop in pairwise(times))
