@@ -20,8 +20,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     Rows are sampled by their leverage in ``[1 | a | b]`` into a coreset that hardly reacts to any one of
     them. At row counts that grow geometrically, least squares is solved on the coreset if the present model
-    has become too costly. The squared loss is within :math:`(1+\epsilon)(1+\mathrm{tolerance})` of the best
-    model in hindsight plus a polylogarithmic term, for rows in random order.
+    has become too costly. For rows in random order, bounded losses and coresets of ``coreset_size="theory"`` rows, the
+    expected squared loss is at most :math:`(1+\epsilon)(1+\mathrm{tolerance})` times that of the best model in
+    hindsight plus a polylogarithmic term (Theorem 4 of ``docs/theory.md``). The default size is smaller, chosen by
+    measurements and not by a proof; ``theory.certificate`` gives the term, which is large at ordinary sizes.
 
     Parameters
     ----------
@@ -52,7 +54,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     Notes
     -----
     The paper's Algorithm 5, with the corrections listed in the documentation: points are drawn once and
-    for all by uniforms that belong to them, so that any chunking, merging or resuming gives the same model.
+    for all by uniforms that belong to them, so that any chunking or resuming gives the same model. Merged shards have
+    the coreset of one stream, and the model that :meth:`fit` gives on all rows.
 
     Examples
     --------

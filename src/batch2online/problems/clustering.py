@@ -37,7 +37,8 @@ class KZClustering(Problem):
     """The problem: distances of rows to the nearest of k centers, to the power z.
 
     With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
-    other, and the guarantee of the refresh policies is twice as wide.
+    other. In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far
+    add up: B ln^2 n where it was B ln n (Theorem 4 of ``docs/theory.md``).
     """
 
     needs: ClassVar[type] = Clustering

@@ -42,6 +42,7 @@ class LowRank(Problem):
     """
 
     needs: ClassVar[type] = RidgeLeverage
+    costs_are_exact: ClassVar[bool] = True
     rank: int
     center: bool = False
     exact: bool = False

@@ -29,6 +29,10 @@ class Problem(ABC):
     loss_bound: float | None = None
     """No row costs more than this; None where nothing is known."""
 
+    costs_are_exact: ClassVar[bool] = False
+    """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset, and
+    so is ``optimum`` where no history is kept."""
+
     @property
     def models_depend_on(self) -> DependsOn:
         """What ``solve`` looks at: the theorems promise less where it is more than the coreset."""

@@ -38,6 +38,7 @@ class LeastSquares(Problem):
     """The problem: squared loss of linear predictions, solved on the coreset or exactly."""
 
     needs: ClassVar[type] = Leverage
+    costs_are_exact: ClassVar[bool] = True
     exact: bool = False
 
     @property

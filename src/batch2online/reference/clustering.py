@@ -43,13 +43,14 @@ def clustering_coreset(
     *,
     z: float = 2.0,
     sizes: tuple[int, int] | None = None,
+    constant: float = 100.0,
     errata: bool = True,
 ) -> WeightedSet:
     """Algorithm 7: N_1 rows drawn by distance from seeds C*, N_2 of those drawn again, and C* itself.
 
-    Errata: weights of the second draw carry u; seeds have what is left of their cluster, without the factor
-    1 + 10 epsilon; where less than nothing is left, the weights of the cluster are scaled down to its mass, since
-    solvers need weights that are not negative; perturbations have mean one; up to N_2 + k rows are kept as they are.
+    Errata: weights of the second draw carry u; where less than nothing is left of a cluster for its seed, the weights
+    of the cluster are scaled down to its mass, since solvers need weights that are not negative; perturbations have
+    mean one; up to N_2 + k rows are kept as they are.
 
     Parameters
     ----------
@@ -60,11 +61,14 @@ def clustering_coreset(
     k : int
         Number of clusters.
     epsilon : float
-        Width of the perturbation (the rescaling of line 1 is left to the caller).
+        Accuracy; divided by ``constant``, it is the width of the perturbation.
     z : float, default 2
         Power of the distance.
     sizes : pair of int, or None
         N_1 and N_2; None for ``theory.clustering_sizes``, which no computer holds.
+    constant : float, default 100
+        The "large constant" of line 1, which leaves it open. The mass of a cluster is taken 1 + 10 epsilon / constant
+        times, line 13: the constant must be large for that to be close to one.
     errata : bool, default True
         Repair the slips named above.
 
@@ -76,6 +80,7 @@ def clustering_coreset(
     (True, True)
     """
     X = np.asarray(X, dtype=np.float64)
+    epsilon = epsilon / constant  # line 1
     n_first, n_second = theory.clustering_sizes(k, z, epsilon, len(X)) if sizes is None else sizes
     if errata and len(X) <= n_second + k:
         return keep_all(len(X))
@@ -89,7 +94,7 @@ def clustering_coreset(
     u = perturb(sigma1.sum() / (n_first * sigma1[d1]))  # lines 6 and 7
     d2, w = _second_draw(rng, u * loss[d1], n_second)  # lines 9 to 12
     w = perturb(w * u[d2] if errata else w)
-    mass = np.bincount(nearest[d1], u, minlength=k) * (1 if errata else 1 + 10 * epsilon)
+    mass = (1 + 10 * epsilon) * np.bincount(nearest[d1], u, minlength=k)
     if errata:
         w = _within(w, nearest[d1[d2]], mass)
     of_seeds = mass - np.bincount(nearest[d1[d2]], w, minlength=k)  # line 13
@@ -133,7 +138,10 @@ def alternate(rng: np.random.Generator, points: FloatArray, weights: FloatArray,
 
 
 def _alternated(rng: np.random.Generator, points: FloatArray, weights: FloatArray, k: int, z: float) -> FloatArray:
-    """One start; centers are means weighted by |x - c|^(z - 2): Lloyd's steps for z = 2, Weiszfeld's for z = 1."""
+    """One start; centers move to means weighted by |x - c|^(z - 2): Lloyd's steps for z = 2, Weiszfeld's for z = 1.
+
+    Beyond z = 2 that would overshoot, for ever to and fro: there a center moves 1 / (z - 1) of the way, Newton's step.
+    """
     centers = points[dz_sampling(rng, points, k, z, weights)]
     for _ in range(_ROUNDS):
         distances = cdist(points, centers)
@@ -141,7 +149,8 @@ def _alternated(rng: np.random.Generator, points: FloatArray, weights: FloatArra
         mass = weights * np.maximum(least, 1e-12 * (1 + least.max())) ** (z - 2)
         shares = (nearest == np.arange(k)[:, None]) * mass
         totals = shares.sum(axis=1, keepdims=True)
-        moved = np.where(totals > 0, shares @ points / np.where(totals > 0, totals, 1.0), centers)
+        means = np.where(totals > 0, shares @ points / np.where(totals > 0, totals, 1.0), centers)
+        moved = means if z <= 2 else centers + (means - centers) / (z - 1)
         if np.array_equal(moved, centers):
             break
         centers = moved
@@ -156,6 +165,7 @@ def online_clustering(
     *,
     z: float = 2.0,
     sizes: tuple[int, int] | None = None,
+    constant: float = 100.0,
     solver: Solver = alternate,
     steps: Iterable[int] | None = None,
     errata: bool = True,
@@ -179,6 +189,8 @@ def online_clustering(
         Power of the distance.
     sizes : pair of int, or None
         N_1 and N_2 of the coreset; None for ``theory.clustering_sizes``.
+    constant : float, default 100
+        The constant of line 1 of the coreset.
     solver : callable ``(rng, points, weights, k, z) -> centers``
         The offline algorithm.
     steps : iterable of int, or None
@@ -195,10 +207,10 @@ def online_clustering(
     """
     X = np.asarray(X, dtype=np.float64)
     share = epsilon / 3
-    both = theory.clustering_sizes(k, z, share, len(X)) if sizes is None else sizes
+    both = theory.clustering_sizes(k, z, share / constant, len(X)) if sizes is None else sizes
 
     def solved_on_coreset(rng: np.random.Generator, rows: FloatArray) -> FloatArray:
-        indices, weights = clustering_coreset(rng, rows, k, share, z=z, sizes=both, errata=errata)
+        indices, weights = clustering_coreset(rng, rows, k, share, z=z, sizes=both, constant=constant, errata=errata)
         return solver(rng, rows[indices], weights, k, z)
 
     def loss(centers: FloatArray, x: FloatArray) -> float:

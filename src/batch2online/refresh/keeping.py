@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from batch2online.core.randomness import TOLERANCE, uniforms
 from batch2online.core.registry import storable
@@ -19,8 +20,11 @@ class Lazy(Policy):
 
     Good enough is a cost of at most f times the fresh model's, with f drawn for each look
     log-uniformly between ``1 + tolerance / 2`` and ``1 + tolerance``: a fixed threshold would let single
-    points decide, a random one keeps the average sensitivity low. The guarantee of :class:`Geometric`
-    holds with ``(1 + tolerance)(1 + epsilon)`` in place of ``1 + epsilon``.
+    points decide, a random one keeps the average sensitivity low. What is promised is less than for
+    :class:`Geometric`: the factor is ``(1 + tolerance)(1 + epsilon)``, and since a model that is kept remembers the
+    order of rows, sensitivities are doubled, add up over all looks so far, and every look adds ``8 / w`` of its own,
+    ``w = ln((1 + tolerance) / (1 + tolerance / 2))``: Theorem 4 of ``docs/theory.md``, ``theory.lazy_regret``. Where
+    costs are measured on the coreset, their error is a further factor.
 
     >>> 1.01 <= Lazy(tolerance=0.02).allowance(seed=0, at=1000) <= 1.02
     True
@@ -49,7 +53,7 @@ class Lazy(Policy):
         remembers: bool = False,
         degrees: float = 1.0,
     ) -> Promise:
-        """Return a model that is kept remembers the order of rows, whatever the solver does."""
+        """Return the promise of Theorem 4: a model that is kept remembers the order of rows, whatever the solver."""
         start = self.decided_start()
         additive = bounds.lazy_regret(sensitivity, n, start, self.growth, self.tolerance)
         models = bounds.geometric_models(n, start, self.growth)
@@ -92,6 +96,7 @@ class Adaptive(Policy):
     [1250, 1500, 2000, 2000]
     """
 
+    needs_exact_costs: ClassVar[bool] = True
     kappa: float = 2.0
     growth: float = 1.1
     floor: float = 0.0

@@ -37,6 +37,7 @@ class Policy:
     """What all policies share. The defaults: look again at every row, always take the new model."""
 
     only_on_change: ClassVar[bool] = False
+    needs_exact_costs: ClassVar[bool] = False  # for its theorem to hold
     growth: float = 1.0
     start: int | None = None
 
@@ -70,6 +71,11 @@ class Policy:
         """
         return 0.0
 
+    @property
+    def compares_costs(self) -> bool:
+        """Whether the present model may be kept because of what it costs."""
+        return type(self).allowance is not Policy.allowance
+
     def promise(
         self,
         sensitivity: SensitivityBound,
@@ -79,7 +85,7 @@ class Policy:
         remembers: bool = False,
         degrees: float = 1.0,
     ) -> Promise:
-        """Return what the policy promises for the first n rows.
+        """Return what the policy promises for the first n rows, where costs are exact.
 
         ``sensitivity`` bounds the average sensitivity of a model that is (1 + epsilon)-approximate and has this many
         ``degrees`` of freedom. A solver that starts from the current model ``remembers`` the order of rows.

@@ -14,7 +14,11 @@ from batch2online.theory.bounds import SensitivityBound
 @storable
 @dataclass(frozen=True)
 class EveryStep(Policy):
-    """Algorithm 1 of the paper as printed: a new model at every row."""
+    """The schedule of Algorithm 1: solve after every row, from the first refresh on.
+
+    The algorithm as printed, which also draws a new coreset at every row, is ``reference.batch_to_online``. Here rows
+    keep their uniforms, and the model changes only where the coreset does (or, with ``solve="exact"``, at every row).
+    """
 
     start: int | None = None
 

@@ -13,6 +13,8 @@ from batch2online.estimators.base import OnlineEstimator
 from batch2online.problems.problem import DependsOn
 from batch2online.refresh import Promise
 
+_SO_MANY_ROWS = 2**62
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -27,7 +29,9 @@ class Certificate:
     loss_bound_is_given : bool
         Whether L was given, or is only the largest loss found on the coreset under the current model.
     factor : float
-        What multiplies the optimum: 1 + epsilon, and 1 + tolerance for ``Lazy``.
+        What multiplies the optimum: 1 + epsilon, 1 + tolerance for ``Lazy``, and where costs are measured on the
+        coreset what its error of epsilon allows: (1 + epsilon) / (1 - epsilon) for costs that are compared,
+        1 / (1 - epsilon) for an optimum.
     optimum : float
         The hindsight optimum on the rows seen, or the best that is known.
     additive : float
@@ -36,6 +40,8 @@ class Certificate:
         The prequential loss.
     models_promised, models_measured : float, int
         The most models that the schedule can make (in expectation for ``OnChange``), and those that came into force.
+    gaps : tuple of str
+        Why no theorem covers this run; then the promise is no more than L a row.
     """
 
     rows: int
@@ -47,6 +53,7 @@ class Certificate:
     measured: float
     models_promised: float
     models_measured: int
+    gaps: tuple[str, ...] = ()
 
     @property
     def promised(self) -> float:
@@ -56,7 +63,7 @@ class Certificate:
     @property
     def is_vacuous(self) -> bool:
         """Whether the promise says no more than that every row costs L at most."""
-        return not self.promised < self.loss_bound * self.rows
+        return bool(self.gaps) or not self.promised < self.loss_bound * self.rows
 
     @property
     def holds(self) -> bool:
@@ -75,6 +82,7 @@ class Certificate:
                 f"       measured   {self.measured:g}",
                 f"models promised   {self.models_promised:g}",
                 f"       measured   {self.models_measured}",
+                *(f"not covered       {gap}" for gap in self.gaps),
             ]
         )
 
@@ -82,9 +90,10 @@ class Certificate:
 def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Certificate:
     """Return what the theorem of its refresh policy promises for an online estimator so far, next to what it measured.
 
-    The promise is for rows that came in random order, one stream without merging or forgetting, an algorithm that is
-    (1 + epsilon)-approximate in expectation, and losses in [0, L]. At ordinary sizes it is often vacuous; then
-    ``is_vacuous`` says so.
+    The promise is for rows of weight one that came in random order, one stream without merging or forgetting, an
+    algorithm that is (1 + epsilon)-approximate in expectation, losses in [0, L], and, where costs are measured on the
+    coreset, costs there within 1 +- epsilon of those on all rows. What is known to be otherwise is named in ``gaps``.
+    At ordinary sizes the promise is often vacuous; then ``is_vacuous`` says so.
 
     Parameters
     ----------
@@ -105,34 +114,59 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     engine = model._check_fitted().caught_up()
     given = engine.problem.loss_bound if loss_bound is None else loss_bound
     bound = float(_largest_loss(engine) if given is None else given)
-    regret, promise = model.regret_, _promise(engine)
+    regret, gaps = model.regret_, tuple(_gaps(engine))
+    promise = _promise(engine, is_covered=not gaps)
     return Certificate(
         rows=engine.n_learned,
         loss_bound=bound,
         loss_bound_is_given=given is not None,
-        factor=promise.factor,
+        factor=promise.factor * _distortion(engine),
         optimum=regret.optimum,
         additive=bound * promise.additive,
         measured=regret.loss,
         models_promised=promise.models,
         models_measured=len(engine.changes) + bool(engine.is_solved),
+        gaps=gaps,
     )
 
 
-def _promise(engine: Online) -> Promise:
+def _gaps(engine: Online) -> list[str]:
+    """Return why no theorem covers the run, as far as the engine knows."""
+    construction = engine.construction
+    found = {
+        "a model of statistics of all rows reacts to every row": engine.problem.models_depend_on is DependsOn.ALL_ROWS,
+        "no average sensitivity is proved for this coreset": construction.sensitivity(_SO_MANY_ROWS) >= 1,
+        "the theorem of this policy needs exact costs": engine.policy.needs_exact_costs
+        and not engine.problem.costs_are_exact,
+        "rows have weights other than one": construction.weight != construction.n_rows,
+        "rows were merged or forgotten": any(event.kind in ("merged", "forgotten") for event in engine.changes),
+    }
+    return [gap for gap, is_there in found.items() if is_there]
+
+
+def _promise(engine: Online, is_covered: bool) -> Promise:
     """Return what the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
-    construction, depends_on = engine.construction, engine.problem.models_depend_on
+    construction = engine.construction
     return engine.policy.promise(
-        _unknown if depends_on is DependsOn.ALL_ROWS else construction.sensitivity,
+        construction.sensitivity if is_covered else _unknown,
         engine.n_learned,
         construction.epsilon,
-        remembers=depends_on is DependsOn.CURRENT_MODEL,
+        remembers=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
         degrees=engine.problem.degrees(engine.model, construction),
     )
 
 
+def _distortion(engine: Online) -> float:
+    """Return the factor that costs on the coreset add, where they stand in for those of all rows."""
+    epsilon = engine.construction.epsilon
+    if engine.problem.costs_are_exact:
+        return 1.0
+    compared = (1 + epsilon) / (1 - epsilon) if engine.policy.compares_costs else 1.0
+    return compared if engine.construction.history is not None else compared / (1 - epsilon)
+
+
 def _unknown(n: int) -> float:
-    """Return the trivial bound of an average sensitivity, for statistics of all rows, of which none is proved."""
+    """Return the trivial bound of an average sensitivity."""
     return 1.0
 
 
