@@ -1,4 +1,4 @@
-"""Certificates: the promise of each policy for each problem where it says something, and refused where nothing is proved.
+"""Certificates: the promise of each policy for each problem, and none where nothing is proved.
 
 Coresets are tiny and epsilon is large, so that average sensitivities are far below one at a few thousand rows.
 """
