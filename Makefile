@@ -19,7 +19,7 @@ QUICK := assignments batch_to_online clustering_coreset clustering_solver distan
 test-lowest: .venv-lowest/ready ## quick tests that need no extras, with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow" $(QUICK:%=tests/test_%.py)
 
-check: lint types test doctest ## what CI runs
+check: lint types test doctest docs ## what CI runs
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -32,8 +32,8 @@ types: .venv/ready
 doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs/
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' src README.md docs
 
-docs: .venv/ready ## docs/*.md as pages in site/, without network
-	$(BIN)/python docs/build.py
+docs: .venv/ready ## the pages in site/, with the examples run; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -d .doctrees docs site
 
 bench: .venv/ready ## speed beside other libraries and physical limits, five minutes; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.suite
@@ -59,4 +59,4 @@ mutants: .venv/ready ## small wrong changes of the code, one at a time: do the t
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-lowest .import_linter_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .doctrees site docs/generated docs/gallery

@@ -166,7 +166,7 @@ class FrequentDirections(BaseEstimator):  # type: ignore[misc]
     r"""Frequent Directions: a sketch of ``size`` rows whose Gram matrix is close to that of all rows.
 
     When its buffer of 2 size rows is full, all squared singular values are lowered by the size-th largest:
-    :math:`0 \le \|A v\|^2 - \|B v\|^2 \le \|A - A_k\|_F^2 / (\mathrm{size} - k)` for all unit v. The model is the
+    :math:`0 \leq \|A v\|^2 - \|B v\|^2 \leq \|A - A_k\|_F^2 / (\mathrm{size} - k)` for all unit v. The model is the
     leading subspace of the sketch. Liberty (KDD 2013), Ghashami, Liberty, Phillips & Woodruff (SICOMP 2016).
 
     Parameters

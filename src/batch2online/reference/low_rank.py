@@ -17,7 +17,7 @@ from batch2online.reference.transformation import OnlineRun, batch_to_online
 
 
 def ridge_leverage_scores(A: FloatArray, k: int) -> FloatArray:
-    """Return the tau_i of section 7: a_i^T (A^T A + (|A - A_k|_F^2 / k) I)^+ a_i.
+    """Return the scores of section 7: ``a_i^T (A^T A + (|A - A_k|_F^2 / k) I)^+ a_i``.
 
     >>> ridge_leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), k=1).round(3).tolist()
     [0.333, 0.333, 0.5]
@@ -33,7 +33,7 @@ def low_rank_sketch(
 ) -> FloatArray:
     """Lines 4 to 8 of Algorithm 4: m rows of A drawn by ridge leverage, times w. Returns C (m, d).
 
-    Errata: as printed w holds 1/sqrt(t p_i), with t - 1 rows so far, where 1/sqrt(m p_i) makes |C|_F^2 that of A; the
+    Errata: as printed w holds ``1/sqrt(t p_i)``, with t - 1 rows so far, where ``1/sqrt(m p_i)`` gives C the norm of A; the
     perturbation as in ``perturbed_roots``; up to m rows are kept as they are.
     """
     if errata and len(A) <= m:

@@ -19,7 +19,7 @@ SensitivityBound = Callable[[int], float]
 def reaction(epsilon: float) -> float:
     """K = 2 + 1/epsilon, how strongly a point's place in the coreset reacts to its inclusion probability.
 
-    If that probability changes from q to q', then with probability at most K |q - q'| the point enters the coreset,
+    If that probability changes from q to q', then with probability at most ``K |q - q'|`` the point enters the coreset,
     leaves it, or gets another weight there.
 
     >>> reaction(0.1)

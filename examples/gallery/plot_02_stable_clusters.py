@@ -1,0 +1,33 @@
+"""
+Clusters that keep their numbers
+================================
+
+A nightly refit of k-means permutes its labels. Here cluster 2 stays cluster 2, and ``churn`` says which share of all
+rows got another label at each change.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from batch2online import OnlineClustering
+
+rng = np.random.default_rng(1)
+places = np.array([[0, 0], [6, 1], [3, 5], [8, 7]])
+X = places[rng.integers(4, size=12_000)] + rng.normal(size=(12_000, 2))
+
+model = OnlineClustering(4, random_state=0)
+early = model.partial_fit(X[:300]).cluster_centers_.copy()
+late = model.partial_fit(X[300:]).cluster_centers_
+
+figure, axes = plt.subplots(figsize=(6, 4))
+axes.scatter(*X[:3000].T, c=model.predict(X[:3000]), s=3, cmap="tab10", vmax=9)
+for number, (before, after) in enumerate(zip(early, late, strict=True)):
+    axes.annotate("", after, before, arrowprops={"arrowstyle": "->"})
+    axes.text(*after, str(number), fontsize=16, weight="bold")
+axes.set_title("centers after 300 rows (tail) and after 12,000 (head)")
+figure.tight_layout()
+
+# %%
+
+for event in model.changes_[-4:]:
+    print(f"row {event.at}: {event.churn:.2%} of the rows changed their cluster")

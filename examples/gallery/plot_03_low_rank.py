@@ -1,0 +1,27 @@
+"""
+A PCA of handwritten digits that grows with the data
+====================================================
+
+The basis stays comparable from one change to the next, so that coordinates stored last week keep their meaning.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+from sklearn.utils import shuffle
+
+from batch2online import OnlineLowRank
+
+X = shuffle(load_digits().data / 16, random_state=0)
+model = OnlineLowRank(8, center=True, random_state=0)
+for start in range(0, len(X), 100):
+    model.partial_fit(X[start : start + 100])
+
+figure, axes = plt.subplots(1, 8, figsize=(8, 1.4))
+for component, ax in zip(model.components_, axes, strict=True):
+    ax.imshow(component.reshape(8, 8), cmap="gray")
+    ax.axis("off")
+figure.tight_layout()
+
+# %%
+
+print(f"loss {model.regret_.ratio:.3f} times that of the best subspace in hindsight, {model.n_changes_} changes")

@@ -1,0 +1,32 @@
+"""
+Any scikit-learn estimator, online
+==================================
+
+``BatchToOnline`` runs a batch algorithm on a small weighted sample of all rows seen, at few and well chosen moments.
+Here it is a gradient boosting regressor, which has no ``partial_fit`` of its own.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import GradientBoostingRegressor
+
+from batch2online import BatchToOnline
+from batch2online.refresh import Geometric
+
+X, y = make_friedman1(n_samples=8_000, noise=1.0, random_state=0)
+model = BatchToOnline(
+    GradientBoostingRegressor(n_estimators=50), refresh=Geometric(2.0, start=200), coreset_size=1_500, random_state=0
+)
+errors = []
+for start in range(0, len(X), 250):
+    chunk = slice(start, start + 250)
+    if start:
+        errors.append(np.mean(np.square(y[chunk] - model.predict(X[chunk]))))
+    model.partial_fit(X[chunk], y[chunk])
+
+figure, axes = plt.subplots(figsize=(6, 3))
+axes.plot(np.arange(1, len(errors) + 1) * 250, errors)
+axes.axhline(1.0, linestyle=":", color="gray")
+axes.set(xlabel="rows", ylabel="squared error of the next chunk", title=f"{model.n_changes_ + 1} fits (dotted: noise)")
+figure.tight_layout()

@@ -1,0 +1,33 @@
+"""
+How rarely is enough?
+=====================
+
+A refresh policy names the moments at which the batch algorithm may run. Looking more often costs solves and changes;
+after a while it gains nothing.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_regression
+from sklearn.utils import shuffle
+
+from batch2online import OnlineRegression, refresh
+
+X, y = shuffle(*make_regression(6_000, 12, noise=60, random_state=0), random_state=1)
+policies = {
+    "doubling": refresh.Geometric(2.0),
+    "every tenth": refresh.Geometric(1.1),
+    "lazy, 1.5 %": refresh.Lazy(1.2, 0.015),
+    "lazy, 5 %": refresh.Lazy(1.2, 0.05),
+    "budget of 5": refresh.Budget(changes=5, horizon=6_000),
+}
+
+figure, axes = plt.subplots(figsize=(6, 3.5))
+for name, policy in policies.items():
+    model = OnlineRegression(refresh=policy, random_state=0)
+    for start in range(0, len(X), 500):
+        model.partial_fit(X[start : start + 500], y[start : start + 500])
+    axes.scatter(model.n_changes_, model.regret_.ratio)
+    axes.annotate(name, (model.n_changes_, model.regret_.ratio), xytext=(4, 4), textcoords="offset points")
+axes.set(xlabel="changes of the model", ylabel="loss / best in hindsight")
+axes.margins(0.2)
+figure.tight_layout()
