@@ -33,8 +33,8 @@ def low_rank_sketch(
 ) -> FloatArray:
     """Lines 4 to 8 of Algorithm 4: m rows of A drawn by ridge leverage, times w. Returns C (m, d).
 
-    Errata: as printed w holds ``1/sqrt(t p_i)``, with t - 1 rows so far, where ``1/sqrt(m p_i)`` gives C the norm of A; the
-    perturbation as in ``perturbed_roots``; up to m rows are kept as they are.
+    Errata: as printed w holds ``1/sqrt(t p_i)``, with t - 1 rows so far, where ``1/sqrt(m p_i)`` gives C the norm of A;
+    the perturbation as in ``perturbed_roots``; up to m rows are kept as they are.
     """
     if errata and len(A) <= m:
         return A
