@@ -508,3 +508,11 @@ def test_a_horizon_before_the_first_refresh_is_refused():
 
 def test_the_largest_growth_waits_forever():
     assert fresh(refresh=Geometric(1e308)).partial_fit(X, Y).n_changes_ == 0
+
+
+@pytest.mark.parametrize("size", [None, 10])
+def test_rows_without_columns_have_no_leverage(size):
+    construction = coresets.Leverage(coreset_size=size)
+    with pytest.raises(ValueError, match="at least one column"):
+        construction.add(np.empty((5, 0)))
+    assert len(construction.add(np.ones((5, 1))).coreset())

@@ -108,6 +108,8 @@ class Antitone(Construction):
 
     def _begin(self, width: int, n_targets: int) -> None:
         self.statistics, total, dimension = self._new_statistics(width, n_targets)
+        if not total:
+            raise ValueError(f"{type(self).__name__} needs rows with at least one column.")
         self.constant = sizes.sampling_constant(self.coreset_size, total, dimension, self.epsilon)
         self.expected_size = self.constant * total
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64), np.empty(0))]
