@@ -137,6 +137,11 @@ class Antitone(Construction):
             candidates = self._not_ruled_out(statistics, candidates)
         return candidates, statistics.scores(candidates.rows)
 
+    def scores_of_all(self) -> FloatArray:
+        """Return the scores of all rows seen, by id; needs the history."""
+        assert self.history is not None
+        return self.statistics.scores(self.history.everything())  # type: ignore[no-any-return]
+
     def _merge(self, other: Any) -> None:
         self.statistics = self.statistics.merged(other.statistics)
         joined = Candidates.joined([self._candidates(), other._candidates()])

@@ -157,11 +157,19 @@ class Sensitivity(Antitone):
             return super()._scored()
         assert self.history is not None
         rows = self.history.everything()
+        words = randomness.words_of(self.seed, randomness.SAMPLING, rows.ids)
+        return Candidates(rows, words, ones(len(rows))), self.scores_of_all()
+
+    def scores_of_all(self) -> FloatArray:
+        """Return the scores of all rows seen, by id; without ``total_score`` they sum to the number of columns."""
+        if self.summary is not None:
+            return super().scores_of_all()
+        assert self.history is not None
+        rows = self.history.everything()
         own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
         if self.total_score is None:
             own = own * (rows.points.shape[1] + rows.targets.shape[1]) / (own.sum() or 1.0)
-        words = randomness.words_of(self.seed, randomness.SAMPLING, rows.ids)
-        return Candidates(rows, words, ones(len(rows))), own
+        return own
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.rows import Rows
 from batch2online.core.sampling import probabilities
-from batch2online.core.validation import check_targets
 from batch2online.evaluate.deletion import fitted, is_construction, without
 
 _MOST_ROWS = 9
@@ -22,7 +20,7 @@ _DROPPED: Any = None
 
 def exact_sensitivity(construction: Any, X: FloatArray, y: Any) -> float:
     """Mean over rows of the total variation between the coresets with and without the row."""
-    if not is_construction(construction) or not hasattr(construction, "statistics"):
+    if not is_construction(construction) or not hasattr(construction, "scores_of_all"):
         raise TypeError("Exact average sensitivity is for empty constructions of batch2online.coresets.")
     if len(X) > _MOST_ROWS:
         raise ValueError(f"Enumeration is for up to {_MOST_ROWS} rows, got {len(X)}: use method='coupled'.")
@@ -36,8 +34,7 @@ def exact_sensitivity(construction: Any, X: FloatArray, y: Any) -> float:
 def outcomes(construction: Any, X: FloatArray, y: Any) -> list[dict[Any, float]]:
     """For each row the probabilities of being dropped (None) and of each exponent of its weight."""
     twin = fitted(construction, X, y, seed=0).caught_up()
-    rows = Rows(X, check_targets(y, len(X)), np.ones(len(X)), np.arange(len(X)))
-    q = probabilities(twin.statistics.scores(rows), twin.constant)
+    q = probabilities(twin.scores_of_all(), twin.constant)
     return [_outcomes_of(float(each), twin.epsilon) for each in q]
 
 
