@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 
 from batch2online.coresets import Uniform
-from batch2online.extend import Coreset, FloatArray, Online, OnlineEstimator, Problem, storable
+from batch2online.extend import Coreset, FloatArray, MeanSoFar, Online, OnlineEstimator, Problem, storable
 from batch2online.refresh import Lazy, Policy
+
+
+@storable
+@dataclass(frozen=True)
+class MeanRow(MeanSoFar):
+    """What rows are scored by until the first model: the mean of the rows before them, by the problem's loss."""
+
+    def losses(self, away: FloatArray) -> tuple[FloatArray, FloatArray]:
+        loss = np.abs(away).sum(axis=1)
+        return loss, loss
 
 
 @storable
@@ -20,8 +30,11 @@ class Medians(Problem):
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 10
 
-    def initial(self, first: FloatArray, n_targets: int) -> FloatArray:
-        return first
+    def warm_up(self) -> MeanRow:
+        return MeanRow(of_targets=False)
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> FloatArray:
+        return np.zeros(width) if answer is None else answer
 
     def losses(self, model: FloatArray, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = np.abs(points - model).sum(axis=1)

@@ -160,7 +160,7 @@ def test_prequential_loss_by_hand():
     X, y = data("regression")
     model = BatchToOnline(Ridge(), coreset=coresets.Everything, refresh=Geometric(2.0, start=50), random_state=0)
     model.partial_fit(X[:400], y[:400])
-    loss = np.square(y[:50]).sum()
+    loss = sum((y[t] - y[:t].mean()) ** 2 for t in range(1, 50))
     for start, stop in [(50, 100), (100, 200), (200, 400)]:
         by_hand = Ridge().fit(X[:start], y[:start])
         loss += np.square(y[start:stop] - by_hand.predict(X[start:stop])).sum()
@@ -190,7 +190,9 @@ def test_named_losses_are_what_they_say():
     assert expected.keys() == LOSSES.keys()
     for name, (model, targets, losses) in expected.items():
         np.testing.assert_allclose(LOSSES[name](model, X, targets), losses, rtol=1e-6, atol=1e-9, err_msg=name)
-        assert LOSSES[name].without_model(X, targets).shape == (N,)
+        (losses, _), seen = LOSSES[name].warm_up().scored(X, targets, np.ones(N))
+        assert losses.shape == (N,)
+        assert seen.is_like(LOSSES[name].warm_up())
 
 
 def test_a_loss_bound_clips_and_says_so():

@@ -432,7 +432,7 @@ def test_the_loss_is_that_of_each_row_under_the_model_before_it():
     X, y = stream("heavy_tailed", 2000)
     model, loss, unsquared = new(), 0.0, 0.0
     for row, target in zip(X, y, strict=True):
-        prediction = model.predict_one(row) if model.__sklearn_is_fitted__() else 0.0
+        prediction = model.predict_one(row) if model.__sklearn_is_fitted__() else target
         loss += (target - prediction) ** 2
         unsquared += abs(target - prediction)
         model.learn_one(row, target)

@@ -126,10 +126,13 @@ def test_fit_is_least_squares_where_nothing_is_lost(n, settings, intercept):
     assert model.regret_.optimum == pytest.approx(np.square(y - X @ coef - constant).sum(), rel=1e-9)
 
 
-def test_the_model_is_zero_until_the_problem_can_be_posed():
+def test_the_model_is_the_mean_of_the_targets_until_the_problem_can_be_posed():
     X, y = stream()
     model = OnlineRegression(random_state=0).partial_fit(X[: FIRST_MODEL - 1], y[: FIRST_MODEL - 1])
-    assert not model.predict(X).any()
+    assert not model.has_model_
+    assert not model.coef_.any()
+    assert model.predict(X) == pytest.approx(np.full(len(X), y[: FIRST_MODEL - 1].mean()), rel=1e-12)
+    assert model.predict_one(X[0]) == model.intercept_ == model.predict(X)[0]
     model.learn_one(X[FIRST_MODEL - 1], y[FIRST_MODEL - 1])
     coef, constant = least_squares(X[:FIRST_MODEL], y[:FIRST_MODEL])
     assert model.predict(X) == pytest.approx(X @ coef + constant)
@@ -187,7 +190,7 @@ def test_regret_is_that_of_predicting_each_row_before_learning_it(policy, weight
     weights = np.random.default_rng(1).uniform(0.5, 2, size=len(X)) if weighted else np.ones(len(X))
     model = OnlineRegression(refresh=policy, coreset_size=100, random_state=0)
     model.partial_fit(X[:1], y[:1], weights[:1])
-    errors = [np.linalg.norm(np.atleast_1d(y[0]))]
+    errors = [0.0]  # nothing is known before the first row
     for t in range(1, len(X)):
         errors.append(np.linalg.norm(np.atleast_1d(model.predict_one(X[t]) - y[t])))
         model.partial_fit(X[t : t + 1], y[t : t + 1], weights[t : t + 1])

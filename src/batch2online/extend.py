@@ -2,6 +2,8 @@
 
 ``Problem``
     A batch problem: what a model is, what it costs, how to solve for one.
+``WarmUp``, ``MeanSoFar``
+    What rows are scored by until the first model; the mean of the rows, or of the targets, before them.
 ``Online``
     The engine that joins a problem, a construction and a refresh policy.
 ``OnlineEstimator``
@@ -25,16 +27,19 @@ from batch2online.coresets.construction import Construction
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.problems.problem import Problem
+from batch2online.problems.warm_up import MeanSoFar, WarmUp
 
 __all__ = [
     "Antitone",
     "Construction",
     "Coreset",
     "FloatArray",
+    "MeanSoFar",
     "Online",
     "OnlineEstimator",
     "Problem",
     "Rows",
     "Statistics",
+    "WarmUp",
     "storable",
 ]

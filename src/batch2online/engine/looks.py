@@ -10,6 +10,7 @@ import numpy as np
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.problems.problem import Problem
+from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
 
 
@@ -21,6 +22,7 @@ class Looks:
     policy: Policy
     model: Any
     is_solved: bool
+    warm_up: WarmUp | None
     changes: tuple[ChangeEvent, ...]
     next_refresh: int
     idle_solves: int
@@ -56,7 +58,7 @@ class Looks:
 
     def _solve_first(self) -> None:
         self.model = self.problem.solve(self.construction, None)
-        self.is_solved = True
+        self.is_solved, self.warm_up = True, None
         if self.policy.only_on_change:
             self._coreset_changed()
 

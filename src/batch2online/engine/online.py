@@ -8,8 +8,7 @@ construction's queue.
 
 An engine is a value. What learns, merges or forgets returns another engine and leaves this one as it is, so an error
 anywhere leaves everything as it was. Only :meth:`Online.learn_one` writes to its own queue, a row at a time. All
-engines
-that come from one share its lock, for whoever puts the next one in the place of the last.
+engines that come from one share its lock, for whoever puts the next one in the place of the last.
 """
 
 from __future__ import annotations
@@ -23,14 +22,17 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows, all_ones, ones
+from batch2online.core.rows import Rows, ones
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.looks import Looks
 from batch2online.engine.regret import Regret
+from batch2online.engine.scoring import scored
+from batch2online.engine.stored import StoredEngine
 from batch2online.linalg.threads import one_thread_for
-from batch2online.problems.problem import Problem, check_joined, check_losses
+from batch2online.problems.problem import Problem, check_joined
+from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
 
 Given = tuple[FloatArray, FloatArray, FloatArray]
@@ -38,7 +40,7 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @storable
-class Online(Looks):
+class Online(Looks, StoredEngine):
     """A batch problem turned into an online learner, at one moment.
 
     Parameters
@@ -76,8 +78,9 @@ class Online(Looks):
 
     def _start_over(self) -> None:
         assert self.policy.start is not None
-        self.model: Any = self.problem.initial(np.zeros(self.width), self.n_targets)
+        self.model: Any = self.problem.initial(None, self.width, self.n_targets)
         self.is_solved = False
+        self.warm_up: WarmUp | None = None  # it has seen nothing, or is over
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
         self.idle_solves = 0
@@ -151,15 +154,12 @@ class Online(Looks):
             self.next_refresh = self.policy.following(self.n_learned, self.idle_solves)
 
     def _score(self, rows: Rows) -> None:
-        if self.n_learned == 0 and not self.is_solved:
-            self.model = self.problem.initial(rows.points[0], self.n_targets)
-        with np.errstate(over="ignore"):
-            losses, second = self.problem.losses(self.model, rows.points, rows.targets)
-            check_losses(losses, rows.ids)
-            if not all_ones(rows.weights):
-                losses, second = losses * rows.weights, second * rows.weights
-            self.loss += float(losses.sum())
-            self.second_loss += float(second.sum())
+        known = None if self.is_solved else self.warm_up or self.problem.warm_up()
+        loss, second, self.warm_up = scored(self.problem, self.model, known, rows)
+        self.loss += loss
+        self.second_loss += second
+        if self.warm_up is not None:
+            self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
@@ -208,10 +208,15 @@ class Online(Looks):
         twin.construction.flush(twin._process)
         return twin
 
-    def first_row(self) -> FloatArray:
-        """Return the first of the rows that wait, zero if there is none."""
+    @property
+    def present_model(self) -> Any:
+        """The model; before the first one, the simplest that all rows seen give, those that wait included."""
         queue = self.construction.queue
-        return queue.rows(0).points[0] if len(queue) else np.zeros(self.width)
+        if self.is_solved or not len(queue):
+            return self.model
+        waiting, known = queue.rows(0), self.warm_up or self.problem.warm_up()
+        answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
+        return self.problem.initial(answer, self.width, self.n_targets)
 
     def coreset(self) -> Coreset:
         """Return the coreset of all rows seen."""
@@ -221,26 +226,3 @@ class Online(Looks):
         """Return the loss and the hindsight optimum on all rows seen."""
         now = self.caught_up()
         return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.second_loss)
-
-    # -- storing --------------------------------------------------------------------------------------
-
-    def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds."""
-        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return {name: value for name, value in own.items() if name not in ("lock", "recorder")}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("lock", "recorder")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=RLock())
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Online:
-        """Return the engine with these attributes; in files of schema 1 rows wait in a buffer of their own."""
-        buffer = fields.pop("buffer", None)
-        for former in ("block", "room", "timeline"):
-            fields.pop(former, None)
-        engine: Online = object.__new__(cls)
-        vars(engine).update(fields, idle_solves=fields.get("idle_solves", 0), lock=RLock())
-        return engine if buffer is None else engine.learned([buffer.given()])

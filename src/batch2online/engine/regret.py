@@ -30,7 +30,7 @@ class Regret:
     @property
     def ratio(self) -> float:
         """``loss / optimum``; 1 where both are zero."""
-        if self.optimum > 0:
+        if not self.optimum <= 0:
             return self.loss / self.optimum
         return 1.0 if self.loss == 0 else math.inf
 

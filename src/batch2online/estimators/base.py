@@ -270,6 +270,11 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
         return self._check_fitted().n_seen
 
     @property
+    def has_model_(self) -> bool:
+        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
+        return self._check_fitted().is_solved
+
+    @property
     def n_changes_(self) -> int:
         """How often the model has changed; the first model counts as none."""
         return len(self._check_fitted().changes)

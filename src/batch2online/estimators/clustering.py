@@ -146,10 +146,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     @property
     def _centers(self) -> FloatArray:
-        """The current centers; the first row before the first refresh."""
-        engine = self._check_fitted()
-        model = engine.model if engine.n_learned else engine.problem.initial(engine.first_row(), 0)
-        centers: FloatArray = model.points
+        """The current centers; the mean row before the first refresh."""
+        centers: FloatArray = self._check_fitted().present_model.points
         return centers
 
     @property

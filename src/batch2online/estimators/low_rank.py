@@ -117,7 +117,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     @property
     def _model(self) -> Subspace:
-        model: Subspace = self._check_fitted().model
+        model: Subspace = self._check_fitted().present_model
         return model
 
     def _moments(self) -> SecondMoments:

@@ -47,7 +47,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     Attributes
     ----------
-    coef_, intercept_ : the current model, zero until ``3 * (n_features + 1)`` rows have come
+    coef_, intercept_ : the current model; the mean of the targets until ``3 * (n_features + 1)`` rows have come
     n_seen_, n_changes_, changes_, coreset_, regret_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
@@ -110,26 +110,26 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def coef_(self) -> FloatArray:
         """Coefficients, (n_features,) or (n_targets, n_features)."""
         engine = self._check_fitted()
-        coefficients = engine.model.coefficients.copy()
+        coefficients = engine.present_model.coefficients.copy()
         return np.asarray(coefficients[0] if engine.construction.flat_targets else coefficients)
 
     @property
     def intercept_(self) -> Any:
         """Intercept, a number or (n_targets,)."""
         engine = self._check_fitted()
-        intercepts = engine.model.intercepts.copy()
+        intercepts = engine.present_model.intercepts.copy()
         return float(intercepts[0]) if engine.construction.flat_targets else intercepts
 
     def predict(self, X: Any) -> FloatArray:
         """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
         engine = self._check_fitted()
-        model: LinearModel = engine.model
+        model: LinearModel = engine.present_model
         predictions = model.predict(self._validated(X, reset=False))
         return predictions[:, 0] if engine.construction.flat_targets else predictions
 
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
-        model: LinearModel = engine.model
+        model: LinearModel = engine.present_model
         predictions = model.coefficients @ np.asarray(self._values_of(x), dtype=np.float64) + model.intercepts
         return float(predictions[0]) if engine.construction.flat_targets else predictions

@@ -5,7 +5,8 @@ to learn            ``partial_fit(X[, y])``, or row by row ``learn_one(x[, y])``
 to predict          ``predict(X)``, or ``predict_one(x)``
 centers             ``cluster_centers_`` (k, d), or River's ``centers``
 a subspace          ``components_`` (k, d) and, if there is one, ``mean_`` (d,)
-changes             ``n_changes_`` where the learner counts them itself
+a model at all      ``has_model_`` where the learner says whether it has one yet
+changes             ``n_changes_`` where the learner counts them: what has not changed need not be asked again
 ==================  ==========================================================================
 
 Supporting another library is a line in one of the tables below.
@@ -56,6 +57,11 @@ class Adapter:
         components = np.array(_offered(self.model, SUBSPACES, "give a subspace")(self.model), dtype=np.float64)
         mean = getattr(self.model, "mean_", None)
         return components, np.zeros(components.shape[1]) if mean is None else np.array(mean, dtype=np.float64)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model yet, by the learner's own word where it says so."""
+        return self.has_learned and bool(getattr(self.model, "has_model_", True))
 
     @property
     def own_changes(self) -> int | None:

@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.adapters import Adapter, NotOfferedError
 from batch2online.evaluate.losses import Loss
-from batch2online.evaluate.metrics import changed
 from batch2online.evaluate.result import Curve, Outcome
 
 _CURVE = 100
@@ -52,7 +51,7 @@ def probe_of(X: FloatArray) -> FloatArray:
 
 def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Any:
     """Return the learner's answer, or None while it has no model yet."""
-    if not learner.has_learned:
+    if not learner.has_model:
         return None
     try:
         return loss.answer(learner, X)
@@ -62,16 +61,16 @@ def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Any:
 
 @dataclass
 class Watch:
-    """Counts the changes of a model as they are seen from outside, and how far it moved.
+    """Counts the changes of a model as they are seen from outside, chunk by chunk, and how far it moved.
 
-    A learner that counts its own changes is taken at its word, which includes changes inside a chunk.
-    The first model counts as none.
+    All learners are counted alike: the model after a scored chunk against that before it. The first model counts as
+    none. A learner that counts its own changes is not asked again while that count stands still.
     """
 
     loss: Loss
     probe: FloatArray
     churn: float = 0.0
-    seen: int = 0
+    changes: int = 0
     _answer: Any = None
     _own: int | None = None
 
@@ -79,19 +78,15 @@ class Watch:
     def has_answer(self) -> bool:
         return self._answer is not None
 
-    @property
-    def changes(self) -> int:
-        return self.seen if self._own is None else self._own
-
-    def look(self, learner: Adapter) -> None:
+    def look(self, learner: Adapter, is_scored: bool) -> None:
         own = learner.own_changes
-        if own and own == self._own:
+        if self.has_answer and own is not None and own == self._own:
             return
         answer = ask(learner, self.loss, self.probe.copy())
         if answer is None:
             return
-        if self._answer is not None and own != 0 and changed(self._answer, answer):
-            self.seen += 1
+        if is_scored and self.has_answer and self.loss.differ(self._answer, answer):
+            self.changes += 1
             self.churn += self.loss.movement(self._answer, answer, self.probe)
         self._answer, self._own = answer, own
 
@@ -113,15 +108,19 @@ class Clock:
 def run(name: str, seed: int, model: Any, loss: Loss, stream: Arrivals) -> tuple[Outcome, Curve]:
     """Deal the stream out to a fresh model. Rows are scored under the answer given before they were handed over."""
     learner, watch, clock = Adapter(model), Watch(loss, stream.probe), Clock()
-    losses, changes = np.empty(len(stream.X)), []
+    losses, changes, warm_up = np.empty(len(stream.X)), [], loss.warm_up()
     for rows in stream.pieces():
         asked, _ = stream.piece(rows)
         with clock:
             answer = ask(learner, loss, asked)
-        losses[rows] = loss.losses(answer, stream.X[rows], None if stream.y is None else stream.y[rows])
+        X, y = stream.X[rows], None if stream.y is None else stream.y[rows]
+        if answer is None:
+            losses[rows], warm_up = loss.without_model(warm_up, X, y)
+        else:
+            losses[rows] = loss.losses(answer, X, y)
         with clock:
             learner.learn(*stream.piece(rows))
-        watch.look(learner)
+        watch.look(learner, is_scored=rows.stop > stream.warmup)
         changes.append(watch.changes)
     if not watch.has_answer:
         loss.answer(learner, stream.probe)  # says why there never was one

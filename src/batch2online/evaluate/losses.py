@@ -14,8 +14,10 @@ from sklearn.cluster import KMeans
 
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import Adapter, capacity
-from batch2online.evaluate.metrics import label_churn, prediction_change, subspace_angle
-from batch2online.problems.low_rank import LowRank, Subspace
+from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
+from batch2online.evaluate.warm_up import AnswersSoFar
+from batch2online.problems.low_rank import ROUNDING, LowRank, Subspace
+from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
 
 _ORTHONORMAL = 1e-8
@@ -31,7 +33,20 @@ class Loss(ABC):
 
     @abstractmethod
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        """Loss of each row. An answer of None, before there is a model, is zero (or the origin)."""
+        """Loss of each row."""
+
+    def warm_up(self) -> Any:
+        """Return what rows are scored by until the first answer, and has seen none: the mean of the rows before."""
+        return MeanSoFar(of_targets=False)
+
+    def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
+        """Loss of each row by those before it, as ``regret_`` has it, and what has seen these as well."""
+        (losses, _), warm_up = warm_up.scored(X, _columns(X, y), np.ones(len(X)))
+        return losses, warm_up
+
+    def differ(self, old: Any, new: Any) -> bool:
+        """Whether two answers on the same rows are those of different models."""
+        return changed(old, new)
 
     @abstractmethod
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -57,6 +72,9 @@ class Squared(Loss):
         squared = np.square(_residuals(answer, y))
         return squared if squared.ndim == 1 else squared.sum(axis=1)
 
+    def warm_up(self) -> Any:
+        return MeanSoFar(of_targets=True)
+
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         if y is None:
             raise ValueError("A loss of regression needs targets: pass y.")
@@ -74,15 +92,32 @@ class Absolute(Squared):
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
         return np.sqrt(super().losses(answer, X, y))
 
+    def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
+        (_, roots), warm_up = warm_up.scored(X, _columns(X, y), np.ones(len(X)))
+        return roots, warm_up
+
 
 @dataclass(frozen=True)
 class Predictions(Squared):
-    """Any function of targets and predictions that gives a loss for each row; hindsight is not known (NaN)."""
+    """Any function of targets and predictions that gives a loss for each row; hindsight is not known (NaN).
+
+    Until the first model the prediction is the mean of the targets before a row, for labels the most frequent one.
+    """
 
     function: Callable[[Any, Any], Any]
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        return np.asarray(self.function(y, np.zeros_like(y) if answer is None else answer), dtype=np.float64)
+        return np.asarray(self.function(y, answer), dtype=np.float64)
+
+    def warm_up(self) -> Any:
+        return AnswersSoFar()
+
+    def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
+        answers, following = warm_up.before(np.asarray(y))
+        losses = self.losses(answers, X, y)
+        if warm_up.is_empty:
+            losses[:1] = 0.0
+        return losses, following
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         return np.full(len(X), np.nan)
@@ -107,9 +142,11 @@ class ClusteringLoss(Loss):
         return learner.centers()
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        centers = np.zeros((1, X.shape[1])) if answer is None else answer
-        squared = cdist(X, centers, "sqeuclidean").min(axis=1)
+        squared = cdist(X, answer, "sqeuclidean").min(axis=1)
         return np.asarray(squared if self.z == 2 else squared ** (self.z / 2))
+
+    def warm_up(self) -> Any:
+        return MeanSoFar(of_targets=False, power=self.z)
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         assert self.n_clusters is not None
@@ -139,10 +176,17 @@ class LowRankLoss(Loss):
         return (components, mean) if self.center else (components,)
 
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
-        components, mean = (*(answer or (np.empty((0, X.shape[1])),)), np.zeros(X.shape[1]))[:2]
+        components, mean = (*answer, np.zeros(X.shape[1]))[:2]
         subspace = Subspace(_orthonormal(components), mean)
         squared, root = LowRank(len(components), self.center).losses(subspace, X, np.empty((len(X), 0)))
         return squared if self.squared else root
+
+    def warm_up(self) -> Any:
+        return MeanSoFar(of_targets=False, power=2.0 if self.squared else 1.0)
+
+    def differ(self, old: Any, new: Any) -> bool:
+        """Bases of the same subspace are the same model, and so are subspaces that rounding tells apart."""
+        return subspace_angle(old[0], new[0]) > ROUNDING or changed(old[1:], new[1:])
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         assert self.n_components is not None
@@ -198,7 +242,11 @@ def best_centers(X: FloatArray, n_clusters: int, z: float = 2.0, seed: int = 0) 
 def _residuals(answer: Any, y: FloatArray | None) -> FloatArray:
     if y is None:
         raise ValueError("A loss of regression needs targets: pass y.")
-    return y if answer is None else np.asarray(y - np.reshape(answer, y.shape))
+    return np.asarray(y - np.reshape(answer, y.shape))
+
+
+def _columns(X: FloatArray, y: FloatArray | None) -> FloatArray:
+    return np.empty((len(X), 0)) if y is None else y.reshape(len(y), -1)
 
 
 def _orthonormal(components: FloatArray) -> FloatArray:

@@ -20,6 +20,7 @@ from batch2online.linalg.distances import nearest_squared, power, squared_distan
 from batch2online.problems.assignments import Assignments
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
 
 
@@ -57,9 +58,13 @@ class KZClustering(Problem):
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 1
 
-    def initial(self, first: FloatArray, n_targets: int) -> Centers:
-        """All centers on the first row."""
-        return Centers(first[None].repeat(self.k, axis=0))
+    def warm_up(self) -> MeanSoFar:
+        return MeanSoFar(of_targets=False, power=float(self.z))
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Centers:
+        """All centers on the mean row."""
+        mean = np.zeros(width) if answer is None else answer
+        return Centers(mean[None].repeat(self.k, axis=0))
 
     def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         squared = nearest_squared(points, model.points)

@@ -1,12 +1,11 @@
 """What a row costs under a model of any kind: losses by name, or a function of one's own.
 
 A loss is called with a fitted model, points (n, d) and targets (n, k), k maybe zero, and gives (n,) numbers. Before
-there is a model, rows cost what the simplest one would: prediction zero, a center at the origin, a coin's toss.
+there is a model, rows are scored by those before them, see ``warm_up``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from batch2online._types import FloatArray
+from batch2online.problems.warm_up import Free, LabelsSoFar, MeanSoFar, WarmUp
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -24,7 +24,7 @@ class RowLoss(Protocol):
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray: ...
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray: ...
+    def warm_up(self) -> WarmUp: ...
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Deviation:
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         return self._of(targets - np.reshape(model.predict(points), targets.shape))
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return self._of(targets)
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=True, power=self.power)
 
     def _of(self, residuals: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
@@ -50,8 +50,8 @@ class ZeroOne:
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         return np.asarray(model.predict(points) != targets[:, 0], dtype=np.float64)
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.ones(len(points))
+    def warm_up(self) -> WarmUp:
+        return LabelsSoFar(is_log=False)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class LogLoss:
             probability = np.where(targets[:, 0] == label, column, probability)
         return -np.log(np.clip(probability, _LEAST_PROBABILITY, 1.0))
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.full(len(points), math.log(2))
+    def warm_up(self) -> WarmUp:
+        return LabelsSoFar(is_log=True)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Distance:
         centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
         return np.asarray(cdist(points, centers).min(axis=1) ** self.power)
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.norm(points, axis=1) ** self.power)
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=False, power=self.power)
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Reconstruction:
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         return np.asarray(np.square(points - model.inverse_transform(model.transform(points))).sum(axis=1))
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.asarray(np.square(points).sum(axis=1))
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=False)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class NegativeLogLikelihood:
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         return np.asarray(-model.score_samples(points))
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.zeros(len(points))
+    def warm_up(self) -> WarmUp:
+        return Free()
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class OwnLoss:
             raise ValueError(f"loss must give one number for each of {len(points)} rows, got shape {losses.shape}.")
         return losses
 
-    def without_model(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.zeros(len(points))
+    def warm_up(self) -> WarmUp:
+        return Free()
 
 
 LOSSES: dict[str, RowLoss] = {

@@ -16,8 +16,12 @@ from batch2online.core.registry import storable
 from batch2online.coresets import RidgeLeverage
 from batch2online.linalg.distances import squared_lengths
 from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.low_rank import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.statistics.second_moments import CANCELLATION, second_moments
+
+ROUNDING = 1e-9
+"""Angles between subspaces, in radians, that the order of a sum can bring about: they are no change."""
 
 
 @storable
@@ -55,8 +59,12 @@ class LowRank(Problem):
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 2 * (self.rank + self.center)
 
-    def initial(self, first: FloatArray, n_targets: int) -> Subspace:
-        return Subspace(np.eye(self.rank, len(first)), np.zeros(len(first)))
+    def warm_up(self) -> MeanSoFar:
+        return MeanSoFar(of_targets=False)
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Subspace:
+        """Return coordinate axes, through the mean row if centred."""
+        return Subspace(np.eye(self.rank, width), answer if self.center and answer is not None else np.zeros(width))
 
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
@@ -114,4 +122,6 @@ class LowRank(Problem):
         return {"magnitude": angle, "angle": angle}
 
     def same(self, old: Subspace, new: Subspace) -> bool:
-        return np.array_equal(old.components, new.components) and np.array_equal(old.mean, new.mean)
+        """Whether no angle between the two is more than rounding, and the means are the same."""
+        turned = float(np.abs(old.components - new.components).max())
+        return turned <= ROUNDING and np.array_equal(old.mean, new.mean)

@@ -10,6 +10,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.coresets.construction import Construction
+from batch2online.problems.warm_up import WarmUp
 
 
 class DependsOn(Enum):
@@ -43,8 +44,12 @@ class Problem(ABC):
         """Rows after which the problem can be posed."""
 
     @abstractmethod
-    def initial(self, first: FloatArray, n_targets: int) -> Any:
-        """Return the model before the first refresh, the simplest there is, given the first row (or zeros)."""
+    def warm_up(self) -> WarmUp:
+        """Return what scores rows until the first model, and has seen none."""
+
+    @abstractmethod
+    def initial(self, answer: Any, width: int, n_targets: int) -> Any:
+        """Return the model before the first refresh: the simplest there is, by what the warm-up answers, or None."""
 
     @abstractmethod
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -52,6 +57,10 @@ class Problem(ABC):
 
         The engine sums both. The second is the loss without the square, as the paper writes it, where there is one.
         """
+
+    def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""
+        return losses, second
 
     @abstractmethod
     def solve(self, construction: Any, current: Any) -> Any:

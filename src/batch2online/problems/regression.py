@@ -16,6 +16,7 @@ from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets import Leverage
 from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.least_squares import coreset_moments, least_squares
 from batch2online.statistics.moments import Moments
 
@@ -49,8 +50,12 @@ class LeastSquares(Problem):
         """Three rows for each coefficient: enough for the problem to be posed."""
         return 3 * (width + 1)
 
-    def initial(self, first: FloatArray, n_targets: int) -> LinearModel:
-        return LinearModel(np.zeros((n_targets, len(first))), np.zeros(n_targets))
+    def warm_up(self) -> MeanSoFar:
+        return MeanSoFar(of_targets=True)
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearModel:
+        """Return the mean of the targets, whatever the inputs are."""
+        return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets) if answer is None else answer)
 
     def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         if targets.shape[1] == 1:  # the usual case, in as few passes as it takes

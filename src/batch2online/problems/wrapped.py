@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
 from batch2online.problems.losses import RowLoss
 from batch2online.problems.problem import Problem, check_losses
+from batch2online.problems.warm_up import Scored, WarmUp
 from batch2online.solvers.weighted_fit import copies, fitted
 
 
@@ -48,23 +50,28 @@ class Wrapped(Problem):
     def first_refresh(self, width: int, n_targets: int) -> int:
         return self.start
 
-    def initial(self, first: FloatArray, n_targets: int) -> None:
+    def warm_up(self) -> WarmUp:
+        return self.loss.warm_up()
+
+    def initial(self, answer: Any, width: int, n_targets: int) -> None:
         return None
 
-    def losses(
-        self, model: Solved | Rows | None, points: FloatArray, targets: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def losses(self, model: Solved | Rows, points: FloatArray, targets: FloatArray) -> Scored:
         """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away.
 
         A past model that comes from a checkpoint is given by its rows, and solved again when it is asked for.
         """
         targets = self._decoded(targets)
         solved = self.solved_on(model) if isinstance(model, Rows) else model
-        own = self.loss.without_model(points, targets) if solved is None else self.loss(solved.model, points, targets)
+        own = self.loss(solved.model, points, targets)
+        return self.bounded(own, own)
+
+    def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
+        """Return losses clipped to [0, loss_bound], and what that took away."""
         if self.loss_bound is None:
-            return own, np.zeros(len(own))
-        clipped = np.clip(own, 0.0, self.loss_bound)
-        return clipped, np.abs(own - clipped)
+            return losses, np.zeros(len(losses))
+        clipped = np.clip(losses, 0.0, self.loss_bound)
+        return clipped, np.abs(losses - clipped)
 
     def solve(self, construction: Any, current: Any) -> Solved:
         """Return the batch algorithm on the coreset; the current model is not consulted."""
@@ -101,16 +108,16 @@ class Wrapped(Problem):
         codes, inverse = np.unique(targets[:, 0], return_inverse=True)
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
-    def cost(self, model: Solved | None, construction: Any) -> float:
+    def cost(self, model: Solved, construction: Any) -> float:
         """Total loss on all rows seen, estimated on the coreset."""
         coreset = construction.coreset()
         return float(coreset.weights @ self._losses_on(coreset, model))
 
-    def _losses_on(self, coreset: Coreset, model: Solved | None) -> FloatArray:
+    def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
         rows = _as_rows(coreset)
         return self._checked_losses(model, rows) if len(rows) else np.empty(0)
 
-    def _checked_losses(self, model: Solved | None, rows: Rows) -> FloatArray:
+    def _checked_losses(self, model: Solved, rows: Rows) -> FloatArray:
         losses = self.losses(model, rows.points, rows.targets)[0]
         check_losses(losses, rows.ids)
         return losses
@@ -119,10 +126,13 @@ class Wrapped(Problem):
         return 0.0
 
     def optimum(self, construction: Any, model: Solved | None) -> float:
-        """Return the cost of the best model known, this one or one solved now: on all rows if they are kept."""
-        if not construction.n_rows:
-            return 0.0
-        options = [self.solve(construction, None), *([] if model is None else [model])]
+        """Return the cost of the best model known, this one or one solved now: on all rows if they are kept.
+
+        Before the first model it is not known, and not a number.
+        """
+        if model is None:
+            return math.nan
+        options = [self.solve(construction, None), model]
         return min(self._full_cost(option, construction) for option in options)
 
     def _full_cost(self, model: Solved, construction: Any) -> float:

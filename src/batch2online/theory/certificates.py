@@ -174,6 +174,8 @@ def _largest_loss(engine: Online) -> float:
     coreset = engine.construction.coreset()
     if not len(coreset):
         return 0.0
+    if engine.model is None:
+        return math.inf
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets.reshape(len(coreset), -1)
     losses: FloatArray = engine.problem.losses(engine.model, coreset.points, targets)[0]
     return max(0.0, float(losses.max())) if not math.isnan(losses.max()) else math.inf

@@ -18,6 +18,7 @@ from batch2online.persistence.legacy import Buffer
 from batch2online.problems.clustering import Centers, KZClustering
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.problems.regression import LeastSquares, LinearModel
+from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar, WarmUp
 from batch2online.refresh import Policy
 
 
@@ -38,12 +39,13 @@ from batch2online.refresh import Policy
         "last_coreset": tuple[IntArray, FloatArray] | None,
         "width": int,
         "n_targets": int,
+        "warm_up": WarmUp | None,
         "timeline": tuple[tuple[int, Any], ...] | None,
         "block": int,
         "buffer": Buffer,
         "room": int,
     },
-    optional=("timeline", "block", "buffer", "room", "idle_solves"),  # of schema 1; the last is of later files
+    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up"),  # of schema 1; two of later files
 )
 def check_engine(engine: Online) -> None:
     construction = engine.construction
@@ -53,6 +55,20 @@ def check_engine(engine: Online) -> None:
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
     _check_model(engine.model, engine)
+    _check_warm_up(engine)
+
+
+def _check_warm_up(engine: Online) -> None:
+    """Check that what scores rows until the first model is that of the problem, and as wide as the rows."""
+    warm_up = getattr(engine, "warm_up", None)
+    require(warm_up is None or not engine.is_solved, "the warm-up ends with the first model.")
+    if isinstance(warm_up, MeanSoFar) and warm_up.first is not None:
+        width = engine.n_targets if warm_up.of_targets else engine.width
+        require(warm_up.first.shape == (width,), "a mean is as wide as the rows.")
+    if isinstance(warm_up, LabelsSoFar):
+        require(engine.n_targets == 1, "a label is one target.")
+    if engine.problem is not None and warm_up is not None:  # that of a wrapped estimator is made later
+        require(warm_up.is_like(engine.problem.warm_up()), "the warm-up is that of the problem.")
 
 
 def targets_of(engine: Online) -> Iterator[FloatArray]:

@@ -11,6 +11,7 @@ from batch2online.problems.clustering import Centers, KZClustering
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.problems.matching import ClusterChange
 from batch2online.problems.regression import LinearModel
+from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar
 
 KINDS = ("scheduled", "fit", "merged", "forgotten")
 
@@ -32,6 +33,23 @@ def check_subspace(model: Subspace) -> None:
     shape = model.mean.shape
     require(model.components.ndim == 2 and shape == model.components.shape[1:], "a mean is as wide as the basis.")
     require(is_finite(model.components, model.mean), "a subspace is finite.")
+
+
+@check_of(MeanSoFar)
+def check_mean(mean: MeanSoFar) -> None:
+    require(1 <= mean.power < math.inf and 0 <= mean.weight < math.inf, "a mean has a weight and a power.")
+    require((mean.first is None) == (mean.sums is None) == (mean.weight == 0), "a mean is that of rows.")
+    if mean.first is not None and mean.sums is not None:
+        require(mean.first.ndim == 1 and mean.first.shape == mean.sums.shape, "means have one sum each.")
+        require(is_finite(mean.first, mean.sums), "means are finite.")
+
+
+@check_of(LabelsSoFar)
+def check_labels(labels: LabelsSoFar) -> None:
+    require((labels.codes is None) == (labels.weights is None), "labels have weights.")
+    if labels.codes is not None and labels.weights is not None:
+        require(labels.codes.ndim == 1 and labels.codes.shape == labels.weights.shape, "labels have one weight each.")
+        require(is_finite(labels.codes, labels.weights) and (labels.weights > 0).all(), "weights are positive.")
 
 
 @check_of(KZClustering)

@@ -73,6 +73,8 @@ class StoredWrapped(TakingTargets):
             engine.problem = replace(
                 estimator._new_problem(engine.construction), labels=estimator._checked_labels(state["labels"])
             )
+            known = engine.warm_up
+            require(known is None or known.is_like(engine.problem.warm_up()), "the warm-up is that of the loss.")
             estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
         except Exception as error:  # whatever the estimator has against these rows
             raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error

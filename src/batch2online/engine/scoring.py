@@ -1,0 +1,31 @@
+"""What rows cost under the model in force, or by the rows before them while there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.rows import Rows, all_ones
+from batch2online.problems.problem import Problem, check_losses
+from batch2online.problems.warm_up import WarmUp
+
+
+def scored(problem: Problem, model: Any, warm_up: WarmUp | None, rows: Rows) -> tuple[float, float, WarmUp | None]:
+    """Return the loss of rows and their second number, both summed, and the warm-up that has seen them.
+
+    A warm-up of None says that there is a model.
+    """
+    with np.errstate(over="ignore"):
+        if warm_up is None:
+            losses, second = problem.losses(model, rows.points, rows.targets)
+        else:
+            (losses, second), warm_up = warm_up.scored(rows.points, rows.targets, rows.weights)
+            losses, second = problem.bounded(losses, second)
+        check_losses(losses, rows.ids)
+        return _total(losses, rows.weights), _total(second, rows.weights), warm_up
+
+
+def _total(values: FloatArray, weights: FloatArray) -> float:
+    return float((values if all_ones(weights) else values * weights).sum())

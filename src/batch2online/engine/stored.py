@@ -1,0 +1,34 @@
+"""What files and copies hold of an engine."""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import Any, Self
+
+
+class StoredEngine:
+    """The part of an engine that is written to files and read from them."""
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {name: value for name, value in own.items() if name not in ("lock", "recorder")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("lock", "recorder")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=RLock())
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Return the engine with these attributes; in files of schema 1 rows wait in a buffer of their own."""
+        buffer = fields.pop("buffer", None)
+        for former in ("block", "room", "timeline"):
+            fields.pop(former, None)
+        for later, value in (("warm_up", None), ("idle_solves", 0)):
+            fields.setdefault(later, value)
+        engine: Any = object.__new__(cls)
+        vars(engine).update(fields, lock=RLock())
+        made: Self = engine if buffer is None else engine.learned([buffer.given()])
+        return made
