@@ -169,6 +169,24 @@ def show(model: Path, changes: int, as_json: bool) -> None:
 
 
 @app.command()
+@click.argument("file")
+@click.option("--target", metavar="COLUMN", help="The column that a model is to predict, if any.")
+@click.option("--columns", metavar="A,B,...", help="The inputs; all other columns by default.")
+@click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Breaks ties.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@options(*_how_to_read)
+def check(file: str, as_json: bool, **given: Any) -> None:
+    """Say whether the rows of FILE (- for standard input) come in random order.
+
+    The guarantee of an online model supposes that they do. One file in a thousand that does is called otherwise.
+    """
+    from batch2online.cli.commands.check import check as check_command
+
+    check_command(file, as_json, **given)
+
+
+@app.command()
 @click.option("--write", metavar="NAME", help="Write this one to a CSV file instead of listing all.")
 @click.option("--task", type=click.Choice(tasks.NAMES), default="clustering", help="Some names serve several tasks.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")

@@ -24,9 +24,10 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray, WordArray
 
-SAMPLING, TOLERANCE, RACE, RACE_DETAIL, SECOND_STAGE, SOLVER, PROJECTION = range(7)
+SAMPLING, TOLERANCE, RACE, RACE_DETAIL, SECOND_STAGE, SOLVER, PROJECTION, ORDER = range(8)
 """Streams: a point's place in the coreset and its weight; the lazy policy's threshold; the race for seeds, coarse and
-in detail; the second stage of a clustering coreset; a solver's choices; its random projections."""
+in detail; the second stage of a clustering coreset; a solver's choices; its random projections; ranks that tie in the
+monitor of the order."""
 
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)

@@ -31,6 +31,8 @@ from batch2online.engine.regret import Regret
 from batch2online.engine.scoring import scored
 from batch2online.engine.stored import StoredEngine
 from batch2online.linalg.threads import one_thread_for
+from batch2online.monitor.order import Monitor
+from batch2online.monitor.verdict import OrderVerdict
 from batch2online.problems.problem import Problem, check_joined
 from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
@@ -88,6 +90,7 @@ class Online(Looks, StoredEngine):
         self.loss = 0.0
         self.second_loss = 0.0
         self.last_coreset: tuple[Any, ...] | None = None
+        self.monitor = Monitor.new(self.width, self.n_targets)
 
     def copy(self) -> Online:
         """Return an independent engine in the same state."""
@@ -160,6 +163,7 @@ class Online(Looks, StoredEngine):
         self.second_loss += second
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
+        self.monitor = self.monitor.after(rows, self.construction.seed)
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
@@ -171,6 +175,7 @@ class Online(Looks, StoredEngine):
         new.n_learned += theirs.n_learned
         new.loss += theirs.loss
         new.second_loss += theirs.second_loss
+        new.monitor = new.monitor.joined(theirs.monitor)
         new._refresh("merged", rows=theirs.n_learned)
         return new
 
@@ -226,3 +231,7 @@ class Online(Looks, StoredEngine):
         """Return the loss and the hindsight optimum on all rows seen."""
         now = self.caught_up()
         return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.second_loss)
+
+    def order(self) -> OrderVerdict:
+        """Return whether the rows seen look as if they came in random order."""
+        return self.caught_up().monitor.verdict()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import RLock
 from typing import Any, Self
 
+from batch2online.monitor.order import Monitor
+
 
 class StoredEngine:
     """The part of an engine that is written to files and read from them."""
@@ -28,6 +30,8 @@ class StoredEngine:
             fields.pop(former, None)
         for later, value in (("warm_up", None), ("idle_solves", 0)):
             fields.setdefault(later, value)
+        if "monitor" not in fields:  # the order was not watched: that begins with the next row
+            fields["monitor"] = Monitor.new(fields["width"], fields["n_targets"], skipped=fields["n_learned"])
         engine: Any = object.__new__(cls)
         vars(engine).update(fields, lock=RLock())
         made: Self = engine if buffer is None else engine.learned([buffer.given()])

@@ -13,13 +13,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from batch2online._types import FloatArray
-from batch2online.core.coreset import Coreset
 from batch2online.core.rows import ones
 from batch2online.core.validation import LARGEST, check_finite, check_targets
-from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
 from batch2online.estimators import input as given
+from batch2online.estimators.reading import Reading
 from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
 
@@ -27,7 +25,7 @@ _FIRST_CALLS = RLock()
 _LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 
 
-class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
     All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
@@ -263,33 +261,3 @@ class OnlineEstimator(SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[m
             raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
         engine: Online = self._engine
         return engine
-
-    @property
-    def n_seen_(self) -> int:
-        """Rows seen (and not forgotten)."""
-        return self._check_fitted().n_seen
-
-    @property
-    def has_model_(self) -> bool:
-        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
-        return self._check_fitted().is_solved
-
-    @property
-    def n_changes_(self) -> int:
-        """How often the model has changed; the first model counts as none."""
-        return len(self._check_fitted().changes)
-
-    @property
-    def changes_(self) -> list[ChangeEvent]:
-        """Every change of the model, with its reason."""
-        return list(self._check_fitted().changes)
-
-    @property
-    def coreset_(self) -> Coreset:
-        """The coreset of the rows seen so far."""
-        return self._check_fitted().coreset()
-
-    @property
-    def regret_(self) -> Regret:
-        """Prequential loss and hindsight optimum of the rows seen so far."""
-        return self._check_fitted().regret()

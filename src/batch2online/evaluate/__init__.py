@@ -5,6 +5,7 @@ from typing import Any
 from batch2online.evaluate.audit import peeks
 from batch2online.evaluate.losses import Absolute, ClusteringLoss, Loss, LowRankLoss, Predictions, Squared
 from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
+from batch2online.evaluate.order_test import order_test
 from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted
 from batch2online.evaluate.prequential import prequential
 from batch2online.evaluate.result import Curve, Outcome, Result
@@ -32,6 +33,7 @@ __all__ = [
     "average_sensitivity",
     "changed",
     "label_churn",
+    "order_test",
     "paper_figure",
     "peeks",
     "prediction_change",

@@ -22,7 +22,7 @@ def loss_figure(curve: list[dict[str, Any]]) -> str:
     with drawing() as (figure, axes):
         axes.plot(rows, optimum / rows, color=SECOND, label="best in hindsight")
         axes.plot(rows, loss / rows, color=ACCENT, label="online")
-        _rows_axis(axes, rows)
+        rows_axis(axes, rows)
         _positive_axis(axes, np.concatenate([loss, optimum]) / np.concatenate([rows, rows]))
         axes.set_ylabel("mean loss of a row")
         axes.legend(frameon=False, labelcolor=INK, loc="best")
@@ -36,7 +36,7 @@ def ratio_figure(curve: list[dict[str, Any]]) -> str:
     with drawing() as (figure, axes):
         axes.axhline(1, color=SECOND, linewidth=1.2)
         axes.plot(rows, ratio, color=ACCENT)
-        _rows_axis(axes, rows)
+        rows_axis(axes, rows)
         finite = ratio[np.isfinite(ratio)]
         if finite.size and finite.max() > 1.5:
             axes.set_ylim(0.98, min(finite.max(), max(1.5, 1 + 8 * (finite[-1] - 1))) * 1.02)
@@ -53,7 +53,7 @@ def regret_figure(curve: list[dict[str, Any]]) -> str:
     with drawing() as (figure, axes):
         axes.plot(rows, regret, color=ACCENT)
         axes.fill_between(rows, regret, color=ACCENT, alpha=0.12)
-        _rows_axis(axes, rows)
+        rows_axis(axes, rows)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
         axes.set_ylabel("regret")
@@ -67,7 +67,7 @@ def changes_figure(events: list[Any], n_rows: int) -> str:
     with drawing() as (figure, axes):
         axes.vlines(at, 1e-9, excess, color=ACCENT, linewidth=1.2)
         axes.scatter(at, excess, s=26, color=ACCENT, edgecolors=SURFACE, linewidths=0.8, zorder=3)
-        _rows_axis(axes, np.array([max(1.0, at.min() * 0.8), n_rows]))
+        rows_axis(axes, np.array([max(1.0, at.min() * 0.8), n_rows]))
         if excess.max() > 50 * np.median(excess) > 0:
             axes.set_yscale("log")
             axes.yaxis.set_minor_locator(NullLocator())
@@ -130,7 +130,8 @@ def _excess(event: Any) -> float:
     return 100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0)
 
 
-def _rows_axis(axes: Any, rows: FloatArray) -> None:
+def rows_axis(axes: Any, rows: FloatArray) -> None:
+    """Show rows seen along the horizontal axis, by their logarithm where they span much."""
     if rows.max() > 20 * rows.min():
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=6))

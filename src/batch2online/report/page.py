@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from batch2online.engine.changes import ChangeEvent
 from batch2online.report import figures
 from batch2online.report.elements import escape, figure, number, pair, section, table, tile
+from batch2online.report.order import order_section
 from batch2online.report.text import why
 
 MOST_EVENTS = 12
@@ -50,6 +51,7 @@ def html(model: Any, result: dict[str, Any], subject: Subject) -> str:
     template = Template(files("batch2online.report").joinpath("template.html").read_text(encoding="utf-8"))
     sections = [
         _loss(result, subject),
+        order_section(model.order_),
         _changes(model, result),
         _coreset(model),
         subject.report_section(model, result),

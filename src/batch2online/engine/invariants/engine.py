@@ -14,6 +14,7 @@ from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.online import Online
+from batch2online.monitor.order import Monitor
 from batch2online.persistence.legacy import Buffer
 from batch2online.problems.clustering import Centers, KZClustering
 from batch2online.problems.low_rank import LowRank, Subspace
@@ -44,8 +45,9 @@ from batch2online.refresh import Policy
         "block": int,
         "buffer": Buffer,
         "room": int,
+        "monitor": Monitor,
     },
-    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up"),  # of schema 1; two of later files
+    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up", "monitor"),  # of schema 1, or later
 )
 def check_engine(engine: Online) -> None:
     construction = engine.construction
@@ -54,6 +56,9 @@ def check_engine(engine: Online) -> None:
     require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
+    monitor = engine.monitor
+    require((monitor.width, monitor.n_targets) == construction.shape, "all rows are watched.")
+    require(monitor.seen == engine.n_learned, "the monitor has seen what was learned.")
     _check_model(engine.model, engine)
     _check_warm_up(engine)
 

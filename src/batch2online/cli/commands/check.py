@@ -1,0 +1,73 @@
+"""``batch2online check``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+from rich.text import Text
+
+from batch2online.cli import tasks, terminal
+from batch2online.cli.files import json_text
+from batch2online.cli.run.stream import open_stream, source_of
+from batch2online.cli.settings import Settings
+from batch2online.core.rows import Rows, ones
+from batch2online.monitor.order import FREEZES, Monitor
+from batch2online.monitor.verdict import OrderVerdict
+from batch2online.readers import DataError
+
+
+def check(path: str, as_json: bool, target: str | None, columns: str | None, **given: Any) -> None:
+    """Print whether the rows of a file come in random order."""
+    # Levels of text come from rows that are not ranked: what a later row is encoded as depends on itself alone.
+    settings = Settings(
+        task="lowrank" if target is None else "regression",
+        k=1,
+        target=target,
+        columns=tuple(columns.split(",")) if columns else (),
+        lookahead=FREEZES[0][1],
+        **given,
+    )
+    verdict = verdict_of(path, settings)
+    if as_json:
+        click.echo(json_text(as_dict(verdict)))
+    else:
+        terminal.print_apart(terminal.pairs(_lines(verdict)))
+
+
+def verdict_of(path: str, settings: Settings) -> OrderVerdict:
+    """Return the verdict on the rows of a file, which are read once and not kept."""
+    name = "standard input" if path == "-" else path
+    stream = open_stream(source_of(path, settings), name, tasks.task_for(settings))
+    monitor: Monitor | None = None
+    for points, targets in stream.chunks():
+        values = np.empty((len(points), 0)) if targets is None else targets[:, None]
+        monitor = monitor or Monitor.new(points.shape[1], values.shape[1])
+        ids = np.arange(monitor.rows, monitor.rows + len(points))
+        monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
+    if monitor is None:
+        raise DataError(f"{name} has no complete row.")
+    return monitor.verdict()
+
+
+def as_dict(verdict: OrderVerdict) -> dict[str, Any]:
+    """Return the verdict as JSON knows it."""
+    return {
+        "order": verdict.sentence(),
+        "rows": verdict.rows,
+        "evidence": verdict.evidence,
+        "alarm": verdict.alarm,
+        "score": verdict.score,
+        "scores": verdict.scores,
+        "curve": [list(point) for point in zip(verdict.curve_rows.tolist(), verdict.curve.tolist(), strict=True)],
+    }
+
+
+def _lines(verdict: OrderVerdict) -> list[tuple[str, Text | str]]:
+    shown = f", shown most clearly by the {verdict.score}" if verdict.score else ""
+    return [
+        ("order", verdict.sentence()),
+        ("rows", f"{verdict.rows:,}"),
+        ("evidence", f"1e{verdict.evidence:.1f} against random order, at most{shown}; 1e3 raises an alarm"),
+    ]

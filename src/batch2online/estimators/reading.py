@@ -1,0 +1,52 @@
+"""What can be read of an estimator, besides its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from batch2online.core.coreset import Coreset
+from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
+from batch2online.monitor.verdict import OrderVerdict
+
+
+class Reading:
+    """Rows seen, changes, coreset, regret and order, all as of the rows seen so far."""
+
+    _check_fitted: Callable[[], Online]
+
+    @property
+    def n_seen_(self) -> int:
+        """Rows seen (and not forgotten)."""
+        return self._check_fitted().n_seen
+
+    @property
+    def has_model_(self) -> bool:
+        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
+        return self._check_fitted().is_solved
+
+    @property
+    def n_changes_(self) -> int:
+        """How often the model has changed; the first model counts as none."""
+        return len(self._check_fitted().changes)
+
+    @property
+    def changes_(self) -> list[ChangeEvent]:
+        """Every change of the model, with its reason."""
+        return list(self._check_fitted().changes)
+
+    @property
+    def coreset_(self) -> Coreset:
+        """The coreset of the rows seen so far."""
+        return self._check_fitted().coreset()
+
+    @property
+    def regret_(self) -> Regret:
+        """Prequential loss and hindsight optimum of the rows seen so far."""
+        return self._check_fitted().regret()
+
+    @property
+    def order_(self) -> OrderVerdict:
+        """Whether the rows seen look as if they came in random order, which the guarantee supposes."""
+        return self._check_fitted().order()

@@ -1,0 +1,202 @@
+"""The monitor of a stream: whether its rows come in random order.
+
+The first rows fix a reference model. From then on each row's scores under it are ranked among those before, and bets
+against uniform ranks multiply a capital for each score. After eight times as many rows the reference is made anew from
+more of them, and ranks start again; capital stays. In random order, each capital is a non-negative martingale in the
+filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha, ever.
+
+A monitor is a value: rows make another one of it. Rows may come in any segments.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from batch2online._types import ByteArray, FloatArray, IntArray
+from batch2online.core import randomness
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
+from batch2online.monitor.betting import BLOCK, Capital
+from batch2online.monitor.ranks import BINS, ranked
+from batch2online.monitor.reference import ReferenceModel, names_of
+from batch2online.monitor.verdict import OrderVerdict
+
+FREEZES = ((0, 600), (3600, 4800))
+"""Rows that a reference model is made of: it is in force from the last of them on."""
+
+LEVEL = 1e-3
+"""Chance of ever raising a false alarm, at most."""
+
+_AT_ONCE = 160 * BLOCK
+_CURVE = 1.05
+
+
+@storable
+@dataclass(frozen=True)
+class Monitor:
+    """What is known of the order of the rows so far.
+
+    Parameters
+    ----------
+    width, n_targets : int
+        Columns of the rows, and of their targets.
+    rows, skipped : int
+        Rows watched, and those that had come before.
+    kept : tuple of Rows
+        Rows for the next reference model.
+    reference : ReferenceModel or None
+        The model in force.
+    counts : array (K, bins)
+        How often each bin has come since it is.
+    waiting, uniforms : bytes (K, m), array (m,)
+        Bins and uniforms of rows of the last block, not complete yet.
+    capital : Capital
+    best : array (K,)
+        The largest logarithm of each capital so far.
+    alarm : int or None
+        Rows seen when the first alarm was raised.
+    curve_rows, curve : arrays
+        Row counts that grow by a twentieth, and the logarithm of the largest capital there.
+    """
+
+    width: int
+    n_targets: int
+    rows: int
+    skipped: int
+    kept: tuple[Rows, ...]
+    reference: ReferenceModel | None
+    counts: IntArray
+    waiting: ByteArray
+    uniforms: FloatArray
+    capital: Capital
+    best: FloatArray
+    alarm: int | None
+    curve_rows: IntArray
+    curve: FloatArray
+
+    @classmethod
+    def new(cls, width: int, n_targets: int, skipped: int = 0) -> Monitor:
+        """Return a monitor of rows of this shape, after so many that it has not seen."""
+        k = len(names_of(width, n_targets))
+        return cls(
+            width=width,
+            n_targets=n_targets,
+            rows=0,
+            skipped=skipped,
+            kept=(),
+            reference=None,
+            counts=np.zeros((k, BINS), dtype=np.int64),
+            waiting=np.empty((k, 0), dtype=np.uint8),
+            uniforms=np.empty(0),
+            capital=Capital.of(k),
+            best=np.zeros(k),
+            alarm=None,
+            curve_rows=np.empty(0, dtype=np.int64),
+            curve=np.empty(0),
+        )
+
+    def after(self, rows: Rows, seed: int) -> Monitor:
+        """Return the monitor after these rows, cut where a reference model is made."""
+        monitor = self
+        while len(rows):
+            cut = next((at for window in FREEZES for at in window if at > monitor.rows), monitor.rows + len(rows))
+            part = rows[: cut - monitor.rows]
+            monitor, rows = monitor._after(part, seed), rows[len(part) :]
+        return monitor
+
+    def _after(self, rows: Rows, seed: int) -> Monitor:
+        """Return the monitor after rows that are all before the next freeze, or that end there."""
+        seen = self.rows + len(rows)
+        kept, reference, new = self.kept, self.reference, self
+        if any(first <= self.rows < last for first, last in FREEZES):
+            kept = (*kept, Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy()))
+        if self.reference is not None:
+            new = self._bet(rows, seed)
+        if seen in (last for _, last in FREEZES):
+            reference, kept = ReferenceModel.of(Rows.concatenate(list(kept))), ()
+            new = replace(new, counts=0 * self.counts, waiting=self.waiting[:, :0], uniforms=self.uniforms[:0])
+        return replace(new, rows=seen, kept=kept, reference=reference)
+
+    def _bet(self, rows: Rows, seed: int) -> Monitor:
+        assert self.reference is not None
+        bins = np.concatenate([self.waiting, self.reference.bins(rows.points, rows.targets)], axis=1)
+        uniforms = np.concatenate([self.uniforms, _uniforms(seed, rows.ids)])
+        whole = len(uniforms) // BLOCK * BLOCK
+        first = self.rows - len(self.uniforms)
+        new = self
+        for start in range(0, whole, _AT_ONCE):
+            stop = min(start + _AT_ONCE, whole)
+            new = new._with_blocks(bins[:, start:stop], uniforms[start:stop], first + start)
+        return replace(new, waiting=bins[:, whole:].copy(), uniforms=uniforms[whole:].copy())
+
+    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, first: int) -> Monitor:
+        """Return the monitor after whole blocks, the first row of which is number ``first``."""
+        cells, counts = ranked(bins.reshape(len(bins), -1, BLOCK), uniforms.reshape(-1, BLOCK), self.counts)
+        capital, logarithms = self.capital.after(cells)
+        ends = first + BLOCK * np.arange(1, len(logarithms) + 1) + self.skipped
+        largest = logarithms.max(axis=1)
+        alarm = self.alarm
+        if alarm is None and largest.max() >= self.threshold:
+            alarm = int(ends[(largest >= self.threshold).argmax()])
+        curve_rows, curve = self._continued(ends, largest)
+        best = np.maximum(self.best, logarithms.max(axis=0))
+        return replace(self, counts=counts, capital=capital, best=best, alarm=alarm, curve_rows=curve_rows, curve=curve)
+
+    def _continued(self, ends: IntArray, largest: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the curve with the points that are due at these row counts."""
+        rows, values = list(self.curve_rows), list(self.curve)
+        due = rows[-1] * _CURVE if rows else 0
+        while due <= ends[-1]:
+            at = int(np.searchsorted(ends, due))
+            rows.append(ends[at])
+            values.append(largest[at])
+            due = int(ends[at]) * _CURVE
+        return np.array(rows, dtype=np.int64), np.array(values)
+
+    def joined(self, other: Monitor) -> Monitor:
+        """Return the monitor of this stream after another one's rows were merged into it.
+
+        It goes on with its own ranks. What both have found counts half: the chance that either raises a false alarm
+        then stays what it was.
+        """
+        if not other.capital.blocks:
+            return replace(self, skipped=self.skipped + other.seen)
+        best = np.maximum(self.best, other.best) - math.log(2)
+        alarm = self.alarm or other.alarm if best.max() >= self.threshold else None
+        capital = replace(self.capital, logarithm=self.capital.logarithm - math.log(2))
+        return replace(self, best=best, alarm=alarm, capital=capital, skipped=self.skipped + other.seen)
+
+    @property
+    def seen(self) -> int:
+        """Rows of the stream, those among them that were not watched."""
+        return self.skipped + self.rows
+
+    def verdict(self) -> OrderVerdict:
+        """Return what is to be said of the order now."""
+        evidence = (self.best - math.log(len(self.best))) / math.log(10)
+        names = names_of(self.width, self.n_targets)
+        return OrderVerdict(
+            evidence=float(evidence.max()),
+            alarm=self.alarm,
+            score=None if self.alarm is None else names[int(evidence.argmax())],
+            rows=self.seen,
+            ranked=BLOCK * self.capital.blocks,
+            scores=dict(zip(names, evidence.tolist(), strict=True)),
+            curve_rows=self.curve_rows,
+            curve=(self.curve - math.log(len(self.best))) / math.log(10),
+        )
+
+    @property
+    def threshold(self) -> float:
+        """Logarithm of the capital at which one of the scores raises an alarm."""
+        return math.log(len(self.best) / LEVEL)
+
+
+def _uniforms(seed: int, ids: IntArray) -> FloatArray:
+    """Return the uniforms that rows own, which break ties."""
+    first, last = int(ids[0]), int(ids[-1])
+    span = range(first, last + 1) if last - first + 1 == len(ids) else ids
+    return randomness.uniforms(seed, randomness.ORDER, span)
