@@ -256,6 +256,9 @@ PROBLEMS = {
 }
 
 
+PROBLEM_OF = {"low_sensitivity": "clustering", "random_order": "low_rank"}
+
+
 def discovered():
     for name in baselines.__all__:
         kind = getattr(baselines, name)
@@ -264,7 +267,8 @@ def discovered():
             yield "low_rank", kind(TruncatedSVD(3, algorithm="arpack"))
             yield "clustering", kind(KMeans(3, n_init=1))
         else:
-            yield kind.__module__.rpartition(".")[2], kind()
+            module = kind.__module__.rpartition(".")[2]
+            yield PROBLEM_OF.get(module, module), kind()
 
 
 @pytest.mark.parametrize(("problem", "model"), list(discovered()), ids=repr)

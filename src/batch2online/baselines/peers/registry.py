@@ -12,11 +12,13 @@ from sklearn.linear_model import LinearRegression, SGDRegressor
 from batch2online.baselines.clustering import Consistent, MacQueen, WeightedSolutions
 from batch2online.baselines.general import FollowTheLeader, Reservoir
 from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
+from batch2online.baselines.low_sensitivity import LowSensitivity
 from batch2online.baselines.peers.birch import BirchThenKMeans
 from batch2online.baselines.peers.gram import TINY, GramRegression, GramSubspace
 from batch2online.baselines.peers.peer import COMPARE, LOSS, SPEED, Peer, Told
 from batch2online.baselines.peers.recursive_least_squares import RecursiveLeastSquares
 from batch2online.baselines.peers.subspaces import Lsi, Uncentred
+from batch2online.baselines.random_order import ProjectionDescent
 from batch2online.baselines.regression import Forward, GradientDescent, Ridge
 from batch2online.estimators.clustering import OnlineClustering
 from batch2online.estimators.low_rank import OnlineLowRank
@@ -148,8 +150,10 @@ PEERS = (
         frozenset({LOSS}),
         most_columns=WIDE,
     ),
+    Peer("descent on projections", {"lowrank": lambda told: ProjectionDescent(told.k)}, frozenset({LOSS})),
     Peer("MacQueen", {"clustering": lambda told: MacQueen(told.k)}, frozenset({COMPARE, LOSS})),
     Peer("consistent k-clustering", {"clustering": lambda told: Consistent(told.k)}, frozenset({LOSS})),
+    Peer("clustering of low sensitivity", {"clustering": lambda told: LowSensitivity(told.k)}, frozenset({LOSS})),
     Peer("weighted solutions", {"clustering": lambda told: WeightedSolutions(told.k)}, frozenset({LOSS})),
     Peer("scikit-learn SGDRegressor", {"regression": lambda told: SGDRegressor()}, EVERYWHERE),
     Peer(
