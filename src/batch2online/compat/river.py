@@ -1,0 +1,224 @@
+"""Our estimators as models of River: in its pipelines, metrics and evaluations. Needs the extra ``river``.
+
+River's rows are dictionaries whose features come and go; our rows have columns. A feature that is absent counts as
+zero, as in River's linear models. A feature that comes for the first time makes the rows wider: those learned before
+have a zero there. They are taken from the history if the estimator keeps one, otherwise from its coreset, which stands
+for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from river import base
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
+
+from batch2online._types import FloatArray
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimators.batch_to_online import BatchToOnline
+from batch2online.estimators.clustering import OnlineClustering
+from batch2online.estimators.low_rank import OnlineLowRank
+from batch2online.estimators.regression import OnlineRegression
+
+Row = Mapping[Any, Any]
+
+
+class _Adapter:
+    """What the adapters share: an estimator of ours, and columns that follow the features."""
+
+    def __init__(self, model: Any) -> None:
+        if not isinstance(model, OnlineEstimator):
+            raise TypeError(f"model must be an estimator of batch2online, got {model!r}.")
+        self.model = model
+        self._learner: Any = clone(model)
+        self._names: tuple[Any, ...] = ()
+
+    @property
+    def learner(self) -> Any:
+        """The estimator that has learned the rows."""
+        return self._learner
+
+    def _learn(self, x: Row, y: Any = None) -> None:
+        unknown = [name for name in x if name not in self._names]
+        if unknown:
+            self._widen(unknown)
+        self._learner.learn_one(self._values(x), y)
+
+    def _values(self, x: Row) -> list[Any]:
+        """Return the values in the order of the columns; a bool is a number."""
+        return [float(value) if isinstance(value, bool) else value for value in map(self._value_of(x), self._names)]
+
+    @staticmethod
+    def _value_of(x: Row) -> Any:
+        return lambda name: x.get(name, 0.0)
+
+    def _widen(self, unknown: list[Any]) -> None:
+        """Add columns at the end: a new learner sees the rows so far with a zero there."""
+        learner, names = clone(self.model), (*self._names, *sorted(unknown, key=str))
+        if self._is_begun:
+            rows, targets, weights = _seen(self._learner)
+            zeros = np.zeros((len(rows), len(unknown)))
+            learner.partial_fit(np.hstack([rows, zeros]), targets, sample_weight=weights)
+        self._learner, self._names = learner, names
+
+    @property
+    def _is_begun(self) -> bool:
+        return bool(self._learner.__sklearn_is_fitted__())
+
+    def _row(self, x: Row) -> FloatArray:
+        return np.array([self._values(x)], dtype=np.float64)
+
+
+def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
+    """Return the rows that a learner has seen, with targets and weights: all of them, or the coreset."""
+    coreset = learner.coreset_
+    ids = learner._engine.caught_up().construction.history
+    if ids is None:
+        return coreset.points, _decoded(learner, coreset.targets), coreset.weights
+    rows = ids.everything()
+    targets = rows.targets[:, 0] if coreset.targets is not None and coreset.targets.ndim == 1 else rows.targets
+    return rows.points, _decoded(learner, targets if rows.targets.shape[1] else None), rows.weights
+
+
+def _decoded(learner: Any, targets: Any) -> Any:
+    """Return labels where a classifier keeps codes of them."""
+    labels = getattr(learner._engine.problem, "labels", None)
+    if targets is None or not labels:
+        return targets
+    return np.array([labels[float(code)] for code in np.ravel(targets)])
+
+
+class Regressor(_Adapter, base.Regressor):
+    """One of our regressors as a regressor of River.
+
+    Parameters
+    ----------
+    model : estimator
+        :class:`OnlineRegression`, or :class:`BatchToOnline` around any regressor.
+
+    Examples
+    --------
+    >>> from batch2online import OnlineRegression
+    >>> from batch2online.compat.river import Regressor
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> model = preprocessing.StandardScaler() | Regressor(OnlineRegression(random_state=0))
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE()).get() < 3
+    True
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+
+    def learn_one(self, x: Row, y: float) -> None:
+        """Learn one row."""
+        self._learn(x, y)
+
+    def predict_one(self, x: Row) -> float:
+        """Return the prediction for one row: zero before there is any."""
+        return float(self._learner.predict(self._row(x))[0]) if self._is_begun else 0.0
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": OnlineRegression(random_state=0)}
+
+
+class Classifier(_Adapter, base.Classifier):
+    """One of our classifiers as a classifier of River; until it has seen two classes, shares of labels are its answer.
+
+    Parameters
+    ----------
+    model : estimator
+        :class:`BatchToOnline` around any classifier, or another of our classifiers.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self._labels: Counter[Any] = Counter()
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: Row, y: Any) -> None:
+        """Learn one row."""
+        self._learn(x, y)
+        self._labels[y] += 1
+
+    def predict_proba_one(self, x: Row, **_: Any) -> dict[Any, float]:
+        """Return the probability of each label seen so far."""
+        known = self._known_probabilities(x)
+        if known is None:
+            return {label: count / self._labels.total() for label, count in self._labels.items()}
+        return {label: known.get(label, 0.0) for label in self._labels}
+
+    def _known_probabilities(self, x: Row) -> dict[Any, float] | None:
+        """Return those of the model, None before there is one that tells two labels apart."""
+        if len(self._labels) < 2:
+            return None
+        try:
+            values = self._learner.predict_proba(self._row(x))[0]
+        except (AttributeError, ValueError):  # no model yet, which scikit-learn says in one of these ways
+            return None
+        return dict(zip(self._learner.classes_.tolist(), values.tolist(), strict=True))
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": BatchToOnline(LogisticRegression(max_iter=50), random_state=0)}
+
+
+class Clusterer(_Adapter, base.Clusterer):
+    """One of our clusterings as a clusterer of River.
+
+    Parameters
+    ----------
+    model : estimator
+        :class:`OnlineClustering`, or :class:`BatchToOnline` around a clustering that predicts.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+
+    def learn_one(self, x: Row) -> None:
+        """Learn one row."""
+        self._learn(x)
+
+    def predict_one(self, x: Row) -> int:
+        """Return the cluster of one row: 0 before there is any."""
+        return int(self._learner.predict(self._row(x))[0]) if self._is_begun else 0
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": OnlineClustering(3, random_state=0)}
+        yield {"model": BatchToOnline(KMeans(3, n_init=1), random_state=0)}
+
+
+class Transformer(_Adapter, base.Transformer):
+    """One of our low-rank approximations as a transformer of River: coordinates by number.
+
+    Parameters
+    ----------
+    model : estimator
+        :class:`OnlineLowRank`, or another of our estimators that transforms.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+
+    def learn_one(self, x: Row) -> None:
+        """Learn one row."""
+        self._learn(x)
+
+    def transform_one(self, x: Row) -> dict[Any, Any]:
+        """Return the coordinates of one row: none before the first row."""
+        if not self._is_begun:
+            return {}
+        return dict(enumerate(self._learner.transform(self._row(x))[0].tolist()))
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": OnlineLowRank(2, random_state=0)}
