@@ -6,7 +6,15 @@ Model", NeurIPS 2023.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
+    from batch2online import baselines, coresets, datasets, evaluate, extend, reference, refresh, theory
+    from batch2online.estimators.batch_to_online import BatchToOnline
+    from batch2online.estimators.clustering import OnlineClustering
+    from batch2online.estimators.durable import Durable
+    from batch2online.estimators.low_rank import OnlineLowRank
+    from batch2online.estimators.regression import OnlineRegression
 
 __version__ = "0.1.0"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,14 @@ class Coreset:
     targets : (m,) or (m, n_targets) array, or None for problems without targets
     weights : (m,) array, sampling weight times ``sample_weight``
     ids : (m,) array of the points' ids
+    columns : names of the columns, or None where they have none
     """
 
     points: FloatArray
     targets: FloatArray | None
     weights: FloatArray
     ids: IntArray
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for array in (self.points, self.targets, self.weights, self.ids):
@@ -44,3 +47,32 @@ class Coreset:
 
     def __repr__(self) -> str:
         return f"Coreset({len(self)} points of {self.points.shape[1]} columns, total weight {self.weights.sum():g})"
+
+    def to_frame(self) -> Any:
+        """Return the coreset as a pandas DataFrame: columns, targets and ``weight``, indexed by ``id``.
+
+        Columns without names are ``x0``, ``x1``, ...; a name that is taken gets an underscore.
+
+        >>> Coreset(np.eye(2), np.array([5.0, 6.0]), np.array([1.0, 3.5]), np.array([4, 7])).to_frame().loc[7].to_dict()
+        {'x0': 0.0, 'x1': 1.0, 'target': 6.0, 'weight': 3.5}
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(self.points, index=pd.Index(self.ids, name="id"), columns=self._names())
+        for name, values in [*self._named_targets(), ("weight", self.weights)]:
+            frame[_free(name, frame.columns)] = values
+        return frame
+
+    def _names(self) -> list[str]:
+        return list(self.columns or (f"x{number}" for number in range(self.points.shape[1])))
+
+    def _named_targets(self) -> list[tuple[str, Any]]:
+        if self.targets is None:
+            return []
+        if self.targets.ndim == 1:
+            return [("target", self.targets)]
+        return [(f"target{number}", column) for number, column in enumerate(self.targets.T)]
+
+
+def _free(name: str, taken: Any) -> str:
+    return _free(f"{name}_", taken) if name in taken else name

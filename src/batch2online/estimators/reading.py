@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from batch2online.core.coreset import Coreset
 from batch2online.engine.changes import ChangeEvent
@@ -39,7 +40,9 @@ class Reading:
     @property
     def coreset_(self) -> Coreset:
         """The coreset of the rows seen so far."""
-        return self._check_fitted().coreset()
+        coreset = self._check_fitted().coreset()
+        names = getattr(self, "feature_names_in_", None)
+        return coreset if names is None else replace(coreset, columns=tuple(map(str, names)))
 
     @property
     def regret_(self) -> Regret:

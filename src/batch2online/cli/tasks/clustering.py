@@ -24,7 +24,8 @@ class ClusteringTask(Task):
 
     def estimator(self) -> OnlineClustering:
         settings = self.settings
-        return OnlineClustering(settings.k, z=settings.z, history=settings.history, **settings.shared())
+        k = needed_count(self, "clusters")
+        return OnlineClustering(k, z=settings.z, history=settings.history, **settings.shared())
 
     def title(self, width: int) -> str:
         return f"{self.settings.k} clusters (z = {self.settings.z:g}) in {width:,} columns"

@@ -20,7 +20,7 @@ class LowRankTask(Task):
         needed_count(self, "components")
 
     def estimator(self) -> OnlineLowRank:
-        return OnlineLowRank(self.settings.k, **self.settings.shared())
+        return OnlineLowRank(needed_count(self, "components"), **self.settings.shared())
 
     def title(self, width: int) -> str:
         return f"rank {self.settings.k} approximation of {width:,} columns"
