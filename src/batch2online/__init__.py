@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 _homes = {
     "BatchToOnline": "batch2online.estimators.batch_to_online",
     "Durable": "batch2online.estimators.durable",
+    "OnlineClassifier": "batch2online.estimators.classification",
     "OnlineClustering": "batch2online.estimators.clustering",
     "OnlineLowRank": "batch2online.estimators.low_rank",
     "OnlineRegression": "batch2online.estimators.regression",
@@ -30,6 +31,7 @@ _modules = ("baselines", "coresets", "datasets", "evaluate", "extend", "referenc
 __all__ = [
     "BatchToOnline",
     "Durable",
+    "OnlineClassifier",
     "OnlineClustering",
     "OnlineLowRank",
     "OnlineRegression",

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets.bounded import MovingSeeds
@@ -74,6 +74,8 @@ def stream():
     numbers = rows @ [1.0, -0.2, 3.0] + rng.standard_t(3, size=N)
     labels = np.where(rows[:, 0] + rng.normal(size=N) > 6, "high", "low")
     targets = {"none": None, "numbers": numbers, "several": np.column_stack([numbers, -rows[:, 0]]), "labels": labels}
+    targets["codes"] = (labels == "high").astype(np.float64)
+    targets["classes"] = np.where(rng.random(N) < 0.3, 7, np.where(labels == "high", 1, 4))
     return rows, targets, rng.choice([0.25, 1.0, 3.7], size=N)
 
 
@@ -113,6 +115,7 @@ wrapped = partial(partial, BatchToOnline, refresh=Geometric(2.0))
 REPEATED_ROWS = "repeated rows are another stream: the same clusters, other ids (as for KMeans)"
 OF_CLUSTERS = {f"check_sample_weight_equivalence_on_{kind}_data": REPEATED_ROWS for kind in ("dense", "sparse")}
 regression = partial(Case, targets="numbers")
+anchored = partial(Case, merges_exactly=False)
 clustering = partial(Case, history={}, expected_failures=OF_CLUSTERS)
 
 CASES: dict[str, dict[str, Case]] = {
@@ -120,6 +123,10 @@ CASES: dict[str, dict[str, Case]] = {
         "coreset": regression(OnlineRegression),
         "exact": regression(partial(OnlineRegression, solve="exact", fit_intercept=False, refresh=Geometric(1.3))),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),
+    },
+    "OnlineClassifier": {
+        "two classes": anchored(OnlineClassifier, targets="labels"),
+        "three classes": anchored(partial(OnlineClassifier, alpha=0.01, l1_ratio=0.5), targets="classes"),
     },
     "OnlineLowRank": {
         "around zero": Case(partial(OnlineLowRank, 1)),
@@ -145,6 +152,10 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
     "OnlineMedian": {"coreset": Case(example().OnlineMedian)},
+    "Anchored": {
+        "logistic": Case(coresets.Anchored, targets="codes"),
+        "absolute": Case(partial(coresets.Anchored, "absolute", intercept=False), targets="numbers"),
+    },
     "Leverage": {
         "targets": Case(coresets.Leverage, targets="numbers"),
         "no intercept": Case(partial(coresets.Leverage, intercept=False), targets="several"),

@@ -159,7 +159,12 @@ def forgotten_rows_were_never_there(case, folder):
     subject = learn_pieces(case.new(**case.history), case.data, [])
     assert subject.forget([*range(20, 30), 65]) is subject
     assert n_seen(subject) == n_seen(rest) == len(case.data[0]) - 11
-    assert_same_coreset(coreset_of(subject), coreset_of(rest))
+    if case.merges_exactly:
+        assert_same_coreset(coreset_of(subject), coreset_of(rest))
+    else:  # shards remember other models: compare with the beginning of the stream
+        beginning = learn_pieces(case.new(**case.history), [part(values, slice(130)) for values in case.data], [])
+        shortened = learn_pieces(case.new(**case.history), case.data, []).forget(range(130, len(case.data[0])))
+        assert_same_coreset(coreset_of(shortened), coreset_of(beginning))
     with untouched(subject):
         for ids, message in (([25], "25"), ([10**9], "never seen"), ([1.0], "integers"), ([[1, 2]], "dimensions")):
             with refusal(message):

@@ -6,6 +6,7 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 
 from typing import Any
 
+from batch2online.coresets.anchored import Anchored
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.everything import Everything
 from batch2online.coresets.leverage import Leverage
@@ -14,6 +15,7 @@ from batch2online.coresets.sensitivity import LewisScore, LogisticScore, Sensiti
 from batch2online.coresets.uniform import Uniform
 
 __all__ = [
+    "Anchored",
     "Clustering",
     "Everything",
     "Leverage",

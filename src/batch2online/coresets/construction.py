@@ -85,6 +85,9 @@ class Construction(Intake):
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
 
+    def adopt(self, model: Any) -> None:
+        """Hear of the model that comes into force, solved on all rows absorbed so far."""
+
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
         return 1.0

@@ -57,7 +57,7 @@ class Looks:
         self._replace(new, before, after, kind="scheduled", allowed=allowance - 1 if allowance else None)
 
     def _solve_first(self) -> None:
-        self.model = self.problem.solve(self.construction, None)
+        self._adopt(self.problem.solve(self.construction, None))
         self.is_solved, self.warm_up = True, None
         if self.policy.only_on_change:
             self._coreset_changed()
@@ -67,7 +67,13 @@ class Looks:
             return
         difference = self.problem.difference(self.model, new, self.construction)
         event = ChangeEvent(at=self.n_learned, cost_before=before, cost_after=after, **difference, **details)
-        self.model, self.changes = new, (*self.changes, event)
+        self._adopt(new)
+        self.changes = (*self.changes, event)
+
+    def _adopt(self, model: Any) -> None:
+        """Put a model in force; the construction hears of it at the same row, whatever the chunks."""
+        self.model = model
+        self.construction.adopt(model)
 
     def _coreset_changed(self) -> bool:
         coreset = self.construction.coreset()

@@ -57,6 +57,16 @@ def inverse(factor: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.triu(result))
 
 
+def inverse_root(gram: FloatArray, ridge: float = 1e-9) -> FloatArray:
+    """Upper W with ``W W' = gram^-1``, after a ridge of this share of each column's own square."""
+    correlation, norms = correlations(gram)
+    values = correlation + ridge * np.eye(len(gram))
+    factor, info = lapack.dpotrf(values, clean=1)
+    if info != 0:  # rounding has made it indefinite by more than the ridge
+        factor = gram_factor(values + np.sqrt(ridge) * np.eye(len(gram)))
+    return np.asarray(inverse(factor) / np.where(norms > 0, norms, 1.0)[:, None])
+
+
 def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
     """``rows @ inverse(factor)``; from some width on, solving is faster than the product."""
     if len(factor) <= _NARROW:

@@ -43,6 +43,20 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
     return coreset_size / total_score
 
 
+def anchored_size(parameters: int) -> int:
+    """Rows of an anchored coreset for a model of so many parameters, the smallest that was enough in measurements.
+
+    >>> anchored_size(25), anchored_size(500)
+    (2000, 5000)
+    """
+    return max(2000, 10 * parameters)
+
+
+def keeps_matrix(outputs: int, columns: int) -> bool:
+    """Whether an anchored coreset keeps expansions of second order: a row costs ``(outputs * columns)^2`` then."""
+    return outputs * columns <= (1024 if outputs == 1 else 256)
+
+
 def regression_size(d: int, epsilon: float, n: int) -> int:
     """Rows m of the sketch in Algorithm 5: epsilon^-2 d ln(d / delta) with delta = epsilon / n, hidden constants one.
 

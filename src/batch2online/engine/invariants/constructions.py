@@ -13,6 +13,8 @@ from batch2online.core.history import History
 from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
 from batch2online.core.validation import LARGEST_ID
+from batch2online.coresets.anchored import Anchored
+from batch2online.coresets.anchors import ShareOfScores
 from batch2online.coresets.antitone import Antitone, Candidates
 from batch2online.coresets.bounded import MovingSeeds
 from batch2online.coresets.clustering import Clustering
@@ -30,6 +32,7 @@ from batch2online.persistence.model_file import HistoryPlace
 from batch2online.statistics.ridge import RidgeMoments
 
 _STATISTICS: dict[type, tuple[type, ...]] = {
+    Anchored: (ShareOfScores,),
     Everything: (Nothing,),
     Leverage: (LeverageStatistics,),
     RidgeLeverage: (RidgeMoments,),
@@ -123,7 +126,7 @@ def check_antitone(construction: Antitone) -> None:
     require(construction.n_unthinned >= 0, "counts are not negative.")
     parts = [part.rows for part in construction.parts]
     check_ascending(parts)
-    targets = None if isinstance(construction, Seeded) else construction.shape[1]
+    targets = None if isinstance(construction, Seeded | Anchored) else construction.shape[1]
     check_width(parts, construction.shape[0], targets, np.inf)
     require(len({len(rows.targets.T) for rows in parts if len(rows)}) <= 1, "rows have as many targets as all others.")
 

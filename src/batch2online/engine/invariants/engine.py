@@ -8,6 +8,7 @@ from typing import Any
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
+from batch2online.coresets.anchored import Anchored
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.construction import Construction
 from batch2online.coresets.leverage import Leverage
@@ -17,6 +18,7 @@ from batch2online.engine.online import Online
 from batch2online.monitor.order import Monitor
 from batch2online.persistence.legacy import Buffer
 from batch2online.problems.clustering import Centers, KZClustering
+from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.problems.regression import LeastSquares, LinearModel
 from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar, WarmUp
@@ -82,7 +84,8 @@ def targets_of(engine: Online) -> Iterator[FloatArray]:
     yield construction.queue.rows(0).targets
     if isinstance(engine.model, Rows):
         yield engine.model.targets
-    yield from (part.rows.targets for part in getattr(construction, "parts", ()) if len(part))
+    parts = getattr(construction, "parts", ())
+    yield from (part.rows.targets[:, : engine.n_targets] for part in parts if len(part))
     yield from (rows.targets for rows in history or ())
 
 
@@ -100,6 +103,13 @@ def _check_model(model: Any, engine: Online) -> None:
         require(type(construction) is Leverage and type(model) is LinearModel, "all parts are those of regression.")
         require(engine.n_targets > 0, "regression has targets.")
         require(model.coefficients.shape == (engine.n_targets, width), "a model has a coefficient for each column.")
+    elif isinstance(problem, GeneralizedLinear):
+        require(type(construction) is Anchored and type(model) is LinearPredictor, "all parts are those of a loss.")
+        require(construction.loss == problem.loss, "settings agree.")
+        shape = (problem.loss.n_outputs(len(model.classes)), width)
+        require(model.coefficients.shape == shape, "a model has a coefficient for each column.")
+        known = construction.anchors.classes if construction.anchors else ()
+        require(set(model.classes) <= set(known) or not construction.n_rows, "a model knows classes of rows.")
     elif isinstance(problem, LowRank):
         require(type(construction) is RidgeLeverage and type(model) is Subspace, "all parts are those of low rank.")
         settings = (construction.rank, construction.intercept)

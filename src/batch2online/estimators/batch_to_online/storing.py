@@ -11,11 +11,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
 from batch2online.coresets.construction import Construction
-from batch2online.engine.invariants.engine import targets_of
-from batch2online.estimators.batch_to_online import fitted, labels, recipes
+from batch2online.estimators.batch_to_online import fitted, recipes
 from batch2online.estimators.batch_to_online.targets import TakingTargets
 from batch2online.estimators.batch_to_online.trust import Trust
 from batch2online.estimators.stored import Trusted, state_in
@@ -79,19 +77,6 @@ class StoredWrapped(TakingTargets):
         except Exception as error:  # whatever the estimator has against these rows
             raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error
         return estimator
-
-    def _checked_labels(self, stored: Any) -> dict[float, Any]:
-        """Return the labels of a file; all of its rows must have one of them."""
-        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
-        require(self._has_labels or not stored, "only classifiers have labels.")
-        require(self._needs_targets == bool(self._engine.n_targets), "there are targets where they are needed.")
-        require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
-        known = dict(stored)
-        if self._has_labels:
-            for targets in targets_of(self._engine):
-                is_known = np.isin(targets, np.array(list(known)))
-                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
-        return known
 
     def _solve_again(self, content: Any, trust: Trust) -> None:
         """Turn the rows that a checkpoint holds into the model that was solved on them; past ones stay rows."""

@@ -1,0 +1,186 @@
+r"""Anchored coresets: for losses of a linear predictor that are not squares.
+
+A row that comes while a model is in force is expanded there (:mod:`batch2online.statistics.expansion`). The sums of all
+expansions are exact and small; the coreset carries only what is left of the losses:
+
+.. math:: F(\theta) = \sum_{\text{all}} T_i(\theta) + \sum_{\text{coreset}} w_i (l_i(\theta) - T_i(\theta)).
+
+This is unbiased for each theta, whatever the models were: a model depends on earlier rows and their words, never on
+the word of the row that it expands, and inclusion probabilities only fall. Its noise is that of the remainders, which
+are of third order in the distance of theta from the models.
+
+Scores are fixed when a row comes, by the model in force. So the coreset is a pure function of the sequence and the
+seed, not of the set of rows. Shards that are merged were expanded at their own models: the objective stays unbiased,
+but it is not that of one stream, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from batch2online.core.coreset import Coreset
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows, ones
+from batch2online.coresets import recoding
+from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ShareOfScores, recoded_candidates
+from batch2online.coresets.antitone import Antitone, Candidates, Statistics
+from batch2online.losses import named
+from batch2online.losses.base import PredictorLoss
+from batch2online.statistics.frame import Frame
+from batch2online.theory import sizes
+
+
+@storable
+class Anchored(Antitone):
+    """Losses of a linear predictor expanded at the models in force, and a coreset of what is left of them.
+
+    Parameters
+    ----------
+    loss : str or PredictorLoss
+        ``"logistic"``, ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"huber"``, ``"quantile"`` or ``"absolute"``, or an
+        object of :mod:`batch2online.losses`.
+    intercept : bool, default True
+        Whether models have an intercept.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every construction. All rows are kept while they are no more than the size, which by default grows with
+        the number of parameters.
+
+    Notes
+    -----
+    An engine tells the construction of each model that comes into force (:meth:`adopt`). Without one all rows are
+    expanded at zero and score the same.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
+    >>> labels = (rows[:, 0] > 1).astype(float)
+    >>> coreset = Anchored("logistic", coreset_size=500, random_state=0).add(rows, labels).coreset()
+    >>> 400 < len(coreset) < 600
+    True
+    """
+
+    def __init__(self, loss: str | PredictorLoss = "logistic", *, intercept: bool = True, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.loss = named(loss)
+        self.intercept = bool(intercept)
+        self.anchors: Anchors | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the coreset holds all rows, each as it came."""
+        return bool(self.n_rows <= self.expected_size)
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        if n_targets != 1:
+            raise ValueError(f"A loss of a linear predictor has one target, got {n_targets} columns of y.")
+        return ShareOfScores(0.0, 0, 0.0), 1.0, width + self.intercept
+
+    def _begin(self, width: int, n_targets: int) -> None:
+        super()._begin(width, n_targets)
+        self.anchors = None
+        self.parts = [Candidates(Rows.empty(width, PREDICTORS + 1), np.empty(0, dtype=np.uint64), np.empty(0))]
+        self._decide_size()
+
+    def _decide_size(self) -> None:
+        """Choose the size while all rows are kept, when nothing depends on it yet."""
+        assert self.shape is not None
+        size, n_classes = self.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
+        if size is None or size == "theory":
+            size = sizes.anchored_size(self.loss.n_outputs(n_classes) * (self.shape[0] + self.intercept))
+        self.constant = self.expected_size = sizes.sampling_constant(size, 1.0, 1, self.epsilon)
+        self.statistics = ShareOfScores(self.statistics.total, self.statistics.rows, self.expected_size)
+
+    # -- rows come ------------------------------------------------------------------------------------
+
+    def _absorb(self, rows: Rows) -> None:
+        """Expand a block at the model in force, score it by that, and keep the rows that may be in the coreset."""
+        self.anchors, extended = self._met(rows).expanded(rows)
+        super()._absorb(extended)
+
+    def _met(self, rows: Rows) -> Anchors:
+        """Return the anchors, ready for rows that may be the first, or the first of their class."""
+        known = () if self.anchors is None else self.anchors.classes
+        classes = recoding.with_new(known, rows.targets[:, 0]) if self.loss.has_classes else ()
+        if self.anchors is None:
+            self.anchors = self._first_anchors(Frame.of(rows.points, self.intercept), classes)
+        elif classes != known:
+            self._know(classes)
+        return self.anchors
+
+    def _first_anchors(self, frame: Frame, classes: recoding.Classes) -> Anchors:
+        anchors = Anchors.first(self.loss, frame, classes)
+        matrix = np.zeros((1, len(anchors.pilot.theta)))
+        self.parts = [recoded_candidates(part, matrix) for part in self.parts]
+        return anchors
+
+    def _know(self, classes: recoding.Classes) -> None:
+        """Put all that is known in terms of these classes, the present ones among them."""
+        old = self.anchors
+        assert old is not None
+        if classes == old.classes:
+            return
+        matrix = recoding.outputs(old.classes, classes)
+        self.parts = [recoded_candidates(part, matrix) for part in self.parts]
+        self.anchors = old.recoded(classes, matrix)
+        if old.pilot.mean:
+            theta = recoding.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
+            self.anchors = self.anchors.piloted(theta, old.pilot.width, *self.sample())
+
+    # -- models come into force ------------------------------------------------------------------------
+
+    def adopt(self, model: Any) -> None:
+        """Expand the rows that will come at this model; as long as all rows are kept, those that have come as well.
+
+        A model has coefficients (K, d), intercepts (K,), a width, and the codes of its classes.
+        """
+        rows, weights = self.sample()
+        if self.anchors is None or not len(rows):
+            return
+        if self.is_complete:
+            self.anchors = Anchors.first(self.loss, Frame.of(rows.points, self.intercept), self.anchors.classes)
+            self._decide_size()
+        theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
+        if model.classes != self.anchors.classes:
+            theta = recoding.parameters(theta, recoding.outputs(model.classes, self.anchors.classes), self.n_rows)
+        self.anchors = self.anchors.piloted(theta, self.loss.anchor_width(model.width, self.weight), rows, weights)
+        if self.is_complete:
+            self._expand_again(rows)
+
+    def _expand_again(self, rows: Rows) -> None:
+        """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
+        assert self.anchors is not None
+        words, empty = self._candidates().words, ShareOfScores(0.0, 0, self.expected_size)
+        self.anchors, extended = self.anchors.expanded(rows)
+        self.statistics, _ = empty.add(extended)
+        self.parts, self.n_unthinned = [Candidates(extended, words, ones(len(words)))], 0
+
+    # -- reading, merging -------------------------------------------------------------------------------
+
+    def in_full(self) -> Sample:
+        """Return the coreset with all that a solver needs."""
+        assert self.anchors is not None
+        return self.anchors.in_full(*self.sample(), self.weight)
+
+    def _coreset(self) -> Coreset:
+        rows, weights = self.sample()
+        targets = rows.targets[:, :1].copy()
+        return Coreset(rows.points, targets[:, 0] if self.flat_targets else targets, weights, rows.ids)
+
+    def _merge(self, other: Any) -> None:
+        if other.anchors is None:
+            return
+        theirs = other.copy()
+        if self.anchors is None:
+            self.anchors = self._first_anchors(theirs.anchors.frame, theirs.anchors.classes)
+        known = self.anchors.classes
+        classes = known + tuple(code for code in theirs.anchors.classes if code not in known)
+        for each in (self, theirs):
+            each._know(classes)
+        self.anchors = self.anchors.merged(theirs.anchors)
+        self.constant = self.expected_size = min(self.constant, theirs.constant)
+        super()._merge(theirs)
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"loss": self.loss, "intercept": self.intercept}

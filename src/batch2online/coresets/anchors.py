@@ -1,0 +1,131 @@
+"""What an anchored coreset knows of all rows: where the next ones are expanded, and the sums of all expansions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
+from batch2online.coresets import recoding
+from batch2online.coresets.antitone import Candidates, Statistics
+from batch2online.coresets.pilot import Pilot
+from batch2online.losses.base import PredictorLoss
+from batch2online.statistics.expansion import Expanded, Expansion
+from batch2online.statistics.frame import Frame
+from batch2online.theory import sizes
+
+SCORE, WIDTH, PREDICTORS = 1, 2, 3
+"""Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
+
+
+class Sample(NamedTuple):
+    """A coreset in full, ready for a solver."""
+
+    loss: PredictorLoss
+    frame: Frame
+    classes: recoding.Classes
+    anchored: Expanded
+    """Rows with their weights in the coreset, expanded where they were when they came."""
+    multipliers: FloatArray
+    """What sampling has multiplied the rows' own weights by."""
+    sums: Expansion
+    """Expansions of all rows, less those of the coreset: add the losses of the coreset to them."""
+    weight: float
+    """Weight of all rows."""
+
+
+@storable
+@dataclass(frozen=True)
+class Anchors:
+    """Coordinates, the pilot, the sums of all expansions, and the codes of classes in the order in which they came."""
+
+    loss: PredictorLoss
+    frame: Frame
+    pilot: Pilot
+    sums: Expansion
+    classes: recoding.Classes
+
+    @classmethod
+    def first(cls, loss: PredictorLoss, frame: Frame, classes: recoding.Classes) -> Anchors:
+        """Return what is known before any row: expansions are made at zero."""
+        k, p = loss.n_outputs(len(classes)), frame.n_columns
+        return cls(loss, frame, Pilot.nothing(k, p), Expansion.empty(k, p, sizes.keeps_matrix(k, p)), classes)
+
+    def coded(self, rows: Rows) -> FloatArray:
+        """Return the targets as the loss takes them: numbers, or positions of classes."""
+        targets = rows.targets[:, 0]
+        return recoding.positions(self.classes, targets) if self.loss.has_classes else targets
+
+    def expanded(self, rows: Rows) -> tuple[Anchors, Rows]:
+        """Return the anchors with the expansions of these rows, and the rows with what is remembered of them."""
+        design, y, width = self.frame.design(rows.points), self.coded(rows), self.pilot.width
+        eta = design @ self.pilot.theta.T
+        slope = self.loss.slope(eta, y, width)
+        here = Expanded(design, y, np.ascontiguousarray(rows.weights), eta, width)
+        own = Expansion.of(self.loss, here, slope, matrix=self.sums.n_orders == 3)
+        columns = (rows.targets[:, :1], self.pilot.scores(design, slope)[:, None], np.full((len(rows), 1), width), eta)
+        extended = Rows(rows.points, np.concatenate(columns, axis=1), rows.weights, rows.ids)
+        return replace(self, sums=self.sums + own), extended
+
+    def piloted(self, theta: FloatArray, width: float, rows: Rows, weights: FloatArray) -> Anchors:
+        """Return the same with a model as the pilot, whose scores are measured by weighted rows."""
+        if not len(rows):
+            return replace(self, pilot=Pilot.nothing(*theta.shape))
+        design = self.frame.design(rows.points)
+        here = Expanded(design, self.coded(rows), weights, design @ theta.T, width)
+        return replace(self, pilot=Pilot.of(self.loss, theta, here))
+
+    def recoded(self, classes: recoding.Classes, matrix: FloatArray) -> Anchors:
+        """Return the same in terms of these classes; the pilot is left to the caller."""
+        k, p = self.loss.n_outputs(len(classes)), self.frame.n_columns
+        sums = self.sums if sizes.keeps_matrix(k, p) else self.sums.without_matrix()
+        return replace(self, sums=sums.moved(matrix, np.eye(p)), classes=classes, pilot=Pilot.nothing(k, p))
+
+    def merged(self, other: Anchors) -> Anchors:
+        """Return the anchors with the expansions of another, of the same classes in the same order."""
+        moved = other.sums.moved(np.eye(len(other.pilot.theta)), other.frame.to(self.frame))
+        return replace(self, sums=self.sums + moved)
+
+    def in_full(self, rows: Rows, weights: FloatArray, total: float) -> Sample:
+        """Return the coreset of these candidates with all that a solver needs."""
+        design = self.frame.design(rows.points)
+        here = Expanded(design, self.coded(rows), weights, rows.targets[:, PREDICTORS:], rows.targets[:, WIDTH])
+        own = Expansion.of(self.loss, here, matrix=self.sums.n_orders == 3)
+        return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, self.sums - own, total)
+
+
+@storable
+@dataclass(frozen=True)
+class ShareOfScores(Statistics):
+    """The score of a row is its share of all scores; as long as no more rows than ``size`` have come, all are kept."""
+
+    total: float
+    rows: int
+    size: float
+
+    def add(self, rows: Rows) -> tuple[ShareOfScores, FloatArray]:
+        total = self.total + float((rows.weights * rows.targets[:, SCORE]).sum())
+        new = ShareOfScores(total, self.rows + len(rows), self.size)
+        return new, new.scores(rows)
+
+    def merged(self, other: ShareOfScores) -> ShareOfScores:
+        return ShareOfScores(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
+
+    def scores(self, rows: Rows) -> FloatArray:
+        if self.rows <= self.size:
+            return np.full(len(rows), np.inf)
+        return np.asarray(rows.weights * rows.targets[:, SCORE] / self.total)
+
+    bounds = scores
+
+
+def recoded_candidates(candidates: Candidates, matrix: FloatArray) -> Candidates:
+    """Return candidates with their predictors in terms of other classes."""
+    rows = candidates.rows
+    eta = recoding.recoded(rows.targets[:, PREDICTORS:], matrix)
+    targets = np.concatenate([rows.targets[:, :PREDICTORS], eta], axis=1)
+    return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), candidates.words, candidates.limits)

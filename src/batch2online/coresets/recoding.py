@@ -1,0 +1,75 @@
+"""Classes that become known one by one: predictors of few classes in terms of those of more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batch2online._types import FloatArray
+
+_FAR = 1000.0
+"""Logits so far below the others have a probability that is zero in floating point."""
+
+Classes = tuple[float, ...]
+"""Codes of classes, in the order in which they came."""
+
+
+def with_new(classes: Classes, targets: FloatArray) -> Classes:
+    """Return the classes with those that these targets add, in the order of their first rows."""
+    found, first = np.unique(targets, return_index=True)
+    known = set(classes)
+    return classes + tuple(
+        code for _, code in sorted(zip(first.tolist(), found.tolist(), strict=True)) if code not in known
+    )
+
+
+def positions(classes: Classes, targets: FloatArray) -> FloatArray:
+    """Return the positions of the targets' classes; -1 for those that are not known."""
+    codes = np.array(classes)
+    order = np.argsort(codes)
+    place = np.searchsorted(codes[order], targets).clip(max=len(codes) - 1) if len(codes) else np.zeros(0, np.int64)
+    if not len(codes):
+        return np.full(len(targets), -1.0)
+    found = order[place]
+    return np.where(codes[found] == targets, found, -1).astype(np.float64)
+
+
+def outputs(old: Classes, new: Classes) -> FloatArray:
+    """Return the matrix (K, K') that turns predictors of the new classes into those of the old ones.
+
+    Two classes, or one, have a single predictor, the logit of the second class: the difference of theirs. Where no
+    second class was known, the first other one takes its place.
+    """
+    n_new = 1 if len(new) <= 2 else len(new)
+    if len(old) > 2:
+        return np.eye(len(new))[[new.index(code) for code in old]]
+    second = old[1] if len(old) == 2 else next((code for code in new if code not in old), None)
+    if n_new == 1:
+        return np.array([[1.0 if second is None or new.index(second) == 1 else -1.0]])
+    matrix = np.zeros((1, n_new))
+    if second is not None:
+        matrix[0, new.index(second)] = 1.0
+        if old:
+            matrix[0, new.index(old[0])] = -1.0
+    return matrix
+
+
+def recoded(eta: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return predictors (n, K') of the new classes that stand for those of the old ones; others have no chance."""
+    new = eta @ _inverse(matrix).T
+    is_unknown = ~matrix.any(axis=0)
+    if is_unknown.any() and not is_unknown.all():
+        new[:, is_unknown] = new[:, ~is_unknown].max(axis=1, keepdims=True) - _FAR
+    return np.asarray(new)
+
+
+def parameters(theta: FloatArray, matrix: FloatArray, rows: int) -> FloatArray:
+    """Return parameters (K', p) of a model of the new classes: those not known before come once in so many rows."""
+    new = _inverse(matrix) @ theta
+    new[~matrix.any(axis=0), 0] -= np.log(rows + 1.0)
+    return np.asarray(new)
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """Return the pseudo-inverse of a matrix whose rows do not overlap."""
+    lengths = np.square(matrix).sum(axis=1)
+    return np.asarray(matrix.T / np.where(lengths > 0, lengths, 1.0))

@@ -1,0 +1,98 @@
+"""Anchored coresets, and the models and problems that go with them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from batch2online.core.registry import check_of, require
+from batch2online.coresets.anchored import Anchored
+from batch2online.coresets.anchors import PREDICTORS, SCORE, WIDTH, Anchors, ShareOfScores
+from batch2online.coresets.pilot import Pilot
+from batch2online.engine.invariants.rows import is_finite
+from batch2online.losses.base import PredictorLoss
+from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
+from batch2online.statistics.expansion import Expansion
+from batch2online.statistics.frame import Frame
+
+
+@check_of(Frame)
+def check_frame(frame: Frame) -> None:
+    require(frame.shift.ndim == 1 and frame.scale.shape == frame.shift.shape, "each column has a shift and a scale.")
+    require(is_finite(frame.shift, frame.scale) and (frame.scale > 0).all(), "scales are positive.")
+    require((np.frexp(frame.scale)[0] == 0.5).all(), "scales are powers of two.")
+    require(frame.intercept or not frame.shift.any(), "without an intercept there is no shift.")
+
+
+@check_of(Expansion)
+def check_expansion(sums: Expansion) -> None:
+    require(sums.constants.shape == (2,) and sums.linear.ndim == 3 and len(sums.linear) == 2, "sums have two orders.")
+    size = sums.linear[0].size
+    require(sums.matrix.shape in ((0, 0), (size, size)), "a matrix has a row for each parameter.")
+    require(is_finite(sums.constants, sums.linear, sums.matrix), "sums are finite.")
+
+
+@check_of(Pilot)
+def check_pilot(pilot: Pilot) -> None:
+    require(pilot.theta.ndim == 2 and is_finite(pilot.theta), "parameters are finite.")
+    k, p = pilot.theta.shape
+    require(0 < pilot.width < math.inf and 0 <= pilot.mean < math.inf, "widths are positive.")
+    shapes = (pilot.whitening.shape, pilot.steepness.shape, pilot.curvatures.shape)
+    expected = ((p, p), (p, p), (0,)) if k == 1 else ((p, p), (0, 0), (k,))
+    require(shapes == expected or (not pilot.mean and shapes == ((0, 0), (0, 0), (0,))), "scores fit the parameters.")
+    require(is_finite(pilot.whitening, pilot.steepness, pilot.curvatures), "scores are finite.")
+    require((pilot.curvatures > 0).all(), "curvatures are positive.")
+
+
+@check_of(Anchors)
+def check_anchors(anchors: Anchors) -> None:
+    k, p = anchors.loss.n_outputs(len(anchors.classes)), anchors.frame.n_columns
+    require(anchors.pilot.theta.shape == anchors.sums.linear.shape[1:] == (k, p), "all parts have the same parameters.")
+    require(len(set(anchors.classes)) == len(anchors.classes), "a class is known once.")
+    require(all(map(math.isfinite, anchors.classes)), "codes of classes are numbers.")
+    require(anchors.loss.has_classes or not anchors.classes, "only labels have classes.")
+
+
+@check_of(ShareOfScores)
+def check_share_of_scores(statistics: ShareOfScores) -> None:
+    require(statistics.rows >= 0 <= statistics.total < math.inf and statistics.size >= 1, "scores are not negative.")
+
+
+@check_of(Anchored, {"loss": PredictorLoss, "intercept": bool, "anchors": Anchors | None})
+def check_anchored(construction: Anchored) -> None:
+    anchors = construction.anchors
+    require((anchors is not None) == bool(construction.n_rows), "rows have their anchors.")
+    if construction.shape is not None:
+        statistics = construction.statistics
+        require(
+            statistics.rows == construction.n_rows and statistics.size == construction.expected_size, "counts agree."
+        )
+        require(construction.constant == construction.expected_size, "sizes agree.")
+        require(construction.shape[1] == 1, "there is one target.")
+    if anchors is None:
+        return
+    assert construction.shape is not None
+    settings = (anchors.loss, anchors.frame.intercept, len(anchors.frame.shift))
+    require(settings == (construction.loss, construction.intercept, construction.shape[0]), "settings agree.")
+    for part in construction.parts:
+        targets = part.rows.targets
+        require(targets.shape[1] == PREDICTORS + len(anchors.pilot.theta), "rows have their predictors.")
+        require((targets[:, SCORE : WIDTH + 1] > 0).all(), "scores and widths are positive.")
+        require((anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes, "each row has a known class.")
+    held = sum(map(len, construction.parts))
+    require(not construction.is_complete or held == construction.n_rows, "all rows are kept.")
+
+
+@check_of(LinearPredictor)
+def check_linear_predictor(model: LinearPredictor) -> None:
+    shape = model.intercepts.shape
+    require(model.coefficients.ndim == 2 and shape == model.coefficients.shape[:1], "each predictor has an intercept.")
+    require(is_finite(model.coefficients, model.intercepts), "coefficients are finite.")
+    require(all(map(math.isfinite, (model.width, model.error, model.unknown, *model.classes))), "numbers are finite.")
+    require(model.width > 0 <= model.error and model.order in (0, 1, 2), "a model has its order.")
+
+
+@check_of(GeneralizedLinear)
+def check_generalized_linear(problem: GeneralizedLinear) -> None:
+    require(not problem.labels, "labels stand beside the problem.")

@@ -1,0 +1,99 @@
+"""Targets that are labels: known by their codes, learned as they come."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+
+from batch2online.core.kinds import conforms
+from batch2online.core.registry import require
+from batch2online.engine.invariants.engine import targets_of
+from batch2online.engine.online import Given, Online
+from batch2online.estimators import labels
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimators.input import target_array
+
+
+class Labelled(OnlineEstimator):
+    """An online estimator whose targets may be labels, which its problem remembers by their codes."""
+
+    _has_labels = True
+
+    @property
+    def _labels(self) -> labels.Labels:
+        """Labels of a classifier by their codes; none for all other kinds."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        problem: Any = self._engine.problem
+        known: labels.Labels = problem.labels
+        return known
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return not self._has_labels and super()._is_ready_for(X, y, sample_weight)
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        y = self._flattened(y)
+        if not self._has_labels or y is None:
+            return super()._prepared_targets(y)
+        codes, known = labels.encoded(y, self._labels)
+        return codes, lambda problem: replace(problem, labels=known)
+
+    def _flattened(self, y: Any) -> Any:
+        """Return targets as an array, a single column of them as a list, which is what estimators expect."""
+        y = None if y is None else target_array(y)
+        if y is None or y.ndim != 2 or y.shape[1] != 1:
+            return y
+        if not self.__sklearn_tags__().target_tags.multi_output:
+            warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 2)
+        return y[:, 0]
+
+    def _checked_labels(self, stored: Any) -> dict[float, Any]:
+        """Return the labels of a file; all of its rows must have one of them."""
+        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
+        require(self._has_labels or not stored, "only classifiers have labels.")
+        require(self._needs_targets == bool(self._engine.n_targets), "there are targets where they are needed.")
+        require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
+        known = dict(stored)
+        if self._has_labels:
+            for targets in targets_of(self._engine):
+                is_known = np.isin(targets, np.array(list(known)))
+                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
+        return known
+
+    def _stored_labels(self) -> list[Any]:
+        return [[code, label] for code, label in self._labels.items()]
+
+    def _learn_again(self, given: Given, known: list[Any]) -> None:
+        engine: Any = self._engine
+        self._engine = engine.learned([], replace(engine.problem, labels=dict(map(tuple, known))))
+        super()._learn_again(given, known)
+
+    def _merged(self, own: Online, other: Online) -> Online:
+        problem: Any = own.problem
+        theirs: Any = other.problem
+        return own.learned([], replace(problem, labels=labels.united(problem.labels, theirs.labels))).merged(other)
+
+    def learn_one(self, x: Any, y: Any = None) -> Any:
+        """Learn one row: a mapping of column names to values, or a sequence of values."""
+        if not self._has_labels or not self.__sklearn_is_fitted__():
+            return super().learn_one(x, y)
+        with self._engine.lock:
+            _, known = labels.encoded([y], self._labels)
+            if known is self._labels:
+                return super().learn_one(x, y)
+            self._engine = self._with_label(x, y, known)
+        return self
+
+    def _with_label(self, x: Any, y: Any, known: labels.Labels) -> Online:
+        """Return the engine after a row with a label that was not known."""
+        codes, _ = labels.encoded([y], known)
+        row = np.asarray(self._values_of(x), dtype=np.float64)[None]
+        problem: Any = self._engine.problem
+        return self._engine.learned([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
+
+    def _target_of(self, y: Any) -> Any:
+        return super()._target_of(float(labels.encoded([y], self._labels)[0][0]) if self._has_labels else y)

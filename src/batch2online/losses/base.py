@@ -1,0 +1,100 @@
+r"""What a loss of a linear predictor is: :math:`l(\eta, y)` at :math:`\eta = x \cdot \theta`, and its derivatives.
+
+All arrays of predictors are (n, K): K is 1 but for several classes. Targets are (n,) numbers, or the positions of
+classes in the order in which they came. Some losses have a *width*, the scale of residuals at which they bend; it is
+part of the model, a number, or one for each row where rows were expanded under different models.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray
+
+Width = float | FloatArray
+
+LARGEST_PREDICTOR = 300.0
+"""Logarithms of means are cut here: what they stand for must be a number, whatever the row."""
+
+
+class PredictorLoss(ABC):
+    """A convex loss of one linear predictor; losses of several classes override what differs."""
+
+    has_classes: ClassVar[bool] = False
+    """Whether targets are labels of classes."""
+
+    has_width: ClassVar[bool] = False
+    """Whether the model has a width, see above."""
+
+    def n_outputs(self, n_classes: int) -> int:
+        """Return K, the number of predictors."""
+        return 1
+
+    @abstractmethod
+    def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+        """Return the loss of each row, (n,)."""
+
+    @abstractmethod
+    def slope(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+        """Return the derivatives by the predictors, (n, K)."""
+
+    @abstractmethod
+    def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+        """Return the second derivatives by the same predictor, (n, K)."""
+
+    @abstractmethod
+    def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
+        """Return the predictors (K,) of the best model without columns."""
+
+    def mean(self, eta: FloatArray) -> FloatArray:
+        """Return the predictions (n,) that predictors (n, 1) stand for."""
+        return eta[:, 0]
+
+    def predictor(self, mean: FloatArray) -> FloatArray:
+        """Return the predictors (n, 1) that stand for these predictions (n,)."""
+        return mean[:, None]
+
+    def without_scale(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the loss of each row before anything is known of a width."""
+        return self.value(eta, y, self.scoring_width(1.0))
+
+    def check(self, targets: FloatArray) -> None:  # noqa: B027  # most take any number
+        """Refuse targets that the loss is not made for, and name the first row."""
+
+    def bent(self, eta: FloatArray, y: FloatArray, width: Width, direction: FloatArray) -> FloatArray:
+        """Return the second derivatives times a direction of the predictors, (n, K)."""
+        return np.asarray(self.bend(eta, y, width) * direction)
+
+    def hessian(
+        self, design: FloatArray, weights: FloatArray, eta: FloatArray, y: FloatArray, width: Width
+    ) -> FloatArray:
+        """Return the sum over rows of ``weight * x x'`` times the second derivatives, (K p, K p)."""
+        curvature = weights * self.bend(eta, y, width)[:, 0]
+        return np.asarray((design * curvature[:, None]).T @ design)
+
+    def next_width(self, turn: int, width: float, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float | None:
+        """Return the width to solve with in this turn, given what the last one found; None when there is no more."""
+        return 1.0 if turn == 0 else None
+
+    def scoring_width(self, width: float) -> float:
+        """Return the width with which rows are scored under a model that has this one."""
+        return width
+
+    def anchor_width(self, width: float, rows: float) -> float:
+        """Return the width with which losses are expanded, under a model of so many rows with this width."""
+        return width
+
+    def width_of(self, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float:
+        """Return the best width for these predictors."""
+        return 1.0
+
+
+def check_range(targets: FloatArray, is_allowed: BoolArray, what: str) -> None:
+    """Refuse targets that are not allowed, and name the first row."""
+    bad = np.flatnonzero(~is_allowed)
+    if bad.size:
+        row = int(bad[0])
+        raise ValueError(f"y must be {what}, got {float(targets[row]):g} at row {row}.")

@@ -1,0 +1,151 @@
+"""Losses of a linear predictor as an online problem: classification, counts, quantiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.registry import storable
+from batch2online.coresets import recoding
+from batch2online.coresets.anchored import Anchored
+from batch2online.coresets.anchors import Sample
+from batch2online.losses.base import PredictorLoss
+from batch2online.problems.predictor_warm_up import MeanUnderLoss
+from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar, WarmUp
+from batch2online.solvers.anchored_fit import Penalty, costs, fit
+
+
+@storable
+@dataclass(frozen=True)
+class LinearPredictor:
+    """``predictors = points @ coefficients.T + intercepts`` (n, K), and what belongs to a model of a loss.
+
+    ``width`` is the scale of residuals, ``classes`` the codes of the classes it knows, ``order`` that of the expansions
+    it was solved with, ``error`` the share by which it is estimated to cost more than the fit on all rows. A row of an
+    unknown class costs ``unknown``: what a class with half a row among all has.
+    """
+
+    coefficients: FloatArray
+    intercepts: FloatArray
+    width: float = 1.0
+    classes: tuple[float, ...] = ()
+    order: int = 0
+    error: float = 0.0
+    unknown: float = math.log(2)
+
+    def predictors(self, points: FloatArray) -> FloatArray:
+        return np.asarray(points @ self.coefficients.T + self.intercepts)
+
+
+@storable
+@dataclass(frozen=True)
+class GeneralizedLinear(Problem):
+    """The problem: a loss of a linear predictor and a penalty, solved on an anchored coreset.
+
+    ``labels`` are those of classes by their codes; they grow as labels come.
+    """
+
+    needs: ClassVar[type] = Anchored
+    loss: PredictorLoss
+    penalty: Penalty
+    labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.CURRENT_MODEL
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Three rows for each coefficient of a predictor."""
+        return 3 * (width + 1)
+
+    def warm_up(self) -> WarmUp:
+        return (
+            LabelsSoFar(is_log=True) if self.loss.has_classes else MeanUnderLoss(self.loss, MeanSoFar(of_targets=True))
+        )
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
+        return LinearPredictor(np.zeros((1, width)), np.zeros(1) if answer is None else answer)
+
+    def degrees(self, model: LinearPredictor, construction: Anchored) -> float:
+        """Return half the number of parameters over the mean loss: each costs half a unit of a likelihood."""
+        mean = self.cost(model, construction) / construction.weight
+        return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, np.finfo(np.float64).tiny))
+
+    def losses(self, model: LinearPredictor, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the loss of each row, and 1 for a wrong class or the absolute error."""
+        eta = model.predictors(points)
+        if not self.loss.has_classes:
+            values = self.loss.value(eta, targets[:, 0], self.loss.scoring_width(model.width))
+            return values, np.abs(targets[:, 0] - self.loss.mean(eta))
+        y = recoding.positions(model.classes, targets[:, 0])
+        values = np.where(y >= 0, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
+        return values, (y != decided(eta)).astype(np.float64)
+
+    def solve(self, construction: Anchored, current: LinearPredictor | None) -> LinearPredictor:
+        """Return the model of the anchored coreset; the current one is one of the starts."""
+        sample = construction.in_full()
+        unknown = math.log(1 + 2 * sample.weight)
+        if self.loss.has_classes and len(sample.classes) < 2:
+            return LinearPredictor(
+                np.zeros((1, len(sample.frame.shift))), np.array([-unknown]), 1.0, sample.classes, 0, 0.0, unknown
+            )
+        found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete)
+        cost = max(abs(costs(sample, found.theta, found.width)[found.order]), np.finfo(np.float64).tiny)
+        error = float(found.excess / cost)
+        coefficients, intercepts = sample.frame.outer(found.theta)
+        if len(intercepts) > 1:  # a constant for all classes changes nothing
+            intercepts = intercepts - intercepts.mean()
+        return LinearPredictor(coefficients, intercepts, found.width, sample.classes, found.order, error, unknown)
+
+    def _start(self, sample: Sample, current: LinearPredictor | None) -> FloatArray | None:
+        if current is None or current.classes != sample.classes:
+            return None
+        return sample.frame.inner(current.coefficients, current.intercepts)
+
+    def cost(self, model: LinearPredictor, construction: Anchored) -> float:
+        """Total loss on all rows seen, by the expansions that leave the least noise."""
+        sample = construction.in_full()
+        if self.loss.has_classes and model.classes != sample.classes:
+            return float(construction.coreset().weights @ self._losses_on(construction, model))
+        theta = sample.frame.inner(model.coefficients, model.intercepts)
+        found = costs(sample, theta, self.loss.scoring_width(model.width))
+        return max(0.0, found[0 if construction.is_complete else 1])
+
+    def lower_bound(self, construction: Anchored) -> float:
+        return 0.0
+
+    def optimum(self, construction: Anchored, model: LinearPredictor) -> float:
+        """Return the cost of the best model known, this one or one solved now."""
+        if not construction.n_rows:
+            return 0.0
+        return min(self.cost(option, construction) for option in (model, self.solve(construction, model)))
+
+    def difference(self, old: LinearPredictor, new: LinearPredictor, construction: Anchored) -> dict[str, Any]:
+        """Mean absolute change of the loss of a row, on the coreset."""
+        moved = np.abs(self._losses_on(construction, new) - self._losses_on(construction, old))
+        return {"magnitude": float(np.average(moved, weights=construction.coreset().weights))}
+
+    def _losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
+        """Losses of the rows of the coreset."""
+        coreset = construction.coreset()
+        assert coreset.targets is not None
+        return self.losses(model, coreset.points, coreset.targets.reshape(-1, 1))[0]
+
+    def same(self, old: LinearPredictor, new: LinearPredictor) -> bool:
+        return (
+            np.array_equal(old.coefficients, new.coefficients)
+            and np.array_equal(old.intercepts, new.intercepts)
+            and (old.width, old.classes) == (new.width, new.classes)
+        )
+
+
+def decided(eta: FloatArray) -> FloatArray:
+    """Return the position of the likeliest class of each row."""
+    if eta.shape[1] == 1:
+        return (eta[:, 0] > 0).astype(np.float64)
+    return np.asarray(eta.argmax(axis=1), dtype=np.float64)

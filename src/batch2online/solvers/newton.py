@@ -1,0 +1,162 @@
+"""Damped Newton steps for weighted losses of a linear predictor, plus a quadratic form, plus an elastic net.
+
+Each step goes down: by half as long as it must be, along a direction in which the function falls. Where the quadratic
+form makes the curvature indefinite, its eigenvalues are made positive. An elastic net's step solves the quadratic model
+with the absolute values, coordinate by coordinate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from batch2online._types import FloatArray
+from batch2online.losses.base import PredictorLoss
+from batch2online.statistics.expansion import Quadratic
+
+_TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
+_ENOUGH = 1e-4
+"""Share of the fall that the slope promises, of which a step must bring at least this."""
+
+_FLOOR = 1e-10
+"""Least curvature, as a share of the largest one."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """``sum(weights * loss) + quadratic + sum(ridge * theta^2) / 2 + sum(lasso * |theta|)`` of theta (K, p)."""
+
+    loss: PredictorLoss
+    design: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    width: float
+    quadratic: Quadratic | None
+    ridge: FloatArray
+    lasso: FloatArray
+
+    def value(self, theta: FloatArray) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(self.weights @ self.loss.value(self.design @ theta.T, self.y, self.width))
+            total += float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
+            total += 0.0 if self.quadratic is None else self.quadratic.value(theta)
+        return total if np.isfinite(total) else np.inf
+
+    def slope(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (K, p) of all but the absolute values."""
+        slope = self.loss.slope(self.design @ theta.T, self.y, self.width)
+        total = (slope * self.weights[:, None]).T @ self.design + self.ridge * theta
+        return np.asarray(total if self.quadratic is None else total + self.quadratic.gradient(theta))
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (K p, K p) of all but the absolute values."""
+        total = self.loss.hessian(self.design, self.weights, self.design @ theta.T, self.y, self.width)
+        total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
+        if self.quadratic is not None and self.quadratic.matrix is not None:
+            total += self.quadratic.matrix
+        return total
+
+
+class Solution(NamedTuple):
+    """Parameters, the value of the objective there, and whether no step would bring it down by much."""
+
+    theta: FloatArray
+    value: float
+    converged: bool
+
+
+def minimise(objective: Objective, start: FloatArray, tolerance: float) -> Solution:
+    """Return a minimum near the start; it has converged when a step promises less than the tolerance."""
+    theta, value = start, objective.value(start)
+    for _ in range(_TURNS):
+        slope = objective.slope(theta)
+        step = _step(objective, theta, slope)
+        fall = _promised(objective, theta, slope, step)
+        if not fall > tolerance:
+            last = theta + step  # too short for the values to tell whether it goes down; the slope knows better
+            return Solution(last if fall > 0 else theta, value, True)
+        length = _length(objective, theta, value, step, fall)
+        if not length:
+            return Solution(theta, value, False)
+        theta = theta + length * step
+        value = objective.value(theta)
+    return Solution(theta, value, False)
+
+
+def _length(objective: Objective, theta: FloatArray, value: float, step: FloatArray, fall: float) -> float:
+    """Return the share of the step that brings the objective down enough; 0 where none does."""
+    length = 1.0
+    for _ in range(_HALVINGS):
+        if objective.value(theta + length * step) <= value - _ENOUGH * length * fall:
+            return length
+        length /= 2
+    return 0.0
+
+
+def _promised(objective: Objective, theta: FloatArray, slope: FloatArray, step: FloatArray) -> float:
+    """Return by how much the objective falls along a whole step, to first order."""
+    absolute = float((objective.lasso * (np.abs(theta + step) - np.abs(theta))).sum())
+    return -float((slope * step).sum()) - absolute
+
+
+def _step(objective: Objective, theta: FloatArray, slope: FloatArray) -> FloatArray:
+    curvature = objective.curvature(theta)
+    if not objective.lasso.any():
+        return -definite_solution(curvature, slope.reshape(-1)).reshape(theta.shape)
+    given = (_made_definite(curvature), slope.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
+    return _polished(*given, _coordinate_descent(*given)).reshape(theta.shape)
+
+
+def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite."""
+    scale = 1 / np.sqrt(np.maximum(np.abs(matrix.diagonal()), np.finfo(np.float64).tiny))
+    scaled = matrix * scale * scale[:, None]
+    factor, info = lapack.dpotrf(scaled, clean=1)
+    if info == 0 and float(lapack.dpocon(factor, float(np.abs(scaled).sum(axis=0).max()))[0]) > _FLOOR:
+        solution, _ = lapack.dpotrs(factor, (right.T * scale).T)
+    else:
+        values, vectors = np.linalg.eigh(scaled)
+        values = np.maximum(np.abs(values), _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny))
+        solution = vectors @ ((vectors.T @ (right.T * scale).T).T / values).T
+    return np.asarray((solution.T * scale).T)
+
+
+def _made_definite(matrix: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(matrix)
+    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    return np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
+
+
+def _polished(
+    matrix: FloatArray, slope: FloatArray, theta: FloatArray, lasso: FloatArray, step: FloatArray
+) -> FloatArray:
+    """Return the best step that leads to the same signs as this one, where there is one."""
+    signs = np.sign(theta + step)
+    free = np.flatnonzero((signs != 0) | (lasso == 0))
+    fixed = -np.where((signs != 0) | (lasso == 0), 0.0, theta)  # all others go to zero
+    right = (slope + lasso * signs + matrix @ fixed)[free]
+    exact = fixed.copy()
+    exact[free] = -definite_solution(matrix[np.ix_(free, free)], right) if free.size else 0.0
+    keeps_signs = (np.sign(theta + exact)[lasso > 0] == signs[lasso > 0]).all()
+    return exact if keeps_signs else step
+
+
+def _coordinate_descent(matrix: FloatArray, slope: FloatArray, theta: FloatArray, lasso: FloatArray) -> FloatArray:
+    """Return the step d that minimises ``slope d + d' matrix d / 2 + lasso |theta + d|``."""
+    step, residual = np.zeros_like(slope), slope.copy()  # residual = slope + matrix @ step
+    for _ in range(_SWEEPS):
+        largest = 0.0
+        for j, curvature in enumerate(matrix.diagonal().tolist()):
+            target = theta[j] + step[j] - residual[j] / curvature
+            shrunk = np.sign(target) * max(abs(target) - lasso[j] / curvature, 0.0)
+            change = shrunk - theta[j] - step[j]
+            if change:
+                step[j] += change
+                residual += change * matrix[:, j]
+                largest = max(largest, abs(change) * np.sqrt(curvature))
+        if largest <= 1e-7 * max(float(np.abs(step).max()), np.finfo(np.float64).tiny):
+            break
+    return step

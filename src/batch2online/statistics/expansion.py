@@ -1,0 +1,106 @@
+r"""Sums over rows of the quadratic expansions of their losses: what anchored coresets know of all rows exactly.
+
+The expansion of a row at the predictor e, with slope g and second derivative h there, is
+:math:`T(\theta) = l + g (\eta - e) + h (\eta - e)^2 / 2`, :math:`\eta = z \cdot \theta`. *Order 1* leaves out the last
+term. A sum of expansions is a constant, a linear form and a quadratic one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.registry import storable
+from batch2online.losses.base import PredictorLoss, Width
+
+
+class Quadratic(NamedTuple):
+    """``constant + sum(linear * theta) + theta' matrix theta / 2``; no matrix where it is zero."""
+
+    constant: float
+    linear: FloatArray
+    matrix: FloatArray | None
+
+    def value(self, theta: FloatArray) -> float:
+        flat, total = theta.reshape(-1), self.constant + float((self.linear * theta).sum())
+        return total if self.matrix is None else total + float(flat @ self.matrix @ flat) / 2
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        if self.matrix is None:
+            return self.linear
+        return np.asarray(self.linear + (self.matrix @ theta.reshape(-1)).reshape(theta.shape))
+
+
+class Expanded(NamedTuple):
+    """Rows z (n, p), their targets and weights, and where their losses are expanded: predictors (n, K) and widths."""
+
+    design: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    eta: FloatArray
+    width: Width
+
+
+@storable
+@dataclass(frozen=True)
+class Expansion:
+    """Sums of expansions of order 1 and of order 2: constants (2,), linear forms (2, K, p), a matrix (K p, K p).
+
+    The matrix has no entries where order 2 is not kept.
+    """
+
+    constants: FloatArray
+    linear: FloatArray
+    matrix: FloatArray
+
+    @classmethod
+    def empty(cls, n_outputs: int, n_columns: int, with_matrix: bool) -> Expansion:
+        size = n_outputs * n_columns if with_matrix else 0
+        return cls(np.zeros(2), np.zeros((2, n_outputs, n_columns)), np.zeros((size, size)))
+
+    @classmethod
+    def of(cls, loss: PredictorLoss, rows: Expanded, slope: FloatArray | None = None, matrix: bool = True) -> Expansion:
+        """Return the sums over these rows; ``slope`` where it is known already."""
+        design, y, weights, eta, width = rows
+        slope = loss.slope(eta, y, width) if slope is None else slope
+        bent = loss.bent(eta, y, width, eta)
+        values = loss.value(eta, y, width) - (slope * eta).sum(axis=1)
+        constants = [weights @ values, weights @ (values + (bent * eta).sum(axis=1) / 2)]
+        weighted = weights[:, None] * np.concatenate([slope, slope - bent], axis=1)
+        linear = (weighted.T @ design).reshape(2, eta.shape[1], design.shape[1])
+        square = loss.hessian(design, weights, eta, y, width) if matrix else np.zeros((0, 0))
+        return cls(np.array(constants), linear, square)
+
+    @property
+    def n_orders(self) -> int:
+        """Orders that are at hand: 0, 1 and, with the matrix, 2."""
+        return 3 if self.matrix.size else 2
+
+    def without_matrix(self) -> Expansion:
+        return Expansion(self.constants, self.linear, np.zeros((0, 0)))
+
+    def __add__(self, other: Expansion) -> Expansion:
+        """Return the sums over both; of order 2 where both have it."""
+        matrix = self.matrix + other.matrix if self.n_orders == other.n_orders else np.zeros((0, 0))
+        return Expansion(self.constants + other.constants, self.linear + other.linear, matrix)
+
+    def __sub__(self, other: Expansion) -> Expansion:
+        return Expansion(self.constants - other.constants, self.linear - other.linear, self.matrix - other.matrix)
+
+    def quadratic(self, order: int) -> Quadratic:
+        """Return the sum of expansions of order 1 or 2 as a function of the parameters."""
+        return Quadratic(float(self.constants[order - 1]), self.linear[order - 1], self.matrix if order == 2 else None)
+
+    def moved(self, outputs: FloatArray, columns: FloatArray) -> Expansion:
+        """Return the same sums of other parameters.
+
+        ``outputs`` (K, K') turns new predictors into former ones, ``columns`` (p, p) former rows z into new ones.
+        """
+        linear = np.einsum("kl,okp,qp->olq", outputs, self.linear, columns)
+        if not self.matrix.size:
+            return Expansion(self.constants, linear, self.matrix)
+        both = np.kron(outputs.T, columns)
+        return Expansion(self.constants, linear, both @ self.matrix @ both.T)
