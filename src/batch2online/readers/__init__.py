@@ -1,11 +1,13 @@
-"""Tables from files and streams, a batch at a time in bounded memory, with errors that name the line.
+"""Tables from files, pipes and databases, a batch at a time in bounded memory, with errors that name the line.
 
-CSV, TSV and JSON lines (also gzipped, also from standard input), Parquet and Arrow. A text file is cut into
-blocks of whole lines and pyarrow parses each block; only when it refuses one are the lines of that block read
-one by one, to say which is wrong and why. So a row is a line, and a quoted value must end on its line.
+CSV, TSV and JSON lines (also packed, also from standard input, also as they grow), Parquet and Arrow, queries of
+SQLite and DuckDB. A text file is cut into blocks of whole records and pyarrow parses each block; only when it refuses
+one are the lines of that block read one by one, to say which is wrong and why.
 """
 
 from batch2online.readers.batch import Batch, DataError, Kind, Remedy
+from batch2online.readers.reading import Reading
+from batch2online.readers.several import open_sources, paths_of
 from batch2online.readers.source import Source, open_source
 
-__all__ = ["Batch", "DataError", "Kind", "Remedy", "Source", "open_source"]
+__all__ = ["Batch", "DataError", "Kind", "Reading", "Remedy", "Source", "open_source", "open_sources", "paths_of"]

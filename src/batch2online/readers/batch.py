@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,11 +14,22 @@ class Remedy(StrEnum):
     """What a caller can ask for so that the input is taken after all."""
 
     NO_HEADER = "read the first line as a row"
+    SKIP_LINES = "pass over the first lines"
+    DROP_LINES = "leave out lines that cannot be read"
     DROP_ROWS = "drop rows with a gap"
     FILL_GAPS = "fill gaps with the mean"
     LOOK_FURTHER = "look at more rows before deciding"
     LEAVE_OUT = "leave the column out"
     ENCODE_TEXT = "encode text as categories"
+    ENCODE_DATES = "read dates as numbers"
+    OTHER_LEVEL = "count further levels as one"
+    MORE_LEVELS = "give more levels a column of their own"
+    MISSING_WORD = "read a text as a missing value"
+    ENCODING = "read another encoding"
+    FORMAT = "name the format"
+    DATE_FORMAT = "say how dates are written"
+    OTHER_TARGET = "name another target"
+    QUERY = "ask a database"
 
 
 class DataError(ValueError):
@@ -29,11 +39,13 @@ class DataError(ValueError):
     ----------
     remedies : tuple of Remedy
         What would let the readers go on.
+    about : (str, str)
+        The column and the text that a remedy may have to name.
     """
 
-    def __init__(self, message: str, *remedies: Remedy) -> None:
+    def __init__(self, message: str, *remedies: Remedy, about: tuple[str, str] = ("", "")) -> None:
         super().__init__(message)
-        self.remedies = remedies
+        self.remedies, self.about = remedies, about
 
 
 class Kind(StrEnum):
@@ -41,7 +53,13 @@ class Kind(StrEnum):
 
     NUMBER = "numbers"
     TEXT = "text"
-    OTHER = "dates, lists or other values"
+    DATE = "dates"
+    CLOCK = "times of day or durations"
+    OTHER = "lists or other values"
+
+
+UNITS = {Kind.DATE: "days since 1970", Kind.CLOCK: "hours"}
+"""What readers make of dates and times."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +69,9 @@ class Batch:
     Attributes
     ----------
     table : pyarrow.Table
-        The columns asked for: numbers as float64, text as string.
+        The columns asked for: numbers, dates and times as float64, text as string; others as they are.
     place : callable
-        Where a row of the batch stands in its file, such as "line 17".
+        Where a row of the batch stands in its file, such as "table.csv, line 17".
     """
 
     table: Any
@@ -67,9 +85,9 @@ class Batch:
         return Batch(self.table.slice(start, stop - start), lambda row: self.place(start + row))
 
 
-def row_place(start: int, row: int) -> str:
+def row_place(name: str, start: int, row: int) -> str:
     """Where a row stands in a table without lines, counted from 1."""
-    return f"row {start + row + 1:,}"
+    return f"{name}, row {start + row + 1:,}"
 
 
 def kind_of(dtype: Any) -> Kind:
@@ -83,18 +101,32 @@ def kind_of(dtype: Any) -> Kind:
         return Kind.NUMBER
     if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
         return Kind.TEXT
-    return Kind.OTHER
+    if types.is_timestamp(dtype) or types.is_date(dtype):
+        return Kind.DATE
+    return Kind.CLOCK if types.is_time(dtype) or types.is_duration(dtype) else Kind.OTHER
 
 
-def with_plain_types(table: Any) -> Any:
-    """Return the same columns as float64 and string; others stay as they are."""
+def with_plain_types(table: Any, untouched: Sequence[str] = ()) -> Any:
+    """Return the same columns as float64 and string; lists and others, and those to be left untouched, stay."""
     if set(table.schema.types) <= {pa.float64(), pa.string()}:
         return table
-    return pa.table([_plain(column) for column in table.columns], names=table.column_names)
+    left = set(untouched)
+    columns = [column if name in left else plain(column) for name, column in _named(table)]
+    return pa.table(columns, names=table.column_names)
 
 
-def _plain(column: Any) -> Any:
-    wanted = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}.get(kind_of(column.type), column.type)
+def _named(table: Any) -> Any:
+    return zip(table.column_names, table.columns, strict=True)
+
+
+def plain(column: Any) -> Any:
+    """Return a column as float64 or string, if it is of any of the kinds that a model can use."""
+    kind = kind_of(column.type)
+    if kind is Kind.DATE:
+        return _days(column)
+    if kind is Kind.CLOCK:
+        return _hours(column)
+    wanted = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}.get(kind, column.type)
     if column.type == wanted:
         return column
     if pa.types.is_boolean(column.type):
@@ -102,8 +134,35 @@ def _plain(column: Any) -> Any:
     return column.cast(wanted, safe=False)
 
 
-def check_distinct(names: Sequence[str], name: str) -> None:
-    """Refuse a table with two columns of one name."""
-    if len(set(names)) < len(names):
-        repeated = min(column for column, count in Counter(names).items() if count > 1)
-        raise DataError(f"{name} has more than one column named {repeated!r}.")
+def _days(column: Any) -> Any:
+    microseconds = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
+    return _divided(microseconds, 86_400e6)
+
+
+def _hours(column: Any) -> Any:
+    is_duration = pa.types.is_duration(column.type)
+    wanted = pa.duration("us") if is_duration else pa.time64("us")
+    return _divided(column.cast(wanted, safe=False).cast(pa.int64()), 3_600e6)
+
+
+def _divided(column: Any, by: float) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.divide(column.cast(pa.float64(), safe=False), by)
+
+
+def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return names in which none comes twice, and those that had to be changed.
+
+    >>> distinct(["a", "b", "a", "a"])
+    (['a', 'b', 'a (2)', 'a (3)'], ['a (2)', 'a (3)'])
+    """
+    found: dict[str, None] = {}
+    known = set(names)
+    for name in names:
+        free, count = name, 1
+        while free in found or (count > 1 and free in known):
+            count += 1
+            free = f"{name} ({count})"
+        found[free] = None
+    return list(found), [new for new, old in zip(found, names, strict=True) if new != old]

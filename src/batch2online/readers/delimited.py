@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from batch2online.readers.batch import Batch, DataError, Kind, Remedy, check_distinct, kind_of, with_plain_types
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy, distinct, kind_of, with_plain_types
 from batch2online.readers.blocks import LineBlock
+from batch2online.readers.cells import MISSING, asked_type, is_number, is_of_type, settled
+from batch2online.readers.cleaning import cleaned, delimiter_of, first_block, spaced, without_first_record
+from batch2online.readers.reading import WHITESPACE, Reading
 
-_DELIMITERS = ",\t;|"
 _WIDE = 1000
-_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 class Delimited:
@@ -26,45 +29,73 @@ class Delimited:
     blocks : iterator of LineBlock
     name : str
         What errors call the input.
-    delimiter : str or None
-        None takes the one of comma, tab, semicolon and bar that the first line has most of.
-    header : bool
-        Whether the first line holds the names; otherwise columns are called 1, 2, ...
+    reading : Reading
+        Its header, separator and so on.
     """
 
-    def __init__(self, blocks: Iterator[LineBlock], name: str, delimiter: str | None, header: bool) -> None:
-        self._blocks, self._name = blocks, name
+    def __init__(self, blocks: Iterator[LineBlock], name: str, reading: Reading) -> None:
+        self._name, self._reading = name, reading
+        self._blocks = map(partial(cleaned, reading), blocks)
+        self.notes: list[str] = []
+        self.dropped_lines = 0
         self.kinds: dict[str, Kind] = {}
-        self._first = _first_block(blocks, name)
-        number, line = next(self._first.lines())
+        first = first_block(self._blocks, name, reading.least_rows + reading.header)
+        number, line = next(first.records())
         text = self._decoded(number, line)
-        self._delimiter = delimiter or max(_DELIMITERS, key=text.count)
-        cells = self._cells(number, text)
-        self.names = cells if header else [str(index + 1) for index in range(len(cells))]
-        if header:
-            self._check_names(cells)
-            self._first = _without_lines_up_to(number, self._first)
+        self._delimiter = delimiter_of(text, first, reading.sep)
+        if self._delimiter == WHITESPACE:
+            self._delimiter, self._blocks, first = " ", map(spaced, self._blocks), spaced(first)
+        self._first = first
+        self._name_columns()
         self._types = self._inferred()
         self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns alone."""
+    def _name_columns(self) -> None:
+        records = self._first.records()
+        first, *second = [self._cells(at, self._decoded(at, line)) for at, line in islice(records, 2)]
+        names = [cell.strip() for cell in first] if self._reading.header else [str(j + 1) for j in range(len(first))]
+        if not self._reading.header:
+            self.names = names
+            return
+        self._check_names(first)
+        if second and len(second[0]) == len(names) + 1:
+            names.insert(0, "")
+            self.notes.append("the first column has no name")
+        self.names, changed = distinct(names)
+        if changed:
+            self.notes.append(f"several columns have one name: {', '.join(map(repr, changed[:5]))} are new names")
+        self._first = without_first_record(self._first)
+
+    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows, with these columns, and with others that are left untouched."""
         block: LineBlock | None = self._first
+        types = {column: self._types[column] for column in columns} | dict.fromkeys(untouched, pa.string())
         while block is not None:
             if not block.is_blank:
-                yield self._batch(block, columns)
+                yield self._batch(block, types, untouched)
             block = next(self._blocks, None)
 
-    def _batch(self, block: LineBlock, columns: Sequence[str]) -> Batch:
-        table = self._parsed(block, {column: self._types[column] for column in columns})
-        return Batch(with_plain_types(table), lambda row: f"line {block.line_of(row):,}")
+    def _batch(self, block: LineBlock, types: dict[str, Any], untouched: Sequence[str]) -> Batch:
+        table, block = self._parsed(block, types)
+        return Batch(with_plain_types(table, untouched), lambda row: f"{self._name}, line {block.line_of(row):,}")
 
     def _inferred(self) -> dict[str, Any]:
+        present = set(self.names)
+        self.kinds = {name: kind for name, kind in self._reading.kinds.items() if name in present}
         numbers = dict.fromkeys(self.names, pa.float64())
-        if self._first.is_blank or self._holds(numbers):
+        if self._first.is_blank or (set(self.kinds.values()) <= {Kind.NUMBER} and self._holds(numbers)):
             return numbers
-        table = self._parsed(self._first, None)
-        return {name: _settled(table.column(name)) for name in self.names}
+        known = {name: asked_type(kind) for name, kind in self.kinds.items() if asked_type(kind) is not None}
+        table, self._first = self._parsed(self._first, known, only=False)
+        found = {name: settled(table.column(name)) for name in self.names}
+        self._check_times(found)
+        return found | known
+
+    def _check_times(self, found: dict[str, Any]) -> None:
+        """Refuse text where dates are wanted; a column of nothing but gaps holds them, too."""
+        for name in (name for name, kind in self.kinds.items() if asked_type(kind) is None):
+            if kind_of(found[name]) is not self.kinds[name]:
+                raise DataError(f"{self._name}: column {name!r} must hold {self.kinds[name]}.", Remedy.DATE_FORMAT)
 
     def _holds(self, types: dict[str, Any]) -> bool:
         """Whether the first block is of these types; to ask is far cheaper than to infer them for many columns."""
@@ -74,41 +105,78 @@ class Delimited:
             return False
         return True
 
-    def _parsed(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
+    def _parsed(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> tuple[Any, LineBlock]:
+        """Return the table in a block, and the block without the lines that were left out."""
         try:
-            table = self._read(block, types)
+            table = self._read(block, types, only)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            fitting = self._without_bad_lines(block)
+            if fitting is not block:
+                return self._parsed(fitting, types, only)
             self._explain(block)
-            raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.") from error
-        if b'"' in block.content and table.num_rows != sum(1 for _ in block.lines()):
+            raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.", Remedy.FORMAT) from error
+        if b'"' in block.content and table.num_rows != sum(1 for _ in block.records()):
             self._explain(block)
-        return table
+        return table, block
 
-    def _read(self, block: LineBlock, types: dict[str, Any] | None) -> Any:
-        options = arrow_csv.ConvertOptions(strings_can_be_null=True)
-        if types is not None:
-            options.column_types, options.include_columns = types, list(types)
+    def _read(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> Any:
+        reading = self._reading
+        options = arrow_csv.ConvertOptions(
+            strings_can_be_null=True, decimal_point=reading.decimal, null_values=[*MISSING, *reading.na_values]
+        )
+        if reading.date_format is not None:
+            options.timestamp_parsers = [reading.date_format, arrow_csv.ISO8601]
+        options.column_types = types
+        options.include_columns = list(types) if only else []
         is_wide = len(self.names) > _WIDE  # a task for each column of each piece costs more than it saves
-        is_whole = is_wide or types is None  # types are inferred from the first piece alone
+        is_whole = is_wide or not only  # types are inferred from the first piece alone
         size = len(block.content) + 1 if is_whole else 1 << 20
         return arrow_csv.read_csv(
             pa.py_buffer(block.content),
             read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size, use_threads=not is_wide),
-            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=b'"' in block.content),
             convert_options=options,
         )
 
+    def _without_bad_lines(self, block: LineBlock) -> LineBlock:
+        """Return the block with blank lines in place of those with too few or too many values, if these may go."""
+        if self._reading.bad_lines != "drop":
+            return block
+        kept = [b"\n"] * (block.n_lines() + 1)
+        bad = 0
+        for number, record in block.records():
+            fits = len(self._cells(number, self._decoded(number, record))) == len(self.names)
+            kept[number - block.first_line] = record + b"\n" if fits else b"\n"
+            for inner in range(number + 1, number + 1 + record.count(b"\n")):
+                kept[inner - block.first_line] = b"" if fits else b"\n"
+            bad += not fits
+        self.dropped_lines += bad
+        return replace(block, content=b"".join(kept)) if bad else block
+
     def _explain(self, block: LineBlock) -> None:
         """Raise the error of the first line that is wrong."""
-        for number, line in block.lines():
+        for number, line in block.records():
+            place = f"{self._name}, line {number:,}"
             cells = self._cells(number, self._decoded(number, line))
             if len(cells) != len(self.names):
-                raise DataError(
-                    f"{self._name}, line {number:,} has {_count(len(cells), 'value')}, expected {len(self.names)}."
-                )
+                found = f"{place} has {_count(len(cells), 'value')}, expected {len(self.names)}."
+                raise DataError(found, Remedy.DROP_LINES, *([Remedy.SKIP_LINES] if number <= 50 else []))
             for column, cell in zip(self.names, cells, strict=True):
-                if self.kinds.get(column) is Kind.NUMBER and not _is_number(cell):
-                    raise DataError(f"{self._name}, line {number:,}, column {column!r}: {cell!r} is not a number.")
+                if not self._fits(column, cell):
+                    raise self._misfit(place, column, cell)
+
+    def _misfit(self, place: str, column: str, cell: str) -> DataError:
+        what = "a number" if self.kinds[column] is Kind.NUMBER else "one of the " + self.kinds[column]
+        remedies = (Remedy.MISSING_WORD, Remedy.LEAVE_OUT, Remedy.LOOK_FURTHER)
+        return DataError(f"{place}, column {column!r}: {cell!r} is not {what}.", *remedies, about=(column, cell))
+
+    def _fits(self, column: str, cell: str) -> bool:
+        kind = self.kinds.get(column, Kind.TEXT)
+        if cell.strip() in MISSING or cell in self._reading.na_values or kind in (Kind.TEXT, Kind.OTHER):
+            return True
+        if kind is Kind.NUMBER:
+            return is_number(cell.replace(self._reading.decimal, "."))
+        return is_of_type(cell, self._types[column], self._reading.date_format)
 
     def _decoded(self, number: int, line: bytes) -> str:
         try:
@@ -116,55 +184,22 @@ class Delimited:
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{self._name}, line {number:,}: byte {line[error.start]:#04x} at position {error.start + 1} "
-                "is not valid UTF-8."
+                "is not valid UTF-8.",
+                Remedy.ENCODING,
             ) from error
 
     def _cells(self, number: int, text: str) -> list[str]:
         try:
-            (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
-        except csv.Error as error:
-            raise DataError(
-                f"{self._name}, line {number:,}: a quoted value does not end properly on its line."
-            ) from error
+            (cells,) = csv.reader(
+                [text] if "\n" not in text else text.splitlines(keepends=True), delimiter=self._delimiter
+            )
+        except (csv.Error, ValueError) as error:
+            raise DataError(f"{self._name}, line {number:,}: a quoted value does not end properly.") from error
         return cells
 
     def _check_names(self, names: list[str]) -> None:
-        check_distinct(names, self._name)
-        if all(_is_number(name) and name for name in names):
+        if all(is_number(name) and name for name in names):
             raise DataError(f"{self._name} has numbers in its first line, not names.", Remedy.NO_HEADER)
-
-
-def _first_block(blocks: Iterator[LineBlock], name: str) -> LineBlock:
-    for block in blocks:
-        if not block.is_blank:
-            return block
-    raise DataError(f"{name} is empty.")
-
-
-def _without_lines_up_to(number: int, block: LineBlock) -> LineBlock:
-    lines = block.content.splitlines(keepends=True)[number + 1 - block.first_line :]
-    return LineBlock(b"".join(lines), number + 1)
-
-
-def _settled(column: Any) -> Any:
-    """Return the type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
-    dtype = column.type
-    if pa.types.is_binary(dtype):
-        return pa.string()  # bytes that are no UTF-8: to be refused with their line
-    if pa.types.is_string(dtype):
-        numbers = pc.sum(pc.match_substring_regex(column, _NUMBER)).as_py() or 0
-        return pa.float64() if 2 * numbers > len(column) - column.null_count else dtype
-    return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
-
-
-def _is_number(cell: str) -> bool:
-    if cell.strip() in ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null"):
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return cell.strip().lower() in ("true", "false")
-    return "_" not in cell
 
 
 def _count(n: int, noun: str) -> str:

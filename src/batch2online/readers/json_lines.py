@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
-from batch2online.readers.batch import Batch, DataError, Kind
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy, plain
 from batch2online.readers.blocks import LineBlock
+from batch2online.readers.cleaning import first_block
+from batch2online.readers.reading import Reading
 
 _Row = dict[str, Any]
 _TYPES: dict[Kind, set[type]] = {Kind.NUMBER: {int, float, bool, type(None)}, Kind.TEXT: {str, type(None)}}
@@ -20,28 +23,32 @@ class JsonLines:
     """Blocks of lines of JSON objects as batches; columns and what they hold are those of the first block.
 
     A key that an object lacks is a missing value; a key that the first block never had is passed over. Columns of
-    dates, lists and objects are known by name, but their values are not kept.
+    lists and objects are known by name, but their values are not kept.
     """
 
-    def __init__(self, blocks: Iterator[LineBlock], name: str) -> None:
+    def __init__(self, blocks: Iterator[LineBlock], name: str, reading: Reading) -> None:
         self._blocks, self._name = blocks, name
-        first = next((block for block in blocks if not block.is_blank), None)
-        if first is None:
-            raise DataError(f"{name} is empty.")
+        self._missing = frozenset(reading.na_values)
+        self.notes: list[str] = []
+        first = first_block(blocks, name, reading.least_rows)
         if first.content.lstrip().startswith(b"["):
-            raise DataError(f"{name} is a JSON list: write one object a line (JSON lines).")
+            raise DataError(
+                f"{name} is a JSON list, where one object a line is read: jq -c '.[]' makes lines of it, and a pipe "
+                "brings them here.",
+                Remedy.FORMAT,
+            )
         self._first = first
         self._first_rows = self._rows(first)
         self.names = list(dict.fromkeys(key for row in self._first_rows for key in row))
-        self.kinds = {column: self._kind(column) for column in self.names}
+        self.kinds = {column: reading.kinds.get(column) or self._kind(column) for column in self.names}
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns alone."""
-        yield self._batch(self._first, self._first_rows, columns)
+    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        yield self._batch(self._first, self._first_rows, columns, untouched)
         self._first_rows = []
         for block in self._blocks:
             if not block.is_blank:
-                yield self._batch(block, self._rows(block), columns)
+                yield self._batch(block, self._rows(block), columns, untouched)
 
     def _rows(self, block: LineBlock) -> list[_Row]:
         try:
@@ -50,7 +57,10 @@ class JsonLines:
             raise self._first_mistake(block) from None
         if set(map(type, rows)) - {dict}:
             raise self._first_mistake(block)
-        return rows
+        return [self._without_missing(row) for row in rows] if self._missing else rows
+
+    def _without_missing(self, row: _Row) -> _Row:
+        return {key: None if value.__class__ is str and value in self._missing else value for key, value in row.items()}
 
     def _first_mistake(self, block: LineBlock) -> DataError:
         """Return the error of the first line that holds no JSON object."""
@@ -61,22 +71,31 @@ class JsonLines:
         )
 
     def _kind(self, column: str) -> Kind:
-        values = [row.get(column) for row in self._first_rows]
-        types = set(map(type, values)) - {type(None)}
-        if len({float if t is int else t for t in types}) > 1:
-            first = next(value for value in values if value is not None)
-            alike = {int, float} if type(first) in (int, float) else {type(first)}
-            raise self._misfit(column, values, alike, self._first, "is of another type than before")
-        if types <= _TYPES[Kind.NUMBER]:
+        """Return what the first value is; another kind of value is refused when the column is used."""
+        values = [value for row in self._first_rows if (value := row.get(column)) is not None]
+        if not values or type(values[0]) in _TYPES[Kind.NUMBER]:
             return Kind.NUMBER
-        return Kind.OTHER if types != {str} or _are_dates(values) else Kind.TEXT
+        if type(values[0]) is not str:
+            return Kind.OTHER
+        return Kind.DATE if _dates(values) is not None else Kind.TEXT
 
-    def _batch(self, block: LineBlock, rows: list[_Row], columns: Sequence[str]) -> Batch:
+    def _batch(self, block: LineBlock, rows: list[_Row], columns: Sequence[str], untouched: Sequence[str]) -> Batch:
         found = self._numbers([column for column in columns if self.kinds[column] is Kind.NUMBER], rows, block)
         found |= {column: self._text(column, rows, block) for column in columns if self.kinds[column] is Kind.TEXT}
+        found |= {column: self._days(column, rows, block) for column in columns if self.kinds[column] is Kind.DATE}
+        found |= {column: _as_text(row.get(column) for row in rows) for column in untouched}
         nothing = pa.nulls(len(rows))
-        table = pa.table([found.get(column, nothing) for column in columns], names=list(columns))
-        return Batch(table, lambda row: f"line {block.line_of(row):,}")
+        names = [*columns, *untouched]
+        table = pa.table([found.get(column, nothing) for column in names], names=names)
+        return Batch(table, lambda row: f"{self._name}, line {block.line_of(row):,}")
+
+    def _days(self, column: str, rows: list[_Row], block: LineBlock) -> Any:
+        values = self._text(column, rows, block)
+        dates = _dates(values)
+        if dates is None:
+            bad = next(row for row, value in enumerate(values) if _dates([value.as_py()]) is None)
+            raise self._error(column, bad, values[bad].as_py(), block, "is not a date")
+        return plain(dates)
 
     def _numbers(self, columns: list[str], rows: list[_Row], block: LineBlock) -> dict[str, Any]:
         """All columns of numbers at once: there may be very many."""
@@ -98,8 +117,12 @@ class JsonLines:
         """Return the error of the first value that is of none of the types."""
         fitting = types | {type(None)}
         row, value = next((row, value) for row, value in enumerate(values) if type(value) not in fitting)
+        return self._error(column, row, value, block, what)
+
+    def _error(self, column: str, row: int, value: Any, block: LineBlock, what: str) -> DataError:
         place = f"{self._name}, line {block.line_of(row):,}, column {column!r}"
-        return DataError(f"{place}: {_short(value)} {what}.")
+        remedies = ([Remedy.MISSING_WORD] if type(value) is str else []) + [Remedy.LEAVE_OUT]
+        return DataError(f"{place}: {_short(value)} {what}.", *remedies, about=(column, str(value)))
 
 
 def _mistake(line: bytes) -> str:
@@ -114,12 +137,19 @@ def _mistake(line: bytes) -> str:
     return "" if isinstance(row, dict) else " is not a JSON object."
 
 
-def _are_dates(values: list[Any]) -> bool:
-    try:
-        pa.array(values, pa.string()).cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _dates(values: Any) -> Any:
+    """Return texts as points in time; None if they are anything else."""
+    texts = pa.array(values, pa.string())
+    for dtype in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(dtype)
+    return None
+
+
+def _as_text(values: Iterable[Any]) -> Any:
+    """Return values of any kind as they may stand in a table."""
+    plain_values = [None if v is None else v if type(v) is str else orjson.dumps(v).decode() for v in values]
+    return pa.array(plain_values, pa.string())
 
 
 def _short(value: Any, most: int = 60) -> str:
