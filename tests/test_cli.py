@@ -23,10 +23,10 @@ import batch2online
 from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets
 from batch2online.cli.app import run_safely
 from batch2online.cli.commands.run import rechunked
+from batch2online.cli.run.inputs import open_input
 from batch2online.cli.run.learning import LearningLoop
 from batch2online.cli.run.recorder import Recorder
 from batch2online.cli.run.state import Kept, checksum
-from batch2online.cli.run.stream import open_stream, source_of
 from batch2online.cli.settings import Settings
 from batch2online.cli.tasks import task_for
 
@@ -179,7 +179,10 @@ def test_bad_data_leaves_nothing_behind(tmp_path, capsys):
     path.write_bytes(b"a,b\n" + b"1,2\n3,5\n" * 20_000 + b"oops,1\n")
     out = tmp_path / "out"
     assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", "--out", str(out)]) == 2
-    assert capsys.readouterr().err == "Error: bad.csv, line 40,002, column 'a': 'oops' is not a number.\n"
+    assert capsys.readouterr().err == (
+        "Error: bad.csv, line 40,002, column 'a': 'oops' is not a number; --na-values oops reads it as missing, "
+        "--exclude a leaves the column out.\n"
+    )
     assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
 
 
@@ -282,9 +285,17 @@ def test_predict_names_the_column_that_is_missing(stream, tmp_path, capsys):
     rows.write_text("x\n1\n")
     assert run_safely(["predict", str(out), str(rows)]) == 2
     assert "has no column 'colour', which the model needs" in capsys.readouterr().err
-    (out / "result.json").unlink()
-    assert run_safely(["predict", str(out), str(rows)]) == 2
-    assert "needs the result.json beside it" in capsys.readouterr().err
+
+
+def test_a_model_is_one_self_contained_file(stream, tmp_path, capsys):
+    out, alone = tmp_path / "out", tmp_path / "alone.b2o"
+    run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(out)])
+    capsys.readouterr()
+    (out / "model.b2o").rename(alone)
+    rows = tmp_path / "new.csv"
+    rows.write_text("colour,x\nred,1\n")
+    assert run_safely(["predict", str(alone), str(rows)]) == 0
+    assert abs(float(capsys.readouterr().out.splitlines()[1]) - 3) < 0.1
 
 
 def test_show_tells_what_the_model_saw(stream, tmp_path, capsys):
@@ -373,7 +384,7 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
     settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
     task = task_for(settings)
-    stream = open_stream(source_of(str(long_stream), settings), "long.csv", task)
+    stream = open_input([str(long_stream)], None, task).stream
     known = {"source": "long.csv", **settings.as_dict()}
     with Kept(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
         LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
@@ -386,7 +397,7 @@ def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsy
     lines = long_stream.read_text().splitlines(keepends=True)
     task = task_for(Settings(task="regression", target="y"))
     long_stream.write_text("".join(lines[:1001]))
-    stream = open_stream(source_of(str(long_stream), task.settings), "long.csv", task)
+    stream = open_input([str(long_stream)], None, task).stream
     known = {"source": "long.csv", **task.settings.as_dict()}
     with Kept(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
         LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), rows), 1), lambda _: None)

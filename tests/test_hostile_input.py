@@ -17,6 +17,7 @@ import pytest
 
 import batch2online
 from batch2online.cli.app import run_safely
+from batch2online.persistence import model_file
 
 SOURCES = Path(batch2online.__file__).parents[1]
 NAMES = ["[/a]", "[bold]", "\x1b[31mRED\x1b]0;owned\x07", ":smile:", "<b>x</b>"]
@@ -105,6 +106,7 @@ TABLES = {
 READ_ALL = """
 import sys
 from batch2online.cli.app import run_safely
+from batch2online.persistence import model_file
 for name in sys.argv[1:]:
     assert run_safely(["run", name, "--task", "lowrank", "--k", "1"]) == 2, name
 """
@@ -127,7 +129,7 @@ def test_two_columns_of_one_name(tmp_path, capsys):
     table = pa.Table.from_arrays([pa.array(column) for column in ROWS[:, :3].T], names=["a", "a", "t"])
     path = tmp_path / "twice.parquet"
     pa.parquet.write_table(table, path)
-    assert "more than one column named 'a'" in sentence(["run", path, "--task", "clustering", "--k", 2], capsys)
+    assert "several columns of one name" in sentence(["run", path, "--task", "clustering", "--k", 2], capsys)
     path = write_csv(tmp_path / "once.csv", ["a", "b"], ROWS[:, :2])
     words = ["run", path, "--task", "clustering", "--k", 2, "--columns", "a,b,a"]
     assert "--columns names 'a' more than once" in sentence(words, capsys)
@@ -147,8 +149,10 @@ def run_once(tmp_path_factory):
 
 @pytest.fixture
 def finished(run_once, tmp_path):
-    """The folder of a run, to be spoilt, and the table that it read."""
-    return shutil.copytree(run_once / "out", tmp_path / "out"), run_once / "rows.csv"
+    """The folder of a run, to be spoilt, and the table that it read; its model does not say how rows were prepared."""
+    out = shutil.copytree(run_once / "out", tmp_path / "out")
+    batch2online.load(out / "model.b2o").save(out / "model.b2o")
+    return out, run_once / "rows.csv"
 
 
 @pytest.mark.parametrize("content", SIDE_FILES)
@@ -169,6 +173,13 @@ def test_a_malformed_preparation_is_one_sentence(finished, capsys, field, value)
         assert run_safely(["predict", str(out), str(path), "--out", str(out / "p.csv")]) == 0
     else:
         sentence(["predict", out, path], capsys)
+
+
+@pytest.mark.parametrize("preparation", [5, {}, {"numbers": ["a"]}, {"numbers": 7}])
+def test_a_malformed_preparation_in_the_model_is_one_sentence(run_once, tmp_path, capsys, preparation):
+    model = batch2online.load(run_once / "out" / "model.b2o")
+    model_file.save(tmp_path / "model.b2o", model._state(), {"input": {"preparation": preparation}})
+    assert "preparation must have" in sentence(["predict", tmp_path, run_once / "rows.csv"], capsys)
 
 
 @pytest.mark.parametrize("content", [b"[]", b"x" * 5000, b"SQLite format 3\0" + b"\0" * 5000])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import sys
 from types import SimpleNamespace
 
@@ -18,8 +20,9 @@ from batch2online.cli.app import run_safely
 from batch2online.cli.run.stream import open_stream
 from batch2online.cli.settings import Settings
 from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError, Kind, Remedy, open_source
+from batch2online.readers import DataError, Kind, Reading, Remedy, open_source
 from batch2online.readers.blocks import LineBlock, blocks
+from batch2online.readers.feed import Feed
 
 TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10, 20, 30, 40], "colour": ["red", "blue", "red", "green"]})
 ROWS = TABLE.to_pylist()
@@ -51,7 +54,7 @@ def parquet_bytes():
 
 
 def read(path, columns=None, **options):
-    source = open_source(str(path), **options)
+    source = open_source(str(path), Reading(**options))
     batches = list(source.batches(columns or source.names))
     return pa.concat_tables([batch.table for batch in batches]).to_pylist(), batches, source
 
@@ -73,6 +76,10 @@ FILES = {
     "table.arrow": arrow_bytes(pa.ipc.new_file),
     "stream.arrow": arrow_bytes(pa.ipc.new_stream),
     "no_suffix": text_of(),
+    "utf16.csv": text_of().decode().encode("utf-16"),
+    "table.csv.bz2": bz2.compress(text_of()),
+    "table.csv.xz": lzma.compress(text_of()),
+    "spaces.txt": text_of(" ").replace(b" ", b"   "),
     "misnamed.csv": parquet_bytes(),
 }
 PIPES = {name: FILES[name] for name in ("table.csv", "table.tsv", "table.csv.gz", "table.jsonl", "stream.arrow")}
@@ -104,7 +111,7 @@ def test_mixed_newlines_count_as_lines(tmp_path):
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
 def test_blocks_cut_anywhere_hold_the_same_lines(size, newline):
     content = newline.join([b"a,b", b"1,2", b"", b"3,4", b"5,6"])
-    found = [line for block in blocks(io.BytesIO(content), "x", size, least_lines=1) for line in block.lines()]
+    found = [line for block in blocks(Feed(io.BytesIO(content), "x"), size, least_lines=1) for line in block.lines()]
     assert found == [(1, b"a,b"), (2, b"1,2"), (4, b"3,4"), (5, b"5,6")]
 
 
@@ -121,10 +128,8 @@ DEFECTS = {
     "text.csv": (HEADER + b"3,x\n", "text.csv, line 4, column 'b': 'x' is not a number"),
     "utf8.csv": (b"a,b\n1,x\n2,\xff\n", r"utf8.csv, line 3: byte 0xff at position 3 is not valid UTF-8"),
     "utf8_number.csv": (HEADER + b"3,\xff\n", "line 4: byte 0xff at position 3 is not valid UTF-8"),
-    "utf16.csv": ("a,b\n1,2\n".encode("utf-16"), "utf16.csv is encoded as UTF-16"),
-    "twice.csv": (b"a,a\n1,2\n", "more than one column named 'a'"),
     "numbers.csv": (b"1,2\n3,4\n", "numbers in its first line, not names"),
-    "open_quote.csv": (b'a,b\n1,"x\n2,y"\n', "line 2: a quoted value does not end properly on its line"),
+    "open_quote.csv": (b'a,b\n1,2\n3,"x\n2,y\n', "line 3: a quoted value does not end properly"),
     "broken.jsonl": (b'{"a": 1}\n{"a": \n', "broken.jsonl, line 2 is not valid JSON"),
     "text.jsonl": (b'{"a": 1}\n\n{"a": "x"}\n', "text.jsonl, line 3, column 'a': 'x'"),
     "list.jsonl": (b'[{"a": 1}]', "is a JSON list"),
@@ -222,8 +227,29 @@ def test_one_hot_without_the_first_level_beside_an_intercept(tmp_path):
 def test_a_level_that_comes_late_is_refused_with_its_line(tmp_path):
     content = b"c,a\n" + b"red,1\nblue,2\n" * 5 + b"green,3\n"
     with pytest.raises(DataError, match=r"line 12, column 'c': 'green' did not occur in the first 10 rows"):
-        prepared(tmp_path, content, lookahead=10, **LOWRANK)
-    assert len(prepared(tmp_path, content, lookahead=11, **LOWRANK)[0]) == 11
+        prepared(tmp_path, content, lookahead=10, unknown="refuse", **LOWRANK)
+    assert len(prepared(tmp_path, content, lookahead=12, **LOWRANK)[0]) == 11
+
+
+def test_a_level_that_comes_late_counts_as_other_and_it_is_said_once(tmp_path):
+    content = b"c,a\n" + b"red,1\nblue,2\n" * 5 + b"green,3\nblack,4\n"
+    rows, _, stream = prepared(tmp_path, content, lookahead=10, **LOWRANK)
+    assert stream.preparation.names == ["a", "c=blue", "c=red", "c=other"]
+    np.testing.assert_array_equal(rows[-3:], [[2, 1, 0, 0], [3, 0, 0, 1], [4, 0, 0, 1]])
+    assert stream.notes == [
+        "x.csv, line 12, column 'c': 'green' did not occur in the first 10 rows; it counts as 'other', "
+        "as further new texts will"
+    ]
+    rows, _, stream = prepared(tmp_path, content, lookahead=10, unknown="ignore", **LOWRANK)
+    np.testing.assert_array_equal(rows[-2:], [[3, 0, 0], [4, 0, 0]])
+    assert "counts as none of the known levels" in stream.notes[0]
+
+
+def test_the_commonest_levels_have_columns_of_their_own(tmp_path):
+    content = b"c,a\n" + b"red,1\nblue,2\nred,1\n" * 5 + b"green,3\n"
+    rows, _, stream = prepared(tmp_path, content, max_levels=2, **LOWRANK)
+    assert stream.preparation.names == ["a", "c=blue", "c=red", "c=other"]
+    assert rows[:, 1:].sum(axis=0).tolist() == [5, 10, 1]
 
 
 def test_standardised_by_the_first_rows_alone(tmp_path):
@@ -249,8 +275,12 @@ def test_missing_values_are_refused_with_line_and_column(tmp_path):
 ADVICE = {
     "gap": (GAPS, [], "the value is missing; --missing drop leaves such rows out, --missing mean fills them."),
     "no names": (b"1,2\n3,4\n", [], "not names; --no-header takes the first line as a row."),
-    "text": (b"a,c\n1,x\n", ["--categories", "refuse"], "; --columns can leave the column out, --categories encode"),
-    "late level": (b"a,c\n1,x\n2,y\n", ["--lookahead", "1"], "in the first 1 rows; a larger --lookahead sees more"),
+    "text": (b"a,c\n1,x\n", ["--categories", "refuse"], "; --exclude c leaves the column out, --categories encode"),
+    "late level": (
+        b"a,c\n1,x\n2,y\n",
+        ["--lookahead", "1", "--unknown", "refuse"],
+        "in the first 1 rows; --unknown other counts such texts as one, a larger --lookahead sees more",
+    ),
 }
 
 
@@ -273,14 +303,21 @@ def test_missing_values_dropped_or_filled(tmp_path):
 
 
 def test_a_missing_target_is_never_filled(tmp_path):
-    with pytest.raises(DataError, match="line 3, column 'y': the value is missing and has no mean"):
-        prepared(tmp_path, b"a,y\n1,2\n3,\n", missing="mean", **REGRESSION)
+    content = b"a,y\n1,2\n3,\n,4\n"
+    with pytest.raises(DataError, match="line 3, column 'y': the value is missing"):
+        prepared(tmp_path, content, **REGRESSION)
+    rows, targets, stream = prepared(tmp_path, content, missing="mean", **REGRESSION)
+    assert (rows.tolist(), targets.tolist(), stream.dropped) == ([[1], [2]], [2, 4], 1)
 
 
 UNUSABLE = {
-    "dates": (b"a,when\n1,2024-05-01\n2,2024-05-02\n", LOWRANK, "column 'when' holds dates"),
+    "dates": (b"a,when\n1,2024-05-01\n", {**LOWRANK, "dates": "refuse"}, "column 'when' holds dates"),
     "text refused": (b"a,c\n1,x\n2,y\n", {**LOWRANK, "categories": "refuse"}, "column 'c' holds text"),
-    "identifiers": (b"a,c\n" + b"".join(b"1,u%d\n" % i for i in range(150)), LOWRANK, "150 different texts"),
+    "identifiers": (
+        b"a,c\n" + b"".join(b"1,u%d\n" % i for i in range(150)),
+        {**LOWRANK, "unknown": "refuse"},
+        "150 different texts",
+    ),
     "text target": (b"a,y\n1,x\n2,y\n", REGRESSION, "the target 'y' must hold numbers"),
     "no such column": (b"a,b\n1,2\n", {**LOWRANK, "columns": ("q",)}, r"no column 'q'; it has a, b\."),
     "no such target": (b"a,b\n1,2\n", REGRESSION, "no column 'y'"),

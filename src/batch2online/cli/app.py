@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ import click
 
 from batch2online import __version__
 from batch2online.cli import errors, tasks
+from batch2online.cli.options import columns, how_to_read, input_and_task, learner, options, order
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-Command = Callable[..., Any]
 
 
 def run_safely(arguments: Sequence[str]) -> int:
@@ -33,8 +32,15 @@ def run_safely(arguments: Sequence[str]) -> int:
     except Exception as error:
         if not errors.is_for_people(error):
             raise
-        return errors.fail(errors.sentence(error), 2)
+        return errors.fail(errors.sentence(error, _options_of(arguments)), 2)
     return 0
+
+
+def _options_of(arguments: Sequence[str]) -> frozenset[str]:
+    """Options of the command that was called, which alone can lead on."""
+    command = next((app.commands[word] for word in arguments if word in app.commands), None)
+    parameters = [] if command is None else command.params
+    return frozenset(option for each in parameters for option in (*each.opts, *each.secondary_opts))
 
 
 @click.group(context_settings=_CONTEXT, no_args_is_help=True)
@@ -43,100 +49,42 @@ def app() -> None:
     """Turn a batch model into an online one: what it would have cost, how often it would have changed."""
 
 
-def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in the order in which help shows them."""
-
-    def decorate(command: Command) -> Command:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return decorate
-
-
-_how_to_read = (
-    click.option(
-        "--format", type=click.Choice(FORMATS), help="Format of FILE; otherwise its first bytes and its name tell."
-    ),
-    click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
-)
-
-_input = options(
-    click.argument("file", required=False),
-    click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
-    click.option("--task", type=click.Choice(tasks.NAMES), required=True, help="What the model is."),
-    click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or of components."),
-    click.option(
-        "--z", type=click.FloatRange(1), metavar="X", default=2.0, help="Power of the distance: 2 k-means, 1 k-median."
-    ),
-    click.option("--target", metavar="COLUMN", help="The column that a regression predicts."),
-    click.option("--columns", metavar="A,B,...", help="The inputs; all other columns by default."),
-    click.option("--standardize", is_flag=True, help="Scale numbers by the mean and spread of the first rows."),
-    click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values."),
-    click.option("--categories", type=click.Choice(["encode", "refuse"]), default="encode", help="Columns of text."),
-    click.option(
-        "--lookahead",
-        type=click.IntRange(1),
-        metavar="N",
-        default=10_000,
-        help="Rows that levels and scales come from.",
-    ),
-    click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Everything random follows from it."),
-    *_how_to_read,
-)
-
-_learner = options(
-    click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset."),
-    click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead."),
-    click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or adaptive:2,1.1."),
-    click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder."),
-)
-
-
-def _order(default: str) -> Callable[[Command], Command]:
-    choice = click.Choice(["given", "random"])
-    return click.option("--order", type=choice, default=default, show_default=True, help="Order of the rows.")
-
-
 @app.command()
-@_input
-@_learner
-@_order("given")
+@input_and_task
+@learner
+@order("given")
 @click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
 @click.option("--state", type=click.Path(path_type=Path), help="File in which the model lives: the run can go on.")
 @click.option("--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two states.")
+@click.option("--follow", is_flag=True, help="Wait for more at the end of FILE; an interrupt ends it.")
+@click.option(
+    "--flush", type=click.FloatRange(0), metavar="X", default=0.5, help="Seconds that live rows wait, at most."
+)
+@click.option("--emit", type=click.Choice(["predictions", "changes"]), help="A JSON line for each, while rows come.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No live line.")
-def run(file: str | None, dataset: str | None, **given: Any) -> None:
-    """Stream FILE (- for standard input) through an online model.
+@click.option("--quiet", "-q", is_flag=True, help="No live line, no notes.")
+def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
+    """Stream FILE (- for standard input) through an online model. Several files are one stream.
 
     \b
     batch2online run diamonds.csv --task regression --target price --out result
-    batch2online run pixels.parquet --task clustering --k 5
-    gunzip -c rows.csv.gz | batch2online run - --task lowrank --k 10
+    batch2online run 'pixels-*.parquet' --task clustering --k 5
+    tail -f rows.csv | batch2online run - --task lowrank --k 10
     """  # noqa: D301 (\b keeps lines apart)
     from batch2online.cli.commands.run import Wishes
     from batch2online.cli.commands.run import run as run_command
 
-    wishes = Wishes(
-        out=given.pop("out"),
-        state=given.pop("state"),
-        state_every=given.pop("state_every"),
-        chunk=given.pop("chunk"),
-        quiet=given.pop("quiet"),
-        json=given.pop("as_json"),
-    )
-    run_command(file, dataset, _task_from(dataset, given), wishes)
+    names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit")
+    wishes = Wishes(json=given.pop("as_json"), **{name: given.pop(name) for name in names})
+    run_command(files, dataset, _task_from(dataset, given), wishes)
 
 
 def _task_from(dataset: str | None, given: dict[str, Any]) -> Any:
     """Return the task that the options ask for."""
     from batch2online.cli.settings import Settings
 
-    columns = given.pop("columns")
-    settings = Settings(columns=tuple(columns.split(",")) if columns else (), **given)
-    return tasks.task_for(settings, dataset)
+    return tasks.task_for(Settings(**given), dataset)
 
 
 _model_path = click.Path(path_type=Path)
@@ -145,16 +93,20 @@ _model_path = click.Path(path_type=Path)
 @app.command()
 @click.argument("model", type=_model_path)
 @click.argument("file")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV file; standard output by default.")
-@options(*_how_to_read)
-def predict(model: Path, file: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
-    """Predictions, clusters or coordinates by MODEL for each row of FILE.
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV or Parquet; standard output.")
+@click.option("--id", "id_column", metavar="COLUMN", help="A column of FILE to write beside each prediction.")
+@click.option("--append", is_flag=True, help="Write all columns of FILE beside each prediction.")
+@options(*how_to_read)
+def predict(model: Path, file: str, out: Path | None, id_column: str | None, append: bool, **reading: Any) -> None:
+    """Predictions, clusters or coordinates by MODEL for each row of FILE, in its order.
 
-    MODEL is a model.b2o or the folder of a run. Columns are prepared as they were in that run.
+    MODEL is a model.b2o, the folder of a run, or the file of --state. Columns are prepared as they were in that run; a
+    row in which one is missing gets a line without a prediction.
     """
+    from batch2online.cli.commands.predict import Beside
     from batch2online.cli.commands.predict import predict as predict_command
 
-    predict_command(model, file, out, format, header)
+    predict_command(model, file, out, Beside(id_column, append), reading)
 
 
 @app.command()
@@ -170,12 +122,8 @@ def show(model: Path, changes: int, as_json: bool) -> None:
 
 @app.command()
 @click.argument("file")
-@click.option("--target", metavar="COLUMN", help="The column that a model is to predict, if any.")
-@click.option("--columns", metavar="A,B,...", help="The inputs; all other columns by default.")
-@click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Breaks ties.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@options(*_how_to_read)
+@options(*columns)
 def check(file: str, as_json: bool, **given: Any) -> None:
     """Say whether the rows of FILE (- for standard input) come in random order.
 
@@ -188,28 +136,29 @@ def check(file: str, as_json: bool, **given: Any) -> None:
 
 @app.command()
 @click.option("--write", metavar="NAME", help="Write this one to a CSV file instead of listing all.")
-@click.option("--task", type=click.Choice(tasks.NAMES), default="clustering", help="Some names serve several tasks.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")
 @click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
-def datasets(write: str | None, task: str, out: Path | None, rows: int, seed: int) -> None:
+def datasets(write: str | None, out: Path | None, rows: int, seed: int) -> None:
     """List the data sets there are: real ones from installed packages, and synthetic streams."""
     from batch2online.cli.commands import datasets as command
 
     if write is None:
         command.list_datasets()
     else:
-        command.write_dataset(write, task, out or Path(f"{write}.csv"), rows, seed)
+        command.write_dataset(write, out or Path(f"{write}.csv"), rows, seed)
 
 
 @app.command()
-@_input
-@_learner
-@_order("random")
+@input_and_task
+@learner
+@order("random")
 @click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many random orders to average over.")
 @click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; 1,000 or a tenth of the rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
-def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any) -> None:
+def compare(
+    files: tuple[str, ...], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
+) -> None:
     """Our learner, scikit-learn, River and baselines side by side on FILE.
 
     All rows are held in memory. Inputs and target of a regression are standardised first, columns of a low rank
@@ -218,7 +167,7 @@ def compare(file: str | None, dataset: str | None, seeds: int, chunk: int | None
     from batch2online.cli.commands.compare import Trial
     from batch2online.cli.commands.compare import compare as compare_command
 
-    compare_command(file, dataset, _task_from(dataset, given), Trial(seeds, chunk, as_json))
+    compare_command(files, dataset, _task_from(dataset, given), Trial(seeds, chunk, as_json))
 
 
 @app.command()

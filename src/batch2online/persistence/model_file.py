@@ -14,7 +14,7 @@ from batch2online.core.registry import check_instance, storable
 from batch2online.core.rows import Rows
 from batch2online.persistence import tree
 from batch2online.persistence.atomic import replaced
-from batch2online.persistence.database import Database
+from batch2online.persistence.database import MAGIC, Database
 from batch2online.persistence.disk_history import BRANCH, DiskHistory, get, put, scratch
 from batch2online.persistence.errors import StoreCorrupted, StoreError, typed
 from batch2online.persistence.tree import CheckpointError
@@ -37,12 +37,20 @@ class HistoryPlace:
 # -- writing ------------------------------------------------------------------------------------------------
 
 
-def save(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Write a state to a file of its own, atomically; the old file stays until the new one is complete and intact."""
+def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str, Any] | None = None) -> None:
+    """Write a state to a file of its own, atomically; the old file stays until the new one is complete and intact.
+
+    ``sources`` says where the rows came from, as JSON knows it; see :func:`sources_in`.
+    """
+
+    def write() -> None:
+        write_state(database, state)
+        database.meta |= {} if sources is None else {"sources": sources}
+
     with typed(f"cannot write {os.fspath(path)}"), replaced(path) as temporary:
         database = Database(temporary, "copy")
         try:
-            database.transact(lambda: write_state(database, state))
+            database.transact(write)
         finally:
             database.close()
         database = Database(temporary, "read")
@@ -128,6 +136,19 @@ def load(path: Path) -> dict[str, Any]:
             database.close()
     except StoreError as error:
         raise CheckpointError(str(error)) from error
+
+
+def sources_in(path: Path) -> dict[str, Any]:
+    """Return what a file says of where its rows came from; nothing in files of schema 1."""
+    with open(path, "rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            return {}
+    database = Database(path, "read")
+    try:
+        found = database.meta.get("sources", {})
+        return found if isinstance(found, dict) else {}
+    finally:
+        database.close()
 
 
 def read_state(database: Database, home: Any = None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Remedy(StrEnum):
     ENCODING = "read another encoding"
     FORMAT = "name the format"
     DATE_FORMAT = "say how dates are written"
+    SEPARATOR = "say what stands between values"
     OTHER_TARGET = "name another target"
     QUERY = "ask a database"
 

@@ -103,7 +103,7 @@ def blocks(
     may hold ends of lines.
     """
     rest, line, least = b"", 1, 1
-    with feed.file:
+    with feed:
         for piece in _as_utf8(feed.pieces(size), feed.name, encoding):
             rest += piece
             is_quoted = quoted and b'"' in rest

@@ -103,7 +103,7 @@ def prepare(
     with np.errstate(over="ignore", invalid="ignore"):  # numbers as large as that are refused with their place
         needs_mean = wanted.missing == "mean" or wanted.standardise
         means, scales = _moments(table, numbers, derived, name if needs_mean else None)
-    levels, others = _levels(table, [column for column in inputs if kinds[column] is Kind.TEXT], wanted, name)
+    levels, others, crowded = _levels(table, [column for column in inputs if kinds[column] is Kind.TEXT], wanted, name)
     times = {column: kinds[column] for column in inputs if kinds[column] in UNITS}
     units = {column: wanted.units[column] for column in (*inputs, target) if column in wanted.units}
     units |= {column: UNITS[kind] for column, kind in times.items()}
@@ -120,6 +120,7 @@ def prepare(
         known_rows=table.num_rows,
         unknown=wanted.unknown,
         others=others,
+        crowded=crowded,
         kinds={column: str(kind) for column, kind in times.items()},
         derived=derived,
         units={str(column): unit for column, unit in units.items()},
@@ -144,9 +145,11 @@ def _parts(inputs: Sequence[str], kinds: dict[str, Kind]) -> dict[str, list[str]
     return {f"{column}: {part}": [column, part] for column in dates for part in calendar.PARTS}
 
 
-def _levels(table: Any, columns: Sequence[str], wanted: Wanted, name: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Levels of each column of text, and the columns in which there are or may be further ones."""
-    levels, others = {}, []
+def _levels(
+    table: Any, columns: Sequence[str], wanted: Wanted, name: str
+) -> tuple[dict[str, list[str]], list[str], list[str]]:
+    """Levels of each column of text; columns in which there are or may be further ones; those with too many."""
+    levels, others, crowded = {}, [], []
     for column in columns:
         counts = Counter(table.column(column).drop_null().to_pylist())
         has_more = len(counts) > wanted.max_levels
@@ -161,7 +164,9 @@ def _levels(table: Any, columns: Sequence[str], wanted: Wanted, name: str) -> tu
         has_gaps = wanted.missing == "mean" and table.column(column).null_count > 0
         if wanted.unknown == "other" and (has_more or has_gaps or wanted.may_grow):
             others.append(column)
-    return levels, others
+        if has_more:
+            crowded.append(column)
+    return levels, others, crowded
 
 
 def _moments(

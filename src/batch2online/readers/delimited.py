@@ -167,7 +167,7 @@ class Delimited:
 
     def _misfit(self, place: str, column: str, cell: str) -> DataError:
         what = "a number" if self.kinds[column] is Kind.NUMBER else "one of the " + self.kinds[column]
-        remedies = (Remedy.MISSING_WORD, Remedy.LEAVE_OUT, Remedy.LOOK_FURTHER)
+        remedies = [Remedy.MISSING_WORD, Remedy.LEAVE_OUT] + [Remedy.LOOK_FURTHER] * self._reading.is_live
         return DataError(f"{place}, column {column!r}: {cell!r} is not {what}.", *remedies, about=(column, cell))
 
     def _fits(self, column: str, cell: str) -> bool:
@@ -190,9 +190,8 @@ class Delimited:
 
     def _cells(self, number: int, text: str) -> list[str]:
         try:
-            (cells,) = csv.reader(
-                [text] if "\n" not in text else text.splitlines(keepends=True), delimiter=self._delimiter
-            )
+            lines = text.splitlines(keepends=True) if "\n" in text else [text]
+            (cells,) = csv.reader(lines, delimiter=self._delimiter, strict=True)
         except (csv.Error, ValueError) as error:
             raise DataError(f"{self._name}, line {number:,}: a quoted value does not end properly.") from error
         return cells

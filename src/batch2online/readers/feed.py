@@ -36,6 +36,8 @@ class Feed:
         Whether to wait for more at the end of the file.
     is_over : callable
         Whether to wait no longer.
+    raw : binary file, optional
+        What a packed file is read from, to be closed with it.
     """
 
     def __init__(
@@ -45,10 +47,19 @@ class Feed:
         seconds: float = SECONDS,
         grows: bool = False,
         is_over: Callable[[], bool] = lambda: False,
+        raw: Any = None,
     ) -> None:
-        self.file, self.name, self.grows = file, name, grows
+        self.file, self.name, self.grows, self._raw = file, name, grows, raw
         self._seconds, self._is_over = seconds, is_over
         self.is_live = grows or _is_pipe(file)
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+        if self._raw is not None:
+            self._raw.close()
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Iterate over pieces of about ``size`` bytes; of a live file over what has come in the meantime."""
@@ -85,7 +96,7 @@ class Feed:
 
 def _is_pipe(file: Any) -> bool:
     """Whether bytes come from somebody who may take his time: a pipe, a socket, a terminal."""
-    raw = getattr(file, "raw", None)
+    raw: Any = getattr(file, "raw", None)
     if type(raw).__name__ != "FileIO":
         return False
     return not stat.S_ISREG(os.fstat(raw.fileno()).st_mode)

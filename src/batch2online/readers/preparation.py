@@ -51,6 +51,8 @@ class Preparation:
         What becomes of a text that is none of the levels.
     others : list of str
         Columns of text that have an input for all further levels together.
+    crowded : list of str
+        Columns of text in which only the commonest levels were taken.
     kinds : dict
         What columns hold that are neither plain numbers nor text.
     derived : dict
@@ -70,6 +72,7 @@ class Preparation:
     known_rows: int
     unknown: str = "refuse"
     others: list[str] = field(default_factory=list)
+    crowded: list[str] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
     derived: dict[str, list[str]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
@@ -105,6 +108,7 @@ class Preparation:
             "others": conforms(self.others, list[str])
             and _is_dict(self.levels, list)
             and set(self.others) <= set(self.levels),
+            "crowded": conforms(self.crowded, list[str]),
             "kinds": _is_dict(self.kinds, str) and set(self.kinds.values()) <= set(Kind),
             "derived": _is_dict(self.derived, list[str]) and all(_is_part(pair) for pair in self.derived.values()),
             "units": _is_dict(self.units, str),
@@ -125,7 +129,7 @@ class Preparation:
     @property
     def names(self) -> list[str]:
         """Names of the model's inputs."""
-        suffix = " (standardised)" if self.standardised else ""
+        suffix = "" if not self.standardised else " (standardised)" if any(self.means) else " (scaled)"
         return [
             *(name + suffix for name in self.numbers),
             *(f"{c}={level}" for c in self.levels for level in self._own(c)),
@@ -201,7 +205,7 @@ class Preparation:
 
     def _meet_unknown(self, batch: Batch, column: str, new: BoolArray, say: Callable[[str, str], None]) -> None:
         """Refuse a level that is new, or say what becomes of it."""
-        if not new.any():
+        if not new.any() or column in self.crowded:
             return
         row = int(new.argmax())
         text = batch.table.column(column)[row].as_py()

@@ -45,6 +45,8 @@ class Reading:
         Rows of a live input to wait for before what columns hold is decided.
     seconds : float
         The longest that rows of a live input wait for further ones.
+    is_live : bool
+        Whether rows come when they come.
     follow : bool
         Whether to wait for more at the end of a file.
     is_over : callable
@@ -65,5 +67,6 @@ class Reading:
     query: str | None = None
     least_rows: int = 1
     seconds: float = SECONDS
+    is_live: bool = False
     follow: bool = False
     is_over: Callable[[], bool] = lambda: False

@@ -70,10 +70,12 @@ class Source:
         Whether rows come when they come, so that one should not wait for more of them.
     """
 
-    def __init__(self, reader: Reader, name: str, *, raw: Any = None, is_live: bool = False) -> None:
+    def __init__(
+        self, reader: Reader, name: str, *, raw: Any = None, size: int | None = None, is_live: bool = False
+    ) -> None:
         self._reader, self._raw, self.name, self.is_live = reader, raw, name, is_live
         self.names, self.kinds = reader.names, reader.kinds
-        self.size = _size(raw)
+        self.size = size
         self._rows = 0
 
     @property
@@ -86,7 +88,7 @@ class Source:
         """Return which share has been read; None where the size is not known."""
         n_rows = getattr(self._reader, "n_rows", None)
         if n_rows is not None:
-            return self._rows / max(1, n_rows)
+            return float(self._rows / max(1, n_rows))
         if not self.size or self._raw.closed:
             return 1.0 if self.size else None
         return float(self._raw.tell() / self.size)
@@ -108,9 +110,16 @@ def open_source(path: str, reading: Reading | None = None) -> Source:
     reading : Reading, optional
         What is known of the file besides.
     """
-    reading = reading or Reading()
-    name = name_of(path)
     raw = _opened(path)
+    try:
+        return _recognised(path, raw, reading or Reading())
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _recognised(path: str, raw: Any, reading: Reading) -> Source:
+    name = name_of(path)
     start = _peek(raw, name)
     if is_database(start) or reading.query is not None:
         raw.close()
@@ -122,7 +131,8 @@ def open_source(path: str, reading: Reading | None = None) -> Source:
     if reading.follow and (is_packed or path == "-" or kind in ("parquet", "arrow")):
         raise DataError(f"{name} cannot be followed: only a plain file of text that grows at its end can.")
     if kind == "arrow" and start.startswith(_ARROW_STREAM):
-        return Source(ArrowStream(file, name), name, raw=raw, is_live=_size(raw) is None)
+        size = _size(raw)
+        return Source(ArrowStream(file, name), name, raw=raw, size=size, is_live=size is None)
     if kind in ("parquet", "arrow"):
         return Source(_columnar(kind, path, name, file, is_packed), name)
     return _text(kind, file, raw, name, reading)
@@ -134,13 +144,15 @@ def name_of(path: str) -> str:
 
 
 def _text(kind: str, file: Any, raw: Any, name: str, reading: Reading) -> Source:
-    feed = Feed(file, name, reading.seconds, reading.follow, reading.is_over)
+    size = None if reading.follow else _size(raw)
+    feed = Feed(file, name, reading.seconds, reading.follow, reading.is_over, raw)
+    reading = replace(reading, is_live=feed.is_live, least_rows=reading.least_rows if feed.is_live else 1)
     if kind == "jsonl":
         reader: Reader = JsonLines(blocks(feed, encoding=reading.encoding), name, reading)
     else:
         reading = replace(reading, sep="\t") if kind == "tsv" and reading.sep is None else reading
         reader = Delimited(blocks(feed, encoding=reading.encoding, quoted=True), name, reading)
-    return Source(reader, name, raw=None if reading.follow else raw, is_live=feed.is_live)
+    return Source(reader, name, raw=raw, size=size, is_live=feed.is_live)
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -199,8 +211,6 @@ def _peek(file: Any, name: str) -> bytes:
 
 def _size(raw: Any) -> int | None:
     """Return the size of a plain file."""
-    if raw is None:
-        return None
     try:
         status = os.fstat(raw.fileno())
     except (OSError, AttributeError, io.UnsupportedOperation):

@@ -10,22 +10,20 @@ from rich.text import Text
 
 from batch2online.cli import tasks, terminal
 from batch2online.cli.files import json_text
-from batch2online.cli.run.stream import open_stream, source_of
+from batch2online.cli.run.inputs import open_input
 from batch2online.cli.settings import Settings
 from batch2online.core.rows import Rows, ones
 from batch2online.monitor.order import FREEZES, Monitor
 from batch2online.monitor.verdict import OrderVerdict
-from batch2online.readers import DataError
 
 
-def check(path: str, as_json: bool, target: str | None, columns: str | None, **given: Any) -> None:
+def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
     """Print whether the rows of a file come in random order."""
     # Levels of text come from rows that are not ranked: what a later row is encoded as depends on itself alone.
     settings = Settings(
         task="lowrank" if target is None else "regression",
         k=1,
         target=target,
-        columns=tuple(columns.split(",")) if columns else (),
         lookahead=FREEZES[0][1],
         **given,
     )
@@ -38,8 +36,7 @@ def check(path: str, as_json: bool, target: str | None, columns: str | None, **g
 
 def verdict_of(path: str, settings: Settings) -> OrderVerdict:
     """Return the verdict on the rows of a file, which are read once and not kept."""
-    name = "standard input" if path == "-" else path
-    stream = open_stream(source_of(path, settings), name, tasks.task_for(settings))
+    stream = open_input([path], None, tasks.task_for(settings)).stream
     monitor: Monitor | None = None
     for points, targets in stream.chunks():
         values = np.empty((len(points), 0)) if targets is None else targets[:, None]
@@ -47,7 +44,7 @@ def verdict_of(path: str, settings: Settings) -> OrderVerdict:
         ids = np.arange(monitor.rows, monitor.rows + len(points))
         monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
     if monitor is None:
-        raise DataError(f"{name} has no complete row.")
+        raise stream.nothing_left()
     return monitor.verdict()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +14,9 @@ from rich.padding import Padding
 
 from batch2online import evaluate
 from batch2online.cli import terminal
-from batch2online.cli.commands.run import open_input
 from batch2online.cli.rivals import OURS, contestants
-from batch2online.cli.run.stream import Chunk, open_stream
+from batch2online.cli.run.inputs import open_input
+from batch2online.cli.run.stream import Chunk
 from batch2online.cli.tasks.base import Task
 from batch2online.readers import DataError
 
@@ -29,11 +30,11 @@ class Trial:
     json: bool = False
 
 
-def compare(path: str | None, dataset: str | None, task: Task, trial: Trial) -> None:
+def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial) -> None:
     """Stream the same rows through our learner and its rivals, and print what each cost."""
     settings = task.settings
-    source, name = open_input(path, dataset, task)
-    stream = open_stream(source, name, _reading(task, is_file=path is not None))
+    stream = open_input(paths, dataset, _reading(task)).stream
+    name = stream.name
     X, y = task.comparable(*_all_rows(stream.chunks()))
     chunk = trial.chunk or max(1, min(1000, len(X) // 10))
     if len(X) < 2 * chunk:
@@ -64,9 +65,9 @@ def _all_rows(chunks: Any) -> Chunk:
     return rows, None if targets[0] is None else np.concatenate(targets)
 
 
-def _reading(task: Task, is_file: bool) -> Task:
+def _reading(task: Task) -> Task:
     """Return the task set to read all rows as they stand; inputs beside a target are standardised for gradients."""
-    standardize = task.settings.standardize or (is_file and task.has_targets)
+    standardize = task.settings.standardize or task.has_targets
     settings = replace(task.settings, standardize=standardize, lookahead=sys.maxsize, order="given")
     return replace(task, settings=settings)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
+import click
 import pyarrow as pa
 
 from batch2online.cli import tasks, terminal
 from batch2online.cli.files import write_csv
+from batch2online.datasets import NamedTable, load_table
+from batch2online.readers import DataError
+from batch2online.report.text import visible
 
 _ABOUT = {
     "digits": "1,797 images of digits; scikit-learn",
@@ -49,11 +52,20 @@ def _served() -> dict[str, list[str]]:
     return served
 
 
-def write_dataset(name: str, task: str, out: Path, rows: int, seed: int) -> None:
-    """Write a data set as CSV, for trying things out."""
-    X, y = tasks.task_type(task).dataset(name, rows, seed)
-    columns = {f"x{j + 1}": np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])}
-    if y is not None:
-        columns["target"] = y
+def write_dataset(name: str, out: Path, rows: int, seed: int) -> None:
+    """Write a data set as CSV: its own columns, in its own units, gaps included."""
+    known = _served()
+    if name not in known:
+        raise DataError(f"There is no data set {name!r}: choose one of {', '.join(known)}.")
+    table = load_table(name, rows, seed)
+    columns = {column: pa.array(values, from_pandas=True) for column, values in table.columns.items()}
     with open(out, "wb") as file:
         write_csv(pa.table(columns), file)
+    click.echo(visible(f"{out}: {len(table):,} rows; {_described(table)}."), err=True)
+
+
+def _described(table: NamedTable, most: int = 25) -> str:
+    """Return the columns with their units."""
+    units = {column: f" ({unit})" for column, unit in table.units.items()}
+    columns = [f"{column}{units.get(column, '')}" for column in table.columns]
+    return f"{len(columns)} columns" if len(columns) > most else ", ".join(columns)

@@ -5,67 +5,124 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import click
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 
-from batch2online._types import BoolArray, FloatArray
+from batch2online._types import BoolArray
 from batch2online.cli.files import write_csv
-from batch2online.cli.models import load_model, preparation_for
-from batch2online.readers import DataError, open_source
+from batch2online.cli.models import StoredModel, load_model, needed_kinds, preparation_for
+from batch2online.cli.predicting import predictions
+from batch2online.readers import DataError, Reading, Source, open_source
+from batch2online.report.text import visible
+
+Write = Callable[[Any], None]
 
 
-def predict(model_path: Path, path: str, out: Path | None, format: str | None, header: bool) -> None:  # noqa: A002
-    """Write a line of predictions for each row of the input, empty where a value is missing and rows may be dropped."""
-    model, result = load_model(model_path)
-    source = open_source(path, format, header=header)
-    name = "standard input" if path == "-" else Path(path).name
-    preparation = preparation_for(model, result, source, name)
-    model.__dict__.pop("feature_names_in_", None)  # rows come as plain arrays, in the order of the columns
-    with _output(out) as file:
-        for index, batch in enumerate(source.batches(preparation.columns)):
-            rows, _, kept = preparation.apply(batch, name)
-            table = _aligned(_predictions(model, rows), kept)
-            write_csv(table, file, with_names=index == 0)
+@dataclass(frozen=True)
+class Beside:
+    """Columns of the input that stand beside the predictions: one, all of them, or none."""
+
+    column: str | None = None
+    all: bool = False
+
+    def columns(self, source: Source) -> list[str]:
+        """Names of the columns."""
+        if self.column is not None and self.column not in source.names:
+            raise DataError(f"{source.name} has no column {self.column!r}; --id names one of its columns.")
+        return source.names if self.all else [] if self.column is None else [self.column]
 
 
-def _predictions(model: Any, rows: FloatArray) -> dict[str, Any]:
-    """Named columns of what the model says of rows."""
-    try:
-        if hasattr(model, "transform") and not hasattr(model, "predict"):
-            return _numbered("component", model.transform(rows))
-        labels = model.predict(rows)
-    except ValueError as error:
-        raise DataError(str(error)) from error
-    return {"cluster" if hasattr(model, "cluster_centers_") else "prediction": labels}
+def predict(model_path: Path, path: str, out: Path | None, beside: Beside, reading: Mapping[str, Any]) -> None:
+    """Write a line for each row of the input, without a prediction where a value that it needs is missing."""
+    stored = load_model(model_path)
+    source = open_source(path, Reading(kinds=needed_kinds(stored), **reading))
+    preparation = preparation_for(stored, source)
+    kept = beside.columns(source)
+    inputs = set(preparation.columns)
+    rows_of = source.batches(preparation.columns, [column for column in kept if column not in inputs])
+    met: set[str] = set()
+    with _output(out) as write:
+        for batch in rows_of:
+            rows, _, complete = preparation.apply(batch, lambda column, note: _say_once(met, column, note))
+            said = _aligned(_said(stored, rows), complete)
+            write(pa.table({**{column: batch.table.column(column) for column in kept}, **_apart(said, kept)}))
 
 
-def _numbered(name: str, values: FloatArray) -> dict[str, Any]:
-    return {f"{name}_{j + 1}": values[:, j] for j in range(values.shape[1])}
+def _said(stored: StoredModel, rows: Any) -> dict[str, Any]:
+    """Return predictions; for no rows at all, columns of the right names."""
+    if len(rows):
+        return predictions(stored.model, rows)
+    return {name: values[:0] for name, values in predictions(stored.model, np.zeros((1, rows.shape[1]))).items()}
 
 
-def _aligned(columns: dict[str, Any], kept: BoolArray) -> Any:
+def _apart(said: dict[str, Any], kept: list[str]) -> dict[str, Any]:
+    """Return the predictions under names that the input has not."""
+    taken = set(kept)
+    return {f"{name} (predicted)" if name in taken else name: values for name, values in said.items()}
+
+
+def _say_once(met: set[str], column: str, note: str) -> None:
+    if column not in met:
+        met.add(column)
+        click.echo(visible(f"Note: {note}."), err=True)
+
+
+def _aligned(columns: dict[str, Any], kept: BoolArray) -> dict[str, Any]:
     """One line a row of the input: nothing where the row was left out."""
     places = pa.array(np.cumsum(kept) - 1, mask=~kept)
-    return pa.table({name: pa.array(np.ascontiguousarray(values)).take(places) for name, values in columns.items()})
+    return {name: pa.array(np.ascontiguousarray(values)).take(places) for name, values in columns.items()}
 
 
 @contextmanager
-def _output(out: Path | None) -> Iterator[IO[bytes]]:
-    """Give standard output, or a file that appears only when it is complete."""
+def _output(out: Path | None) -> Iterator[Write]:
+    """Give what writes to standard output, or to a file that appears only when it is complete."""
     if out is None:
-        yield sys.stdout.buffer
+        yield _csv_writer(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
     handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
+        with os.fdopen(handle, "wb") as file, _writer(file, out.suffix.lower() in (".parquet", ".pq")) as write:
+            yield write
         os.replace(temporary, out)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _writer(file: IO[bytes], is_parquet: bool) -> Iterator[Write]:
+    if not is_parquet:
+        yield _csv_writer(file)
+        return
+    opened: list[Any] = []
+
+    def write(table: Any) -> None:
+        if not opened:
+            opened.append(parquet.ParquetWriter(file, table.schema))
+        opened[0].write_table(table.cast(opened[0].schema))
+
+    try:
+        yield write
+    finally:
+        for writer in opened:
+            writer.close()
+
+
+def _csv_writer(file: IO[bytes]) -> Write:
+    is_begun = False
+
+    def write(table: Any) -> None:
+        nonlocal is_begun
+        write_csv(table, file, with_names=not is_begun)
+        is_begun = True
+
+    return write

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +15,16 @@ import numpy as np
 
 from batch2online.cli.files import json_text
 from batch2online.cli.run import console
+from batch2online.cli.run.emitting import Emitter
+from batch2online.cli.run.inputs import Input, open_input
 from batch2online.cli.run.learning import LearningLoop
 from batch2online.cli.run.live import live_line
 from batch2online.cli.run.result import result_of
 from batch2online.cli.run.state import Kept, Unkept
-from batch2online.cli.run.stream import ArraySource, Chunk, open_stream, source_of
+from batch2online.cli.run.stopping import Stop, stoppable
+from batch2online.cli.run.stream import Chunk
 from batch2online.cli.tasks.base import Task
-from batch2online.readers import DataError, Source
+from batch2online.readers import DataError
 
 
 @dataclass(frozen=True)
@@ -33,28 +37,66 @@ class Wishes:
     chunk: int | None = None
     quiet: bool = False
     json: bool = False
+    follow: bool = False
+    flush: float = 0.5
+    emit: str | None = None
 
 
-def run(path: str | None, dataset: str | None, task: Task, wishes: Wishes) -> dict[str, Any]:
+def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -> dict[str, Any]:
     """Stream an input through an online model; print, and write, what came of it."""
-    _check_packages(wishes)
-    source, name = open_input(path, dataset, task)
-    stream = open_stream(source, name, task)
-    with _keeper(task, name, wishes) as keeper:
-        loop = LearningLoop(keeper)
-        with live_line(name, wishes.quiet or wishes.json) as line:
-            loop.learn(rechunked(stream.chunks(), wishes.chunk), line)
-            rate = line.rate(loop.rows)
+    _check_wishes(wishes, task)
+    with ExitStack() as stack:
+        line = stack.enter_context(live_line(_name(paths, dataset), wishes.quiet or wishes.json))
+        stop = stack.enter_context(stoppable(wishes.follow))
+        keeper, given = _opened(stack, paths, dataset, task, wishes, stop)
+        stream = given.stream
+        stream.hear = line.say
+        loop = LearningLoop(keeper, stream.preparation, Emitter(wishes.emit))
+        loop.learn(rechunked(stream.chunks(), wishes.chunk), lambda learner: line(learner, stream.source.share()))
+        rate = line.rate(loop.rows)
         if not loop.rows:
-            raise DataError(f"{name} has no complete row.")
-        result = result_of(loop, stream, task, task.settings.command(path, dataset))
+            raise stream.nothing_left()
+        stream.close()
+        line.end()
+        result = result_of(loop, stream, task, task.settings.command(paths, dataset))
         with _named(loop.model, stream.preparation.names):
             report_path = _write(wishes.out, loop.model, result, task)
+    _show(result, task, rate, report_path, wishes)
+    return result
+
+
+def _opened(
+    stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes, stop: Stop
+) -> tuple[Unkept | Kept, Input]:
+    """Return what holds the model, and the input. A state that is there says how the input is prepared."""
+    settings = {"source": _name(paths, dataset), **task.settings.as_dict()}
+    waiting = {"follow": wishes.follow, "seconds": wishes.flush, "is_over": stop}
+    if wishes.state is None:
+        return Unkept(task.estimator()), open_input(paths, dataset, task, waiting)
+    if _has_state(wishes.state):
+        keeper = stack.enter_context(Kept(wishes.state, task.estimator(), settings, wishes.state_every))
+        return keeper, open_input(paths, dataset, task, waiting, keeper.start.preparation)
+    given = open_input(paths, dataset, task, waiting)
+    return stack.enter_context(Kept(wishes.state, task.estimator(), settings, wishes.state_every)), given
+
+
+def _has_state(path: Path) -> bool:
+    return (path / "model.b2o" if path.is_dir() else path).exists()
+
+
+def _name(paths: Sequence[str], dataset: str | None) -> str:
+    """Return what the input is called, without a look at it."""
+    from batch2online.readers.source import name_of
+
+    return name_of(paths[0]) if paths else str(dataset)
+
+
+def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | None, wishes: Wishes) -> None:
     if wishes.json:
         click.echo(json_text(result))
-    else:
+        return
+    with redirect_stdout(sys.stderr if wishes.emit else sys.stdout):  # lines are for whoever reads standard output
         console.show_result(result, task.best, rate, report_path)
-    return result
 
 
 @contextmanager
@@ -67,24 +109,6 @@ def _named(model: Any, names: list[str]) -> Iterator[None]:
         del model.feature_names_in_
 
 
-def _keeper(task: Task, name: str, wishes: Wishes) -> Unkept | Kept:
-    """Return what holds the model during the run."""
-    if wishes.state is None:
-        return Unkept(task.estimator())
-    settings = {"source": name, **task.settings.as_dict()}
-    return Kept(wishes.state, task.estimator(), settings, wishes.state_every)
-
-
-def open_input(path: str | None, dataset: str | None, task: Task) -> tuple[Source, str]:
-    """Return the reader of a file or of a named data set, and what errors call it."""
-    if (path is None) == (dataset is None):
-        raise DataError("Name one input: a FILE (- for standard input) or --dataset NAME.")
-    if path is not None:
-        return source_of(path, task.settings), "standard input" if path == "-" else Path(path).name
-    assert dataset is not None
-    return ArraySource(*task.dataset(dataset)), dataset
-
-
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
     """Cut the rows into chunks of at most this size; leave them as they come where no size is given."""
     for rows, targets in chunks:
@@ -94,9 +118,11 @@ def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
             yield rows[part], None if targets is None else targets[part]
 
 
-def _check_packages(wishes: Wishes) -> None:
+def _check_wishes(wishes: Wishes, task: Task) -> None:
     if wishes.out is not None and find_spec("matplotlib") is None:
         raise DataError("The report of --out needs matplotlib: pip install 'batch2online[plot]'.")
+    if wishes.follow and task.settings.order == "random":
+        raise DataError("A file that grows has no random order: leave --follow or --order out.")
 
 
 def _write(out: Path | None, model: Any, result: dict[str, Any], task: Task) -> str | None:

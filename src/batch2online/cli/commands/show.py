@@ -19,7 +19,7 @@ from batch2online.report.text import why
 
 def show(path: Path, as_json: bool, most: int) -> None:
     """Print what a model is, what it saw, what it cost and how it changed."""
-    model, _ = load_model(path)
+    model = load_model(path).model
     facts = facts_of(model)
     if as_json:
         click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))

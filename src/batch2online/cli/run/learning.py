@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from batch2online.cli.run.emitting import Emitter
 from batch2online.cli.run.recorder import Recorder
 from batch2online.cli.run.state import Kept, Position, Unkept, checksum
 from batch2online.cli.run.stream import Chunk
 from batch2online.readers import DataError
+from batch2online.readers.preparation import Preparation
 
 
 class LearningLoop:
@@ -18,10 +20,17 @@ class LearningLoop:
     ----------
     keeper : Unkept or Kept
         Whatever holds the model, and knows how far an earlier run has come.
+    preparation : Preparation, optional
+        How the rows were prepared, to be kept with the model.
+    emitter : Emitter, optional
+        Whoever is told of predictions or changes while rows come.
     """
 
-    def __init__(self, keeper: Unkept | Kept) -> None:
-        self._keeper, self._start = keeper, keeper.start
+    def __init__(
+        self, keeper: Unkept | Kept, preparation: Preparation | None = None, emitter: Emitter | None = None
+    ) -> None:
+        self._keeper, self._start, self._preparation = keeper, keeper.start, preparation
+        self._emitter = emitter or Emitter(None)
         self.recorder = Recorder(list(self._start.curve))
         if self._start.rows:
             self.recorder.look(self.model)  # the point at the last row may be due: rows are kept before it is taken
@@ -43,6 +52,7 @@ class LearningLoop:
         for chunk in chunks:
             for piece in self._cut_at_start(chunk):
                 self._take(piece)
+            self._emitter.flush()
             progress(self)
         if self.rows < self.resumed_at:
             raise DataError(
@@ -66,13 +76,19 @@ class LearningLoop:
             raise DataError(f"The first {self.rows:,} rows are not those that the state was made of.")
 
     def _learn(self, chunk: Chunk) -> None:
-        for piece in self.recorder.pieces(chunk, self.rows):
-            self._count(piece)
-            try:
-                self._keeper.learn(piece, Position(self.rows, self.checksum, tuple(self.recorder.points)))
-            except ValueError as error:
-                raise DataError(str(error)) from error
+        for part in self.recorder.pieces(chunk, self.rows):
+            for piece in self._emitter.pieces(self.model, part):
+                self._emitter.before(self.model, piece, self.rows)
+                self._count(piece)
+                try:
+                    self._keeper.learn(piece, self._position())
+                except ValueError as error:
+                    raise DataError(str(error)) from error
+                self._emitter.after(self.model)
             self.recorder.look(self.model)
+
+    def _position(self) -> Position:
+        return Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
 
     def _count(self, chunk: Chunk) -> None:
         self.checksum = checksum(chunk, self.checksum)

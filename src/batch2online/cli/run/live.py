@@ -28,19 +28,34 @@ class LiveLine:
     ----------
     name : str
         What the input is called.
+    quiet : bool
+        Whether nothing is to be said.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, quiet: bool = False) -> None:
+        self._name, self._is_quiet = name, quiet
         self._learner: LearningLoop | None = None
         self._started = time.monotonic()
         self._counts: deque[tuple[float, int]] = deque([(self._started, 0)])
         self.share: float | None = None
+        self._live: Live | None = None
 
     def __call__(self, learner: LearningLoop, share: float | None = None) -> None:
         """Take note of where the run is, and which share of the input has been read, where that is known."""
         self._learner, self.share = learner, share
         self._count(time.monotonic(), learner.rows)
+
+    def say(self, note: str) -> None:
+        """Print a note above the line."""
+        if not self._is_quiet:
+            text = terminal.shown(f"Note: {note}.", style="dim")
+            console = terminal.console(stderr=True, soft_wrap=True) if self._live is None else self._live.console
+            console.print(text)
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._live is not None:
+            self._live.stop()
 
     def _count(self, now: float, rows: int) -> None:
         self._counts.append((now, rows))
@@ -108,9 +123,10 @@ def _duration(seconds: float) -> str:
 def live_line(name: str, quiet: bool) -> Iterator[LiveLine]:
     """Show a live line on standard error, where that is a terminal."""
     console = terminal.console(stderr=True)
-    line = LiveLine(name)
+    line = LiveLine(name, quiet)
     if quiet or not console.is_terminal:
         yield line
         return
-    with Live(line, console=console, transient=True, refresh_per_second=_PER_SECOND):
+    with Live(line, console=console, transient=True, refresh_per_second=_PER_SECOND) as live:
+        line._live = live
         yield line

@@ -15,6 +15,8 @@ import pyarrow.parquet as parquet
 from batch2online.cli.files import json_text, write_csv
 from batch2online.cli.run.replacing import put_in_place
 from batch2online.cli.run.result import change_record
+from batch2online.cli.run.state import INPUT
+from batch2online.persistence import model_file
 from batch2online.report.page import Subject, html
 
 FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
@@ -44,7 +46,8 @@ def _discard_replaced(staging: Path) -> None:
 
 
 def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> None:
-    model.save(folder / "model.b2o")
+    sources = {INPUT: {"preparation": result["preparation"], "source": result["source"]}}
+    model_file.save(folder / "model.b2o", model._state() | model._fitted_state(), sources)
     coreset = coreset_table(model.coreset_, result)
     parquet.write_table(coreset, folder / "coreset.parquet")
     with open(folder / "coreset.csv", "wb") as file:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batch2online.cli.run.learning import LearningLoop
-from batch2online.cli.run.stream import PreparedStream
-from batch2online.cli.tasks.base import Task
+if TYPE_CHECKING:
+    from batch2online.cli.run.learning import LearningLoop
+    from batch2online.cli.run.stream import PreparedStream
+    from batch2online.cli.tasks.base import Task
 
 
 def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
         "task": task.name,
         "rows": int(model.n_seen_),
         "rows_dropped": stream.dropped,
+        "notes": list(stream.notes),
         "rows_checksum": f"{learner.checksum:016x}",
         "inputs": stream.preparation.names,
         "loss": regret.loss,

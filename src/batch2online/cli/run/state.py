@@ -19,17 +19,20 @@ import numpy as np
 from batch2online.cli.run.stream import Chunk
 from batch2online.estimators.durable import Durable
 from batch2online.readers import DataError
+from batch2online.readers.preparation import Preparation
 
-_INPUT = "input"
+INPUT = "input"
+"""What the file calls the source of the rows."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run has come: rows, their checksum, and the curve up to there."""
+    """How far a run has come: rows, their checksum, the curve up to there, and how columns are prepared."""
 
     rows: int = 0
     checksum: int = 0
     curve: tuple[dict[str, Any], ...] = ()
+    preparation: Preparation | None = None
 
 
 class Unkept(AbstractContextManager["Unkept"]):
@@ -74,7 +77,7 @@ class Kept(AbstractContextManager["Kept"]):
             raise
 
     def _found(self) -> Position:
-        found = self._durable.positions.get(_INPUT)
+        found = self._durable.positions.get(INPUT)
         if found is None and self._durable.reopened is not None:
             raise DataError(f"{self._durable.path} holds a model that no run has written: use another --state.")
         if found is None:
@@ -86,7 +89,9 @@ class Kept(AbstractContextManager["Kept"]):
                     f"{self._durable.path} belongs to a run with {key} {before.get(key)!r}, not "
                     f"{self._settings.get(key)!r}: use another --state or remove it."
                 )
-        return Position(found["rows"], found["checksum"], tuple(found["curve"]))
+        preparation = found.get("preparation")
+        known = None if preparation is None else Preparation.from_dict(preparation)
+        return Position(found["rows"], found["checksum"], tuple(found["curve"]), known)
 
     @property
     def model(self) -> Any:
@@ -96,8 +101,8 @@ class Kept(AbstractContextManager["Kept"]):
     def learn(self, chunk: Chunk, position: Position) -> None:
         """Learn the rows and keep them, with the position after them."""
         rows, targets = chunk
-        kept = asdict(position) | {"settings": self._settings}
-        self._durable.partial_fit(rows, targets, source=(_INPUT, kept))
+        kept = asdict(position) | {"settings": self._settings}  # JSON, like all that a file holds of a source
+        self._durable.partial_fit(rows, targets, source=(INPUT, kept))
         if time.monotonic() - self._written_at >= self._every:
             self._durable.checkpoint()
             self._written_at = time.monotonic()

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from batch2online._types import FloatArray
-from batch2online.cli.settings import Settings
+from batch2online.cli.run.columns import check_columns, chosen, left_out
+from batch2online.cli.settings import LOOKAHEAD
 from batch2online.cli.tasks.base import Task
-from batch2online.readers import Batch, DataError, Kind, Source, open_source
-from batch2online.readers.batch import row_place
-from batch2online.readers.preparation import Preparation, prepare
+from batch2online.readers import Batch, DataError, Kind, Remedy, Source
+from batch2online.readers.deciding import Wanted, prepare
+from batch2online.readers.preparation import Preparation
+from batch2online.readers.several import Several
 
 Chunk = tuple[FloatArray, FloatArray | None]
 ROWS = 1 << 16
+
+
+def _nobody(_: str) -> None:
+    """Hear nothing."""
 
 
 @dataclass
@@ -34,13 +39,22 @@ class PreparedStream:
     preparation : Preparation
     dropped : int
         Rows left out so far because a value was missing.
+    notes : list of str
+        What a person should know of how the input is read.
+    hear : callable
+        Who is told of each note when it comes up.
     """
 
     name: str
     preparation: Preparation
+    source: Source | Several
     batches: Iterator[Batch]
     shuffle_seed: int | None
+    notes: list[str] = field(default_factory=list)
+    hear: Callable[[str], None] = _nobody
     dropped: int = 0
+    _gaps: Counter[str] = field(default_factory=Counter)
+    _met: set[str] = field(default_factory=set)
 
     def chunks(self) -> Iterator[Chunk]:
         """Iterate over inputs and targets, some thousand rows at a time."""
@@ -48,64 +62,129 @@ class PreparedStream:
         return rows if self.shuffle_seed is None else _shuffled(rows, self.shuffle_seed)
 
     def _in_order(self) -> Iterator[Chunk]:
+        for note in self.notes:
+            self.hear(note)
         for batch in self.batches:
-            rows, targets, kept = self.preparation.apply(batch, self.name)
-            self.dropped += len(kept) - len(rows)
+            rows, targets, kept = self.preparation.apply(batch, self._say_once)
+            self._note_source()
+            if len(rows) < len(kept):
+                self.dropped += len(kept) - len(rows)
+                self._gaps.update({name: batch.table.column(name).null_count for name in self.preparation.columns})
             if len(rows):
                 yield rows, targets
 
+    def _say_once(self, column: str, note: str) -> None:
+        if column not in self._met:
+            self._met.add(column)
+            self._say(note)
 
-def open_stream(source: Source, name: str, task: Task) -> PreparedStream:
-    """Choose the columns, look at the first rows, and decide how all are prepared."""
+    def _note_source(self) -> None:
+        for note in self.source.notes:
+            if not note[:1].isdigit() and note not in self.notes:  # counts are said at the end
+                self._say(note)
+
+    def _say(self, note: str) -> None:
+        self.notes.append(note)
+        self.hear(note)
+
+    def close(self) -> None:
+        """Say what is known only at the end."""
+        for note in self.source.notes:
+            if note not in self.notes:
+                self._say(note)
+
+    def nothing_left(self) -> DataError:
+        """Return the error of an input of which every row was left out."""
+        column, gaps = max(self._gaps.items(), key=lambda pair: pair[1], default=("", 0))
+        if not gaps:
+            return DataError(f"{self.name} has no complete row.")
+        message = f"{self.name} has no complete row: column {column!r} has the most gaps, {gaps:,}."
+        fill = [] if self.preparation.missing == "mean" or column == self.preparation.target else [Remedy.FILL_GAPS]
+        return DataError(message, Remedy.LEAVE_OUT, *fill, about=(column, ""))
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a built-in data set: units, how its numbers are scaled, and that it does not grow."""
+
+    units: dict[str, str] = field(default_factory=dict)
+    moments: dict[str, tuple[float, float]] = field(default_factory=dict)
+    is_whole: bool = False
+
+    def scaled(self, preparation: Preparation) -> Preparation:
+        """Return the preparation with the means and scales that belong to the data set."""
+        if not self.moments:
+            return preparation
+        means, scales = zip(*(self.moments[name] for name in preparation.numbers), strict=True)
+        return replace(preparation, means=list(means), scales=list(scales), standardised=True)
+
+
+def open_stream(
+    source: Source | Several, name: str, task: Task, known: Preparation | None = None, about: About | None = None
+) -> PreparedStream:
+    """Choose the columns, look at the first rows, and decide how all are prepared, unless that is known already."""
     settings = task.settings
-    inputs = _inputs(source, name, settings)
-    if all(source.kinds[column] is Kind.NUMBER for column in inputs):
-        task.check_width(len(inputs), name)
-    batches = source.batches([*inputs, *_target(settings)])
-    first = _first_rows(batches, settings.lookahead)
+    seed = settings.seed if settings.order == "random" else None
+    if known is not None:
+        check_columns(source.names, source.kinds, name, known)
+        return PreparedStream(name, known, source, source.batches(known.columns), seed, list(source.notes))
+    inputs = chosen(source.names, name, settings)
+    batches = source.batches([*inputs, *([] if settings.target is None else [settings.target])])
+    about = about or About()
+    most = sys.maxsize if about.is_whole else settings.lookahead or LOOKAHEAD
+    first = _first_rows(batches, 1 if source.is_live and settings.lookahead is None else most)
     if not first:
         raise DataError(f"{name} has no rows, only {len(source.names)} columns.")
-    preparation = prepare(
-        _cut(first, settings.lookahead),
-        inputs,
-        settings.target,
-        source.kinds,
+    notes = left_out(_cut(first, most), inputs, source.kinds, settings)
+    inputs = [column for column in inputs if column not in notes]
+    if all(source.kinds[column] is Kind.NUMBER for column in inputs):
+        task.check_width(len(inputs), name)
+    may_grow = source.is_live or sum(map(len, first)) >= most
+    wanted = _wanted(task, may_grow, about.units)
+    preparation = about.scaled(prepare(_cut(first, most), inputs, settings.target, source.kinds, wanted, name))
+    said = [
+        *source.notes,
+        *notes.values(),
+        *_decided_early(source, settings.lookahead, preparation),
+        *_crowded(preparation),
+    ]
+    return PreparedStream(name, preparation, source, chain(first, batches), seed, said)
+
+
+def _wanted(task: Task, may_grow: bool, units: dict[str, str]) -> Wanted:
+    settings = task.settings
+    return Wanted(
         missing=settings.missing,
         standardise=settings.standardize,
         encode=settings.categories == "encode",
         drop_first=task.has_intercept,
-        name=name,
+        unknown=settings.unknown,
+        max_levels=settings.max_levels,
+        dates=settings.dates,
+        may_grow=may_grow,
+        units=units,
     )
-    seed = settings.seed if settings.order == "random" else None
-    return PreparedStream(name, preparation, chain(first, batches), seed)
 
 
-def source_of(path: str, settings: Settings) -> Source:
-    """Return the reader of a file, or of standard input."""
-    return open_source(path, settings.format, header=settings.header)
+def _decided_early(source: Source | Several, lookahead: int | None, preparation: Preparation) -> list[str]:
+    """Say of a live input how few rows have decided, if it matters."""
+    matters = preparation.levels or preparation.standardised or preparation.missing == "mean"
+    if not source.is_live or lookahead is not None or not matters:
+        return []
+    return [
+        f"levels, means and spreads are those of the first {preparation.known_rows:,} rows, which came at once; "
+        "--lookahead N waits for N of them"
+    ]
 
 
-def _inputs(source: Source, name: str, settings: Settings) -> list[str]:
-    """Return the columns that the model reads, in the order asked for."""
-    wanted = list(settings.columns) or [column for column in source.names if column != settings.target]
-    if len(set(wanted)) < len(wanted):
-        raise DataError(f"--columns names {next(c for c in wanted if wanted.count(c) > 1)!r} more than once.")
-    known = set(source.names)
-    for column in [*wanted, *_target(settings)]:
-        if column not in known:
-            raise DataError(f"{name} has no column {column!r}; it has {_listed(source.names)}.")
-    if settings.target in wanted:
-        raise DataError(f"{settings.target!r} cannot be both an input and the target.")
-    return wanted
-
-
-def _target(settings: Settings) -> list[str]:
-    return [] if settings.target is None else [settings.target]
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+def _crowded(preparation: Preparation) -> list[str]:
+    """Say of which columns only the commonest texts have an input."""
+    rows = preparation.known_rows
+    return [
+        f"column {column!r} has more than {len(preparation.levels[column]):,} different texts in the first {rows:,} "
+        "rows: the commonest have an input each, all others one together; --max-levels gives more of them their own"
+        for column in preparation.crowded
+    ]
 
 
 def _first_rows(batches: Iterator[Batch], n: int) -> list[Batch]:
@@ -142,21 +221,3 @@ def _shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
         for start in range(0, len(table), ROWS):
             piece = np.asarray(table[order[start : start + ROWS]])
             yield np.ascontiguousarray(piece[:, :width]), piece[:, width].copy() if has_targets else None
-
-
-class ArraySource:
-    """A data set in memory as a source."""
-
-    def __init__(self, rows: Any, targets: Any = None) -> None:
-        columns = {f"x{j + 1}": rows[:, j] for j in range(rows.shape[1])}
-        if targets is not None:
-            columns["target"] = targets
-        self._table = pa.table(columns)
-        self.names = list(columns)
-        self.kinds = dict.fromkeys(self.names, Kind.NUMBER)
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns alone."""
-        table = self._table.select(list(columns))
-        for start in range(0, table.num_rows, ROWS):
-            yield Batch(table.slice(start, ROWS), partial(row_place, start))

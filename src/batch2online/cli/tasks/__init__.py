@@ -31,5 +31,7 @@ def task_for(settings: Settings, dataset: str | None = None) -> Task:
     """Return the task that the settings ask for; a named data set has a target that need not be named."""
     kind = task_type(settings.task)
     if dataset is not None and kind.has_targets and settings.target is None:
-        settings = replace(settings, target="target")
+        from batch2online.datasets.tables import TARGETS
+
+        settings = replace(settings, target=TARGETS.get(dataset, "target"))
     return kind(settings)

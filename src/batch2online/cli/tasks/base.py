@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from batch2online import datasets
 from batch2online._types import FloatArray
 from batch2online.cli.settings import Settings
-from batch2online.datasets import synthetic
+from batch2online.datasets import NamedTable, synthetic
 from batch2online.readers import DataError
 
 Table = tuple[FloatArray, FloatArray | None]
@@ -88,15 +88,16 @@ class Task(ABC):
         return [name for name, tasks in synthetic.TASKS.items() if cls.name in tasks.split(", ")]
 
     @classmethod
-    def dataset(cls, name: str, rows: int = synthetic.ROWS, seed: int = 0) -> Table:
-        """Rows and targets of a data set."""
-        if name in cls.synthetic_datasets():
-            return synthetic.generate(name, rows, seed)
-        if name not in cls.real_datasets():
-            known = [*cls.real_datasets(), *cls.synthetic_datasets()]
+    def dataset(cls, name: str, rows: int = synthetic.ROWS, seed: int = 0) -> NamedTable:
+        """Return a data set with all its columns."""
+        known = [*cls.real_datasets(), *cls.synthetic_datasets()]
+        if name not in known:
             raise DataError(f"There is no data set {name!r} for {cls.name}: choose one of {', '.join(known)}.")
-        loaded = cls.real_datasets()[name]()
-        return loaded if cls.has_targets else (loaded, None)
+        return datasets.load_table(name, rows, seed)
+
+    def used_columns(self, table: NamedTable) -> tuple[str, ...]:
+        """Names of the columns of a data set that the task works on."""
+        return table.rows
 
 
 def needed_count(task: Task, counted: str) -> int:

