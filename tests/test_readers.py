@@ -20,7 +20,7 @@ from batch2online.cli.app import run_safely
 from batch2online.cli.run.stream import open_stream
 from batch2online.cli.settings import Settings
 from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError, Kind, Reading, Remedy, open_source
+from batch2online.readers import DataError, Kind, Layout, Remedy, open_source
 from batch2online.readers.blocks import LineBlock, blocks
 from batch2online.readers.feed import Feed
 
@@ -54,7 +54,7 @@ def parquet_bytes():
 
 
 def read(path, columns=None, **options):
-    source = open_source(str(path), Reading(**options))
+    source = open_source(str(path), Layout(**options))
     batches = list(source.batches(columns or source.names))
     return pa.concat_tables([batch.table for batch in batches]).to_pylist(), batches, source
 

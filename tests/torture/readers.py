@@ -27,7 +27,7 @@ import pyarrow.parquet
 from batch2online.cli.run.stream import open_stream
 from batch2online.cli.settings import Settings
 from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError, Kind, Reading, open_source
+from batch2online.readers import DataError, Kind, Layout, open_source
 
 MEMORY = 4 << 30
 SECONDS = 60
@@ -129,7 +129,7 @@ def case(seed: int, index: int) -> tuple[str, bytes, dict]:
 def outcome(path: Path, how: dict) -> str:
     """Read a table as a run does, most often its usable columns alone; all but a DataError is a failure."""
     try:
-        source = open_source(str(path), Reading(format=how["format"], header=how["header"]))
+        source = open_source(str(path), Layout(format=how["format"], header=how["header"]))
         usable = [name for name, kind in source.kinds.items() if kind is not Kind.OTHER]
         columns = tuple(usable) if how["usable"] else ()
         task = task_for(Settings("lowrank", k=1, columns=columns, missing=how["missing"], lookahead=how["lookahead"]))

@@ -97,7 +97,7 @@ _model_path = click.Path(path_type=Path)
 @click.option("--id", "id_column", metavar="COLUMN", help="A column of FILE to write beside each prediction.")
 @click.option("--append", is_flag=True, help="Write all columns of FILE beside each prediction.")
 @options(*how_to_read)
-def predict(model: Path, file: str, out: Path | None, id_column: str | None, append: bool, **reading: Any) -> None:
+def predict(model: Path, file: str, out: Path | None, id_column: str | None, append: bool, **layout: Any) -> None:
     """Predictions, clusters or coordinates by MODEL for each row of FILE, in its order.
 
     MODEL is a model.b2o, the folder of a run, or the file of --state. Columns are prepared as they were in that run; a
@@ -106,7 +106,7 @@ def predict(model: Path, file: str, out: Path | None, id_column: str | None, app
     from batch2online.cli.commands.predict import Beside
     from batch2online.cli.commands.predict import predict as predict_command
 
-    predict_command(model, file, out, Beside(id_column, append), reading)
+    predict_command(model, file, out, Beside(id_column, append), layout)
 
 
 @app.command()

@@ -11,12 +11,12 @@ from typing import Any
 
 from batch2online import refresh as policies
 from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError, Reading
+from batch2online.readers import DataError, Layout
 from batch2online.readers.deciding import MOST_LEVELS
 from batch2online.refresh import Policy
 
 LOOKAHEAD = 10_000
-_READING = ("format", "header", "sep", "decimal", "encoding", "comment", "skip_lines", "bad_lines", "na_values",
+_LAYOUT = ("format", "header", "sep", "decimal", "encoding", "comment", "skip_lines", "bad_lines", "na_values",
             "date_format", "query")  # fmt: skip
 
 
@@ -65,10 +65,10 @@ class Settings:
         """Return a fresh estimator with these settings."""
         return task_for(self).estimator()
 
-    def reading(self, **further: Any) -> Reading:
+    def layout(self, **further: Any) -> Layout:
         """Return how files are read."""
-        return Reading(
-            least_rows=min(self.lookahead or 1, 1 << 40), **{name: getattr(self, name) for name in _READING}, **further
+        return Layout(
+            least_rows=min(self.lookahead or 1, 1 << 40), **{name: getattr(self, name) for name in _LAYOUT}, **further
         )
 
     def command(self, paths: Sequence[str], dataset: str | None) -> str:

@@ -6,8 +6,8 @@ one are the lines of that block read one by one, to say which is wrong and why.
 """
 
 from batch2online.readers.batch import Batch, DataError, Kind, Remedy
-from batch2online.readers.reading import Reading
+from batch2online.readers.layout import Layout
 from batch2online.readers.several import open_sources, paths_of
 from batch2online.readers.source import Source, open_source
 
-__all__ = ["Batch", "DataError", "Kind", "Reading", "Remedy", "Source", "open_source", "open_sources", "paths_of"]
+__all__ = ["Batch", "DataError", "Kind", "Layout", "Remedy", "Source", "open_source", "open_sources", "paths_of"]

@@ -9,7 +9,7 @@ from itertools import islice
 
 from batch2online.readers.batch import DataError
 from batch2online.readers.blocks import LineBlock
-from batch2online.readers.reading import WHITESPACE, Reading
+from batch2online.readers.layout import WHITESPACE, Layout
 
 _DELIMITERS = ",\t;|"
 
@@ -27,12 +27,12 @@ def first_block(blocks: Iterator[LineBlock], name: str, least_lines: int) -> Lin
     return found
 
 
-def cleaned(reading: Reading, block: LineBlock) -> LineBlock:
+def cleaned(layout: Layout, block: LineBlock) -> LineBlock:
     """Return the block with blank lines in place of comments and of lines to be passed over."""
     content = block.content
-    if reading.comment is not None:
-        content = re.sub(rb"(?m)^[ \t]*" + re.escape(reading.comment.encode()) + rb"[^\r\n]*", b"", content)
-    skipped = reading.skip_lines + 1 - block.first_line
+    if layout.comment is not None:
+        content = re.sub(rb"(?m)^[ \t]*" + re.escape(layout.comment.encode()) + rb"[^\r\n]*", b"", content)
+    skipped = layout.skip_lines + 1 - block.first_line
     if skipped > 0:
         lines = content.splitlines(keepends=True)
         content = b"".join([*(b"\n" for _ in lines[:skipped]), *lines[skipped:]])

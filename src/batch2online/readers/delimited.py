@@ -16,7 +16,7 @@ from batch2online.readers.batch import Batch, DataError, Kind, Remedy, distinct,
 from batch2online.readers.blocks import LineBlock
 from batch2online.readers.cells import MISSING, asked_type, is_number, is_of_type, settled
 from batch2online.readers.cleaning import cleaned, delimiter_of, first_block, spaced, without_first_record
-from batch2online.readers.reading import WHITESPACE, Reading
+from batch2online.readers.layout import WHITESPACE, Layout
 
 _WIDE = 1000
 
@@ -29,20 +29,20 @@ class Delimited:
     blocks : iterator of LineBlock
     name : str
         What errors call the input.
-    reading : Reading
+    layout : Layout
         Its header, separator and so on.
     """
 
-    def __init__(self, blocks: Iterator[LineBlock], name: str, reading: Reading) -> None:
-        self._name, self._reading = name, reading
-        self._blocks = map(partial(cleaned, reading), blocks)
+    def __init__(self, blocks: Iterator[LineBlock], name: str, layout: Layout) -> None:
+        self._name, self._reading = name, layout
+        self._blocks = map(partial(cleaned, layout), blocks)
         self.notes: list[str] = []
         self.dropped_lines = 0
         self.kinds: dict[str, Kind] = {}
-        first = first_block(self._blocks, name, reading.least_rows + reading.header)
+        first = first_block(self._blocks, name, layout.least_rows + layout.header)
         number, line = next(first.records())
         text = self._decoded(number, line)
-        self._delimiter = delimiter_of(text, first, reading.sep)
+        self._delimiter = delimiter_of(text, first, layout.sep)
         if self._delimiter == WHITESPACE:
             self._delimiter, self._blocks, first = " ", map(spaced, self._blocks), spaced(first)
         self._first = first
@@ -120,12 +120,12 @@ class Delimited:
         return table, block
 
     def _read(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> Any:
-        reading = self._reading
+        layout = self._reading
         options = arrow_csv.ConvertOptions(
-            strings_can_be_null=True, decimal_point=reading.decimal, null_values=[*MISSING, *reading.na_values]
+            strings_can_be_null=True, decimal_point=layout.decimal, null_values=[*MISSING, *layout.na_values]
         )
-        if reading.date_format is not None:
-            options.timestamp_parsers = [reading.date_format, arrow_csv.ISO8601]
+        if layout.date_format is not None:
+            options.timestamp_parsers = [layout.date_format, arrow_csv.ISO8601]
         options.column_types = types
         options.include_columns = list(types) if only else []
         is_wide = len(self.names) > _WIDE  # a task for each column of each piece costs more than it saves

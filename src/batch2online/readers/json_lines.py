@@ -13,7 +13,7 @@ import pyarrow as pa
 from batch2online.readers.batch import Batch, DataError, Kind, Remedy, plain
 from batch2online.readers.blocks import LineBlock
 from batch2online.readers.cleaning import first_block
-from batch2online.readers.reading import Reading
+from batch2online.readers.layout import Layout
 
 _Row = dict[str, Any]
 _TYPES: dict[Kind, set[type]] = {Kind.NUMBER: {int, float, bool, type(None)}, Kind.TEXT: {str, type(None)}}
@@ -26,11 +26,11 @@ class JsonLines:
     lists and objects are known by name, but their values are not kept.
     """
 
-    def __init__(self, blocks: Iterator[LineBlock], name: str, reading: Reading) -> None:
+    def __init__(self, blocks: Iterator[LineBlock], name: str, layout: Layout) -> None:
         self._blocks, self._name = blocks, name
-        self._missing = frozenset(reading.na_values)
+        self._missing = frozenset(layout.na_values)
         self.notes: list[str] = []
-        first = first_block(blocks, name, reading.least_rows)
+        first = first_block(blocks, name, layout.least_rows)
         if first.content.lstrip().startswith(b"["):
             raise DataError(
                 f"{name} is a JSON list, where one object a line is read: jq -c '.[]' makes lines of it, and a pipe "
@@ -40,7 +40,7 @@ class JsonLines:
         self._first = first
         self._first_rows = self._rows(first)
         self.names = list(dict.fromkeys(key for row in self._first_rows for key in row))
-        self.kinds = {column: reading.kinds.get(column) or self._kind(column) for column in self.names}
+        self.kinds = {column: layout.kinds.get(column) or self._kind(column) for column in self.names}
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows, with these columns, and with others that are left untouched."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from glob import glob, has_magic
 
 from batch2online.readers.batch import Batch, DataError, Remedy
-from batch2online.readers.reading import Reading
+from batch2online.readers.layout import Layout
 from batch2online.readers.source import Source, name_of, open_source
 
 
@@ -26,15 +26,15 @@ def paths_of(given: Sequence[str]) -> list[str]:
     return found
 
 
-def open_sources(paths: Sequence[str], reading: Reading) -> Source | Several:
+def open_sources(paths: Sequence[str], layout: Layout) -> Source | Several:
     """Return a reader for one file, or for several as one."""
     if len(paths) == 1:
-        return open_source(paths[0], reading)
-    if reading.follow:
+        return open_source(paths[0], layout)
+    if layout.follow:
         raise DataError("Only one file can be followed.")
     if "-" in paths:
         raise DataError("Standard input cannot be one of several files.")
-    return Several(paths, reading)
+    return Several(paths, layout)
 
 
 class Several:
@@ -42,10 +42,10 @@ class Several:
 
     is_live = False
 
-    def __init__(self, paths: Sequence[str], reading: Reading) -> None:
-        self._paths, self._reading = list(paths), reading
+    def __init__(self, paths: Sequence[str], layout: Layout) -> None:
+        self._paths, self._reading = list(paths), layout
         self.name = f"{name_of(paths[0])} and {len(paths) - 1:,} more"
-        self._now = open_source(paths[0], reading)
+        self._now = open_source(paths[0], layout)
         self.names, self.kinds = self._now.names, self._now.kinds
         self._notes: list[str] = []
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]

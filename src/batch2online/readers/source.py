@@ -22,7 +22,7 @@ from batch2online.readers.database import is_database, open_query
 from batch2online.readers.delimited import Delimited
 from batch2online.readers.feed import Feed, damage_named
 from batch2online.readers.json_lines import JsonLines
-from batch2online.readers.reading import Reading
+from batch2online.readers.layout import Layout
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
@@ -100,42 +100,42 @@ class Source:
             yield batch
 
 
-def open_source(path: str, reading: Reading | None = None) -> Source:
+def open_source(path: str, layout: Layout | None = None) -> Source:
     """Return a reader for a file, or for standard input where the path is ``-``.
 
     Parameters
     ----------
     path : str
         A file of any of the formats, packed or not, an address that fsspec knows, or ``-``.
-    reading : Reading, optional
+    layout : Layout, optional
         What is known of the file besides.
     """
     raw = _opened(path)
     try:
-        return _recognised(path, raw, reading or Reading())
+        return _recognised(path, raw, layout or Layout())
     except BaseException:
         raw.close()
         raise
 
 
-def _recognised(path: str, raw: Any, reading: Reading) -> Source:
+def _recognised(path: str, raw: Any, layout: Layout) -> Source:
     name = name_of(path)
     start = _peek(raw, name)
-    if is_database(start) or reading.query is not None:
+    if is_database(start) or layout.query is not None:
         raw.close()
-        return _database(path, name, start, reading)
+        return _database(path, name, start, layout)
     file = _unpacked(raw, name, start, path)
     is_packed = file is not raw
     start = _peek(file, name) if is_packed else start
-    kind = reading.format or _format_of(start, path)
-    if reading.follow and (is_packed or path == "-" or kind in ("parquet", "arrow")):
+    kind = layout.format or _format_of(start, path)
+    if layout.follow and (is_packed or path == "-" or kind in ("parquet", "arrow")):
         raise DataError(f"{name} cannot be followed: only a plain file of text that grows at its end can.")
     if kind == "arrow" and start.startswith(_ARROW_STREAM):
         size = _size(raw)
         return Source(ArrowStream(file, name), name, raw=raw, size=size, is_live=size is None)
     if kind in ("parquet", "arrow"):
         return Source(_columnar(kind, path, name, file, is_packed), name)
-    return _text(kind, file, raw, name, reading)
+    return _text(kind, file, raw, name, layout)
 
 
 def name_of(path: str) -> str:
@@ -143,15 +143,15 @@ def name_of(path: str) -> str:
     return "standard input" if path == "-" else path.rsplit("/", 1)[-1] if "://" in path else Path(path).name
 
 
-def _text(kind: str, file: Any, raw: Any, name: str, reading: Reading) -> Source:
-    size = None if reading.follow else _size(raw)
-    feed = Feed(file, name, reading.seconds, reading.follow, reading.is_over, raw)
-    reading = replace(reading, is_live=feed.is_live, least_rows=reading.least_rows if feed.is_live else 1)
+def _text(kind: str, file: Any, raw: Any, name: str, layout: Layout) -> Source:
+    size = None if layout.follow else _size(raw)
+    feed = Feed(file, name, layout.seconds, layout.follow, layout.is_over, raw)
+    layout = replace(layout, is_live=feed.is_live, least_rows=layout.least_rows if feed.is_live else 1)
     if kind == "jsonl":
-        reader: Reader = JsonLines(blocks(feed, encoding=reading.encoding), name, reading)
+        reader: Reader = JsonLines(blocks(feed, encoding=layout.encoding), name, layout)
     else:
-        reading = replace(reading, sep="\t") if kind == "tsv" and reading.sep is None else reading
-        reader = Delimited(blocks(feed, encoding=reading.encoding, quoted=True), name, reading)
+        layout = replace(layout, sep="\t") if kind == "tsv" and layout.sep is None else layout
+        reader = Delimited(blocks(feed, encoding=layout.encoding, quoted=True), name, layout)
     return Source(reader, name, raw=raw, size=size, is_live=feed.is_live)
 
 
@@ -240,7 +240,7 @@ def _columnar(kind: str, path: str, name: str, file: Any, is_packed: bool) -> Re
     return Parquet(place, name) if kind == "parquet" else ArrowFile(place, name)
 
 
-def _database(path: str, name: str, start: bytes, reading: Reading) -> Source:
+def _database(path: str, name: str, start: bytes, layout: Layout) -> Source:
     if not is_database(start) or path == "-" or "://" in path:
         raise DataError(f"{name} cannot be asked: a query needs a SQLite or DuckDB file.")
-    return Source(open_query(path, name, start, reading.query), name)
+    return Source(open_query(path, name, start, layout.query), name)

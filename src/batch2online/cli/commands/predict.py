@@ -20,7 +20,7 @@ from batch2online._types import BoolArray
 from batch2online.cli.files import write_csv
 from batch2online.cli.models import StoredModel, load_model, needed_kinds, preparation_for
 from batch2online.cli.predicting import predictions
-from batch2online.readers import DataError, Reading, Source, open_source
+from batch2online.readers import DataError, Layout, Source, open_source
 from batch2online.report.text import visible
 
 Write = Callable[[Any], None]
@@ -40,10 +40,10 @@ class Beside:
         return source.names if self.all else [] if self.column is None else [self.column]
 
 
-def predict(model_path: Path, path: str, out: Path | None, beside: Beside, reading: Mapping[str, Any]) -> None:
+def predict(model_path: Path, path: str, out: Path | None, beside: Beside, layout: Mapping[str, Any]) -> None:
     """Write a line for each row of the input, without a prediction where a value that it needs is missing."""
     stored = load_model(model_path)
-    source = open_source(path, Reading(kinds=needed_kinds(stored), **reading))
+    source = open_source(path, Layout(kinds=needed_kinds(stored), **layout))
     preparation = preparation_for(stored, source)
     kept = beside.columns(source)
     inputs = set(preparation.columns)

@@ -35,6 +35,6 @@ def open_input(
     if dataset is not None:
         source, about = open_dataset(dataset, task)
         return Input(dataset, open_stream(source, dataset, task, known, about), about)
-    reading = task.settings.reading(**(waiting or {}), kinds={} if known is None else known.column_kinds)
-    opened = open_sources(paths_of(paths), reading)
+    layout = task.settings.layout(**(waiting or {}), kinds={} if known is None else known.column_kinds)
+    opened = open_sources(paths_of(paths), layout)
     return Input(opened.name, open_stream(opened, opened.name, task, known), About())

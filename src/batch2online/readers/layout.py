@@ -12,7 +12,7 @@ WHITESPACE = "whitespace"
 
 
 @dataclass(frozen=True)
-class Reading:
+class Layout:
     """What a caller knows of an input. The defaults suit most files.
 
     Attributes
