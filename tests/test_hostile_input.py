@@ -194,7 +194,7 @@ def test_a_state_that_holds_no_model(tmp_path, capsys, content):
 def test_json_holds_finite_numbers_alone(tmp_path, capsys):
     """A perfect fit in hindsight has an infinite ratio."""
     path = tmp_path / "one.csv"
-    path.write_text("a,b,t\n1.0,,2.0\n2.0,5.0,3.0\n" + "".join(f"{i}.5,,1.0\n" for i in range(60)))
+    path.write_text("a,b,t\n1.0,4.0,2.0\n2.0,5.0,3.0\n" + "".join(f"{i}.5,,1.0\n" for i in range(60)))
     words = ["run", str(path), "--task", "regression", "--target", "t", "--missing", "drop", "--json"]
     assert run_safely([*words, "--out", str(tmp_path / "out")]) == 0
 
