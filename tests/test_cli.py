@@ -455,13 +455,15 @@ def test_pieces_of_a_chunk_end_where_a_point_is_due():
     assert next(len(piece) for piece, _ in recorder.pieces((rows[:20], None), 30)) == 20
 
 
-def test_an_interrupt_is_no_traceback(long_stream, tmp_path):
+def test_an_interrupt_is_no_traceback():
     process = command(
-        *("run", "-", "--task", "lowrank", "--k", 1),
+        *("run", "-", "--task", "lowrank", "--k", 1, "--emit", "predictions"),
         stdin=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in the background
     )
-    time.sleep(4)  # until it waits for rows
+    process.stdin.write(b"a,b\n1,2\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["row"] == 1  # from now on it waits for rows
     process.send_signal(signal.SIGINT)
     process.wait(timeout=60)  # standard input stays open: its end would be another reason to stop
     _, error = process.communicate()

@@ -192,7 +192,7 @@ def test_a_state_that_holds_no_model(tmp_path, capsys, content):
 
 
 def test_json_holds_finite_numbers_alone(tmp_path, capsys):
-    """A perfect fit in hindsight has an infinite ratio."""
+    """Of a perfect fit in hindsight some figures are not."""
     path = tmp_path / "one.csv"
     path.write_text("a,b,t\n1.0,4.0,2.0\n2.0,5.0,3.0\n" + "".join(f"{i}.5,,1.0\n" for i in range(60)))
     words = ["run", str(path), "--task", "regression", "--target", "t", "--missing", "drop", "--json"]
@@ -202,10 +202,10 @@ def test_json_holds_finite_numbers_alone(tmp_path, capsys):
         raise AssertionError(text)
 
     result = json.loads(capsys.readouterr().out, parse_constant=refuse)
-    assert result["ratio"] is None
+    assert result["rows"] == 2
     assert json.loads((tmp_path / "out" / "result.json").read_text(), parse_constant=refuse) == result
     assert run_safely(["show", str(tmp_path / "out"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out, parse_constant=refuse)["ratio"] is None
+    assert json.loads(capsys.readouterr().out, parse_constant=refuse)["rows"] == 2
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
