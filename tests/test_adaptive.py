@@ -175,6 +175,22 @@ def test_regret_is_what_changes_have_gained(name):
     assert model.regret_.loss - before == pytest.approx(model.regret_.optimum - first_optimum + gained + left, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["gaussian", "heavy_tailed", "one_hot"])
+@pytest.mark.parametrize("n", [12, 60, 300])
+def test_lemma_6_a_row_left_out_costs_little_on_average(name, n):
+    X, y = stream(name, n)
+    design = np.column_stack([np.ones(n), X])
+    orthonormal, sizes, _ = np.linalg.svd(design, full_matrices=False)
+    basis = orthonormal[:, sizes > 1e-9 * sizes[0]]
+    leverage, residual = np.square(basis).sum(axis=1), y - basis @ (basis.T @ y)
+    bound = np.square(residual).max()
+    left_out = [y[i] - design[i] @ np.linalg.lstsq(np.delete(design, i, 0), np.delete(y, i))[0] for i in range(n)]
+    usual = leverage < 1 - 1e-9
+    assert np.array(left_out)[usual] == pytest.approx((residual / (1 - leverage))[usual], rel=1e-6)
+    rise = np.minimum(bound, np.square(left_out)) - np.minimum(bound, np.square(residual))
+    assert rise.sum() <= 6 * bound * basis.shape[1]
+
+
 def excess_over_geometric(policy, seed, n=20_000, d=4):
     """What keeping models has cost, in mean losses: against a new model at each of the same looks."""
     rng = np.random.default_rng(seed)

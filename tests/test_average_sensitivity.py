@@ -120,7 +120,11 @@ def test_a_tolerance_makes_small_reactions_none():
 
 
 @pytest.mark.parametrize(
-    "online", [OnlineRegression(epsilon=0.5, coreset_size=20), OnlineLowRank(2, epsilon=0.5, coreset_size=8)]
+    "online",
+    [
+        OnlineRegression(solve="coreset", epsilon=0.5, coreset_size=20),
+        OnlineLowRank(2, solve="coreset", epsilon=0.5, coreset_size=8),
+    ],
 )
 def test_a_model_reacts_no_more_often_than_its_coreset(online):
     """Deletions and seeds are the same, so this holds for each single trial."""

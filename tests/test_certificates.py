@@ -41,10 +41,16 @@ SETTINGS = {"epsilon": EPSILON, "coreset_size": SIZE, "refresh": Geometric(1.5, 
 #: For each problem: the model, n times its average sensitivity by the table of docs/theory.md, whether the solver
 #: starts from the current model, and whether costs and optimum are those of all rows.
 PROBLEMS = {
-    "regression": (lambda s: OnlineRegression(**s), SIZE * (1 + K), False, True, True),
-    "no intercept": (lambda s: OnlineRegression(fit_intercept=False, **s), SIZE * (1 + K), False, True, True),
-    "low rank": (lambda s: OnlineLowRank(1, **s), SIZE * (1 + 5 * K), False, True, True),
-    "PCA": (lambda s: OnlineLowRank(1, center=True, **s), SIZE * (1 + 7 * K), False, True, True),
+    "regression": (lambda s: OnlineRegression(solve="coreset", **s), SIZE * (1 + K), False, True, True),
+    "no intercept": (
+        lambda s: OnlineRegression(solve="coreset", fit_intercept=False, **s),
+        SIZE * (1 + K),
+        False,
+        True,
+        True,
+    ),
+    "low rank": (lambda s: OnlineLowRank(1, solve="coreset", **s), SIZE * (1 + 5 * K), False, True, True),
+    "PCA": (lambda s: OnlineLowRank(1, solve="coreset", center=True, **s), SIZE * (1 + 7 * K), False, True, True),
     "cold clustering": (
         lambda s: OnlineClustering(2, start_from_current=False, **s),
         2 + SIZE * (1 + K),
@@ -183,13 +189,13 @@ def test_what_is_measured_stands_beside_it(name):
 
 
 def test_before_the_first_model_none_is_counted():
-    promise = theory.certificate(learn(OnlineRegression(**SETTINGS), 20), L)
+    promise = theory.certificate(learn(OnlineRegression(solve="coreset", **SETTINGS), 20), L)
     assert (promise.models_measured, promise.models_promised) == (0, 0)
     assert promise.additive == 20 * L
 
 
 def test_a_certificate_that_is_exceeded_says_so():
-    model = learn(OnlineRegression(**SETTINGS))
+    model = learn(OnlineRegression(solve="coreset", **SETTINGS))
     model._engine.loss += 1e8
     promise = theory.certificate(model, L)
     assert not promise.holds
@@ -251,9 +257,17 @@ REFUSED = {
         lambda: learn(BatchToOnline(mean, coreset=coresets.Uniform, loss=squared, **(SETTINGS | ADAPTIVE))),
         "exact costs",
     ),
-    "weights": (lambda: learn(OnlineRegression(**SETTINGS), sample_weight=RNG(0).uniform(1, 2, N)), "weights"),
-    "merged": (lambda: merged(OnlineRegression(**SETTINGS), OnlineRegression(first_id=1_500, **SETTINGS)), "merged"),
-    "forgotten": (lambda: learn(OnlineRegression(**HISTORY)).forget([3, 5]), "forgotten"),
+    "weights": (
+        lambda: learn(OnlineRegression(solve="coreset", **SETTINGS), sample_weight=RNG(0).uniform(1, 2, N)),
+        "weights",
+    ),
+    "merged": (
+        lambda: merged(
+            OnlineRegression(solve="coreset", **SETTINGS), OnlineRegression(first_id=1_500, solve="coreset", **SETTINGS)
+        ),
+        "merged",
+    ),
+    "forgotten": (lambda: learn(OnlineRegression(solve="coreset", **HISTORY)).forget([3, 5]), "forgotten"),
 }
 
 
@@ -275,11 +289,11 @@ def test_nothing_is_promised_where_nothing_is_proved(name):
 
 def test_the_same_runs_are_promised_something_without_what_is_refused():
     controls = [
-        OnlineRegression(**SETTINGS),
-        OnlineLowRank(1, **SETTINGS),
+        OnlineRegression(solve="coreset", **SETTINGS),
+        OnlineLowRank(1, solve="coreset", **SETTINGS),
         OnlineClustering(2, start_from_current=False, **SETTINGS),
         BatchToOnline(Ridge(), coreset=coresets.Uniform, **SETTINGS),
-        OnlineRegression(**HISTORY),
+        OnlineRegression(solve="coreset", **HISTORY),
     ]
     for model in controls:
         promise = theory.certificate(learn(model), L)
@@ -289,11 +303,14 @@ def test_the_same_runs_are_promised_something_without_what_is_refused():
 
 
 def test_weights_that_are_all_one_are_no_weights():
-    assert theory.certificate(learn(OnlineRegression(**SETTINGS), sample_weight=np.ones(N)), L).gaps == ()
+    assert (
+        theory.certificate(learn(OnlineRegression(solve="coreset", **SETTINGS), sample_weight=np.ones(N)), L).gaps == ()
+    )
 
 
 def test_certificates_of_defaults_are_vacuous_at_ordinary_sizes_and_say_so():
-    for model in (OnlineRegression(random_state=0), OnlineLowRank(1, random_state=0), OnlineClustering(3)):
+    of_coresets = (OnlineRegression(solve="coreset"), OnlineLowRank(1, solve="coreset"), OnlineClustering(3))
+    for model in of_coresets:
         promise = theory.certificate(learn(model, 500))
         assert promise.is_vacuous
         assert promise.gaps == ()

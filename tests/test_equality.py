@@ -42,7 +42,8 @@ def small_blocks():
 
 
 def new(**options):
-    return OnlineRegression(**{"coreset_size": SIZE, "random_state": SEED} | options)
+    """A model that is solved on its coreset: equal coresets have equal models, exact ones agree up to rounding."""
+    return OnlineRegression(**{"coreset_size": SIZE, "solve": "coreset", "random_state": SEED} | options)
 
 
 @cache
@@ -411,7 +412,7 @@ def test_a_budget_is_never_exceeded(changes, horizon, start):
 def test_solving_at_every_step_or_only_on_change_is_the_same():
     X, y = stream("gaussian", 800)
     always, on_change = (
-        OnlineRegression(refresh=policy, epsilon=0.5, coreset_size=30, random_state=SEED)
+        OnlineRegression(refresh=policy, solve="coreset", epsilon=0.5, coreset_size=30, random_state=SEED)
         for policy in (EveryStep(), OnChange())
     )
     changed_at, last = [], None

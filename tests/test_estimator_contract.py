@@ -275,7 +275,7 @@ GOOD = {"random_state": 0, "first_id": 1000}
         (OnlineRegression(**GOOD, fit_intercept=False).fit(X_OTHER, Y_OTHER), ValueError, "intercept"),
         (OnlineRegression(**GOOD, score_targets=False).fit(X_OTHER, Y_OTHER), ValueError, "score_targets"),
         (OnlineRegression(**GOOD, keep_history=True).fit(X_OTHER, Y_OTHER), ValueError, "history"),
-        (OnlineRegression(**GOOD, solve="exact").fit(X_OTHER, Y_OTHER), ValueError, "solve"),
+        (OnlineRegression(**GOOD, solve="coreset").fit(X_OTHER, Y_OTHER), ValueError, "solve"),
         (OnlineRegression(**GOOD, refresh=Geometric()).fit(X_OTHER, Y_OTHER), ValueError, "refresh"),
         (OnlineRegression(random_state=0, first_id=99).fit(X_OTHER, Y_OTHER), ValueError, "disjoint.* 99 to 99"),
         (OnlineRegression(**GOOD).fit(pd.DataFrame(X_OTHER).add_prefix("c"), Y_OTHER), ValueError, "columns"),

@@ -20,11 +20,13 @@ from streams import stream
 N, SIZE = 300, 40
 
 SUBJECTS = {
-    "regression": lambda **s: OnlineRegression(keep_history=True, **s),
+    "regression": lambda **s: OnlineRegression(keep_history=True, solve="coreset", **s),
     "regression, exact": lambda **s: OnlineRegression(keep_history=True, solve="exact", **s),
-    "low rank": lambda **s: OnlineLowRank(2, keep_history=True, **s),
-    "low rank, basis by variance": lambda **s: OnlineLowRank(2, keep_history=True, basis="variance", **s),
-    "PCA": lambda **s: OnlineLowRank(2, keep_history=True, center=True, **s),
+    "low rank": lambda **s: OnlineLowRank(2, keep_history=True, solve="coreset", **s),
+    "low rank, basis by variance": lambda **s: OnlineLowRank(
+        2, keep_history=True, solve="coreset", basis="variance", **s
+    ),
+    "PCA": lambda **s: OnlineLowRank(2, keep_history=True, solve="coreset", center=True, **s),
     "clustering": lambda **s: OnlineClustering(3, **s),
     "clustering, cold": lambda **s: OnlineClustering(3, start_from_current=False, **s),
     "medians": lambda **s: OnlineClustering(3, z=1.0, **s),

@@ -28,8 +28,9 @@ class Construction(Intake):
     ----------
     epsilon : float in (0, 1)
         Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
-    coreset_size : int, "theory" or None
-        Expected number of points, the size that the theory asks for, or a size measured to be enough.
+    coreset_size : int, "theory", "audit" or None
+        Expected number of points, the size that the theory asks for, or a size measured to be enough: to measure with,
+        or for models as accurate as ``epsilon`` says.
     random_state : None, int or generator
         The seed. Shards that are to be merged must share it.
     first_id : int

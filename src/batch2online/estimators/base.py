@@ -46,10 +46,11 @@ class OnlineEstimator(Reading, SingleRows, Stored, BaseEstimator, ABC):  # type:
     def _new_engine(self, n_targets: int) -> Online:
         """Return the engine for ``n_features_in_`` columns and this many targets."""
 
-    def _sampling(self) -> dict[str, Any]:
-        """Return the parameters that every construction takes."""
+    def _sampling(self, without_use: bool = False) -> dict[str, Any]:
+        """Return the parameters that every construction takes; ``without_use`` if no model is solved on the coreset."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
-        return {name: getattr(self, name) for name in names}
+        settings = {name: getattr(self, name) for name in names}
+        return settings | {"coreset_size": "audit"} if without_use and self.coreset_size is None else settings
 
     def _check_choice(self, parameter: str, *choices: str) -> None:
         value = getattr(self, parameter)

@@ -13,16 +13,17 @@ from batch2online.coresets import RidgeLeverage
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.problems.low_rank import LowRank, Subspace
-from batch2online.refresh import Lazy, Policy
+from batch2online.refresh import Adaptive, Lazy, Policy
 from batch2online.statistics.second_moments import SecondMoments, second_moments
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
     r"""Low-rank approximation of a stream: nearly the loss of an SVD of all rows, with few changes of the basis.
 
-    Rows are sampled by their ridge leverage scores into a coreset that hardly reacts to any one of them. At row
-    counts that grow geometrically, the leading subspace of the coreset replaces the present one if that has
-    become too costly. A drop-in for ``IncrementalPCA``, which changes at every call.
+    The moments of all rows are kept, and at row counts that grow geometrically their leading subspace replaces the
+    present one if that has become too costly. Beside it, rows are sampled by their ridge leverage scores into a
+    coreset, for audits and other uses; ``solve="coreset"`` solves on it, as the paper does. A drop-in for
+    ``IncrementalPCA``, which changes at every call.
 
     Parameters
     ----------
@@ -31,15 +32,18 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     center : bool, default False
         Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
     epsilon : float, default 0.01
-        Accuracy of the coreset; its size grows like ``1 / epsilon``.
-    coreset_size : int, "theory" or None
-        Expected size of the coreset instead of the one that ``epsilon`` gives.
+        Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        models do not depend on it.
+    coreset_size : int, "theory", "audit" or None
+        Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
+        otherwise ``"audit"``, as for an epsilon of 0.1: enough to measure with.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.008)``, and
-        ``Lazy(growth=1.5, tolerance=0.004)`` with ``center``, where explained variance matters and reacts more strongly
-        than the loss, or with ``solve="exact"``, where no noise of a coreset hides so little.
-    solve : {"coreset", "exact"}
-        Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=3, growth=1.5)``. With
+        ``solve="coreset"`` it is ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
+        ``center``, where explained variance matters and reacts more strongly than the loss.
+    solve : {"exact", "coreset"}
+        Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
+        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory".
     basis : {"stable", "variance"}
         Turn a new basis towards the old one, so that embeddings stored earlier stay comparable; or order it by
         variance, with signs that follow the old basis.
@@ -60,8 +64,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     Notes
     -----
-    The paper's Algorithm 4, with the corrections listed in the documentation. Its guarantee is for the squared
-    distance; ``regret_.unsquared_loss`` is the loss as the paper writes it.
+    With ``solve="coreset"`` the paper's Algorithm 4, with the corrections listed in the documentation. Its guarantee is
+    for the squared distance; ``regret_.unsquared_loss`` is the loss as the paper writes it.
 
     Examples
     --------
@@ -86,7 +90,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         epsilon: float = 0.01,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
-        solve: str = "coreset",
+        solve: str = "exact",
         basis: str = "stable",
         keep_history: bool = False,
         first_id: int = 0,
@@ -109,11 +113,17 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self._check_choice("basis", "stable", "variance")
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
-        construction = RidgeLeverage(self.n_components, intercept=self.center, **self._sampling())
-        default = Lazy(1.5, 0.004) if self.center or self.solve == "exact" else Lazy(1.7, 0.008)
-        policy = default if self.refresh is None else self.refresh
-        problem = LowRank(int(self.n_components), bool(self.center), self.solve == "exact", self.basis == "stable")
+        exact = self.solve == "exact"
+        settings = self._sampling(without_use=exact)
+        construction = RidgeLeverage(self.n_components, intercept=self.center, **settings)
+        problem = LowRank(int(self.n_components), bool(self.center), exact, self.basis == "stable")
+        policy = self._default_refresh(exact) if self.refresh is None else self.refresh
         return Online(problem, construction, policy, width, n_targets)
+
+    def _default_refresh(self, exact: bool) -> Policy:
+        if exact:
+            return Adaptive(kappa=3.0, growth=1.5)
+        return Lazy(1.5, 0.004) if self.center else Lazy(1.7, 0.008)
 
     @property
     def _model(self) -> Subspace:

@@ -12,29 +12,32 @@ from batch2online.coresets import Leverage
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.problems.regression import LeastSquares, LinearModel
-from batch2online.refresh import Lazy, Policy
+from batch2online.refresh import Adaptive, Lazy, Policy
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     r"""Linear least squares on a stream: nearly the loss of hindsight, with a handful of model changes.
 
-    Rows are sampled by their leverage in ``[1 | a | b]`` into a coreset that hardly reacts to any one of
-    them. At row counts that grow geometrically, least squares is solved on the coreset if the present model
-    has become too costly. For rows in random order, bounded losses and coresets of ``coreset_size="theory"`` rows, the
-    expected squared loss is at most :math:`(1+\epsilon)(1+\mathrm{tolerance})` times that of the best model in
-    hindsight plus a polylogarithmic term (Theorem 4 of ``docs/theory.md``). The default size is smaller, chosen by
-    measurements and not by a proof; ``theory.certificate`` gives the term, which is large at ordinary sizes.
+    The moments of all rows are kept where they lose no digits, and at row counts that grow geometrically least squares
+    is solved from them if the present model has become too costly. The squared loss is that of the best model in
+    hindsight plus a term that grows like the logarithm, for rows in random order. Beside it, rows are sampled by their
+    leverage in ``[1 | a | b]`` into a coreset, for audits and other losses; ``solve="coreset"`` solves on it, as the
+    paper does.
 
     Parameters
     ----------
     epsilon : float, default 0.02
-        Accuracy of the coreset; its size grows like ``1 / epsilon``.
-    coreset_size : int, "theory" or None
-        Expected size of the coreset instead of the one that ``epsilon`` gives.
+        Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        models do not depend on it.
+    coreset_size : int, "theory", "audit" or None
+        Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
+        otherwise ``"audit"``, as for an epsilon of 0.1: enough to measure with.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.2, tolerance=0.015)``.
-    solve : {"coreset", "exact"}
-        Solve on the coreset (the paper), or from the moments of all rows, to see what the coreset costs.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=5, growth=1.2)``, or
+        ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``.
+    solve : {"exact", "coreset"}
+        Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
+        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory".
     fit_intercept : bool, default True
     score_targets : bool, default True
         Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
@@ -80,7 +83,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         epsilon: float = 0.02,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
-        solve: str = "coreset",
+        solve: str = "exact",
         fit_intercept: bool = True,
         score_targets: bool = True,
         keep_history: bool = False,
@@ -99,9 +102,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     def _new_engine(self, n_targets: int) -> Online:
         self._check_choice("solve", "coreset", "exact")
-        construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **self._sampling())
-        policy = Lazy(growth=1.2, tolerance=0.015) if self.refresh is None else self.refresh
-        problem = LeastSquares(exact=self.solve == "exact")
+        exact = self.solve == "exact"
+        settings = self._sampling(without_use=exact)
+        construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
+        default = Adaptive(kappa=5.0, growth=1.2) if exact else Lazy(growth=1.2, tolerance=0.015)
+        policy = default if self.refresh is None else self.refresh
+        problem = LeastSquares(exact=exact)
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
     # Each reads the engine and its model once: another thread may replace them at any moment.

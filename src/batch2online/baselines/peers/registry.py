@@ -95,6 +95,14 @@ PEERS = (
         MEASURED,
     ),
     Peer(
+        f'{OURS}, solve="coreset"',
+        {
+            "regression": lambda told: OnlineRegression(solve="coreset"),
+            "lowrank": lambda told: OnlineLowRank(told.k, solve="coreset"),
+        },
+        MEASURED,
+    ),
+    Peer(
         f'{OURS}, history="coreset"',
         {"clustering": lambda told: OnlineClustering(told.k, history="coreset")},
         MEASURED,
