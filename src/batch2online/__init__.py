@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
-    from batch2online import baselines, coresets, datasets, evaluate, extend, reference, refresh, theory
+    from batch2online import baselines, coresets, datasets, evaluate, export, extend, reference, refresh, theory
     from batch2online.estimators.batch_to_online import BatchToOnline
     from batch2online.estimators.clustering import OnlineClustering
     from batch2online.estimators.durable import Durable
@@ -26,7 +26,7 @@ _homes = {
     "OnlineLowRank": "batch2online.estimators.low_rank",
     "OnlineRegression": "batch2online.estimators.regression",
 }
-_modules = ("baselines", "coresets", "datasets", "evaluate", "extend", "reference", "refresh", "theory")
+_modules = ("baselines", "coresets", "datasets", "evaluate", "export", "extend", "reference", "refresh", "theory")
 
 __all__ = [
     "BatchToOnline",
@@ -39,6 +39,7 @@ __all__ = [
     "coresets",
     "datasets",
     "evaluate",
+    "export",
     "extend",
     "load",
     "reference",
