@@ -190,3 +190,11 @@ def test_a_checkpoint_holds_ready_scores_and_no_functions():
     assert storage.deserialise(storage.serialise(ready), source="memory").coreset() == ready.coreset()
     with pytest.raises(TypeError, match="function cannot be stored"):
         storage.serialise(Sensitivity(length, random_state=0).add(X))
+
+
+@pytest.mark.parametrize("p", [0.1, 1.0, 1.9, 2.5, 3.9])
+def test_lewis_weights_of_rows_of_any_size_are_numbers(p):
+    rows = np.random.default_rng(0).normal(size=(30, 2)) * 10.0 ** np.linspace(-320, 140, 30)[:, None]
+    weights = scores.lewis(rows, p)
+    assert np.isfinite(weights).all()
+    assert weights.max() <= 2.5

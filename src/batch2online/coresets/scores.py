@@ -85,15 +85,20 @@ def lewis(rows: FloatArray, p: float) -> FloatArray:
 
 
 def _lewis_of_nonzero(rows: FloatArray, p: float) -> FloatArray:
-    weights = np.ones(len(rows))
+    weights, least = np.ones(len(rows)), _least_weight(p)
     for _ in range(_LEWIS_TURNS):
         scaled = leverage(rows * (weights ** (0.5 - 1 / p))[:, None])
-        new = (scaled * weights ** (2 / p - 1)) ** (p / 2)
+        new = np.maximum((scaled * weights ** (2 / p - 1)) ** (p / 2), least)
         settled = np.abs(new - weights).max(initial=0.0) <= _LEWIS_ACCURACY * new.max(initial=0.0)
         weights = new
         if settled:
             break
     return weights
+
+
+def _least_weight(p: float) -> float:
+    """Return a weight that no row need fall below: none in 1e30 rows would be kept, and its powers are numbers."""
+    return float(10.0 ** max(-30.0, -150.0 / max(abs(2 / p - 1), 1e-9)))
 
 
 def clustering_seeds(
