@@ -74,6 +74,7 @@ def stream():
     numbers = rows @ [1.0, -0.2, 3.0] + rng.standard_t(3, size=N)
     labels = np.where(rows[:, 0] + rng.normal(size=N) > 6, "high", "low")
     targets = {"none": None, "numbers": numbers, "several": np.column_stack([numbers, -rows[:, 0]]), "labels": labels}
+    targets["counts"] = np.floor(np.abs(numbers))
     targets["codes"] = (labels == "high").astype(np.float64)
     targets["classes"] = np.where(rng.random(N) < 0.3, 7, np.where(labels == "high", 1, 4))
     return rows, targets, rng.choice([0.25, 1.0, 3.7], size=N)
@@ -122,6 +123,8 @@ CASES: dict[str, dict[str, Case]] = {
     "OnlineRegression": {
         "coreset": regression(OnlineRegression),
         "exact": regression(partial(OnlineRegression, solve="exact", fit_intercept=False, refresh=Geometric(1.3))),
+        "huber": anchored(partial(OnlineRegression, loss="huber", alpha=0.1), targets="numbers"),
+        "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts"),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),
     },
     "OnlineClassifier": {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
@@ -69,6 +71,14 @@ def unmapped(array: Any) -> Any:
 def target_array(y: Any) -> Any:
     """Return targets or labels as an array, sparse ones dense and masked ones missing."""
     return np.asarray(y.toarray() if sp.issparse(y) else unmasked(y, "y"))
+
+
+def flattened(y: Any) -> Any:
+    """Return a single column of targets as a list of them, with the warning that scikit-learn gives."""
+    if y.ndim != 2 or y.shape[1] != 1:
+        return y
+    warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 3)
+    return y[:, 0]
 
 
 def dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:

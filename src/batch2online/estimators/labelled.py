@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import DataConversionWarning
 
 from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
@@ -15,7 +13,7 @@ from batch2online.engine.invariants.engine import targets_of
 from batch2online.engine.online import Given, Online
 from batch2online.estimators import labels
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.input import target_array
+from batch2online.estimators.input import flattened, target_array
 
 
 class Labelled(OnlineEstimator):
@@ -47,9 +45,7 @@ class Labelled(OnlineEstimator):
         y = None if y is None else target_array(y)
         if y is None or y.ndim != 2 or y.shape[1] != 1:
             return y
-        if not self.__sklearn_tags__().target_tags.multi_output:
-            warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 2)
-        return y[:, 0]
+        return y[:, 0] if self.__sklearn_tags__().target_tags.multi_output else flattened(y)
 
     def _checked_labels(self, stored: Any) -> dict[float, Any]:
         """Return the labels of a file; all of its rows must have one of them."""

@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
-from batch2online.coresets import Leverage
+from batch2online.core.registry import require
+from batch2online.core.validation import check_targets
+from batch2online.coresets import Anchored, Leverage
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimators.input import flattened
+from batch2online.losses import PredictorLoss, of_regression
+from batch2online.problems.generalized_linear import GeneralizedLinear
 from batch2online.problems.regression import LeastSquares, LinearModel
-from batch2online.refresh import Adaptive, Lazy, Policy
+from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.solvers.anchored_fit import Penalty
+
+LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
+"""What :class:`OnlineRegression` can be asked for."""
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
-    r"""Linear least squares on a stream: nearly the loss of hindsight, with a handful of model changes.
+    r"""Linear regression on a stream: nearly the loss of hindsight, with a handful of model changes.
 
-    The moments of all rows are kept where they lose no digits, and at row counts that grow geometrically least squares
-    is solved from them if the present model has become too costly. The squared loss is that of the best model in
-    hindsight plus a term that grows like the logarithm, for rows in random order. Beside it, rows are sampled by their
-    leverage in ``[1 | a | b]`` into a coreset, for audits and other losses; ``solve="coreset"`` solves on it, as the
-    paper does.
+    Least squares, the default: the moments of all rows are kept where they lose no digits, and at row counts that grow
+    geometrically least squares is solved from them if the present model has become too costly. The squared loss is that
+    of the best model in hindsight plus a term that grows like the logarithm, for rows in random order. Beside it, rows
+    are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits and other losses; ``solve="coreset"``
+    solves on it, as the paper does.
+
+    Other losses, and penalties: the loss of each row is expanded at the model in force when it comes; sums of these
+    expansions and a coreset of what is left give models like those of refits on all rows, see
+    :class:`batch2online.coresets.Anchored`.
 
     Parameters
     ----------
+    loss : {"squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie"}
+        What a row costs: the squared residual; that of ``HuberRegressor``, whose scale is part of the model; the
+        absolute residual; the pinball loss of ``QuantileRegressor``; half the deviance of ``PoissonRegressor`` (targets
+        from 0), ``GammaRegressor`` (above 0) or ``TweedieRegressor``, which predict ``exp(x @ coef_ + intercept_)``.
+    alpha : float, default 0
+        The penalty ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` is added to the mean loss, as
+        scikit-learn's estimators of these losses do. The squared loss is halved then, as in ``ElasticNet``.
+    l1_ratio : float in [0, 1], default 0
+        Share of the absolute values in the penalty; 1 is that of ``QuantileRegressor``.
+    quantile : float in (0, 1), default 0.5
+        Which quantile to predict, with ``loss="quantile"``.
+    power : float, default 1.5
+        Power of the variance, with ``loss="tweedie"``: 0, or from 1 on.
+    delta : float, default 1.35
+        Residuals of more scales than this count as outliers, with ``loss="huber"``: the ``epsilon`` of
+        ``HuberRegressor``.
     epsilon : float, default 0.02
         Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
         models do not depend on it.
@@ -33,11 +62,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
         otherwise ``"audit"``, as for an epsilon of 0.1: enough to measure with.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=5, growth=1.2)``, or
-        ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=5, growth=1.2)``,
+        ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
     solve : {"exact", "coreset"}
         Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
-        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory".
+        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory". For
+        other losses than the squared one it means nothing.
     fit_intercept : bool, default True
     score_targets : bool, default True
         Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
@@ -51,6 +81,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     Attributes
     ----------
     coef_, intercept_ : the current model; the mean of the targets until ``3 * (n_features + 1)`` rows have come
+    error_ : share by which the model is estimated to cost more than the fit on all rows; 0 for least squares
     n_seen_, n_changes_, changes_, coreset_, regret_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
@@ -71,15 +102,24 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     (442, (2,))
     >>> model.regret_.ratio < 2.2
     True
+    >>> upper = OnlineRegression(loss="quantile", quantile=0.9, random_state=0).fit(X, y)
+    >>> 0.85 < (y <= upper.predict(X)).mean() < 0.95
+    True
     """
 
     _needs_targets = True
 
-    _problem = LeastSquares
+    _problem = (LeastSquares, GeneralizedLinear)
 
     def __init__(
         self,
         *,
+        loss: str = "squared",
+        alpha: float = 0.0,
+        l1_ratio: float = 0.0,
+        quantile: float = 0.5,
+        power: float = 1.5,
+        delta: float = 1.35,
         epsilon: float = 0.02,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
@@ -90,6 +130,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.quantile = quantile
+        self.power = power
+        self.delta = delta
         self.epsilon = epsilon
         self.coreset_size = coreset_size
         self.refresh = refresh
@@ -100,8 +146,25 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.first_id = first_id
         self.random_state = random_state
 
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the moments of all rows are all that is needed."""
+        return bool(self.loss == "squared" and self.alpha == 0)
+
+    def _predictor_loss(self) -> PredictorLoss:
+        self._check_choice("loss", *LOSSES)
+        return of_regression(self.loss, self.quantile, self.power, self.delta)
+
+    def _anchored_engine(self, n_targets: int) -> Online:
+        construction = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
+        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
     def _new_engine(self, n_targets: int) -> Online:
         self._check_choice("solve", "coreset", "exact")
+        if not self._is_plain:
+            return self._anchored_engine(n_targets)
         exact = self.solve == "exact"
         settings = self._sampling(without_use=exact)
         construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
@@ -109,6 +172,32 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         policy = default if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact)
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma", "tweedie")
+        if not self._is_plain:
+            tags.target_tags.multi_output = False
+        return tags
+
+    # Targets that a loss is not made for are refused before anything is learned.
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return self._is_plain and super()._is_ready_for(X, y, sample_weight)
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        y, problem = super()._prepared_targets(y)
+        if not self._is_plain:
+            y = flattened(y)
+            values = check_targets(y, len(y))
+            self._predictor_loss().check(values.reshape(-1))
+        return y, problem
+
+    def _target_of(self, y: Any) -> Any:
+        target = super()._target_of(y)
+        if not self._is_plain:
+            self._predictor_loss().check(np.asarray(target, dtype=np.float64).reshape(-1))
+        return target
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
 
@@ -129,13 +218,33 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def predict(self, X: Any) -> FloatArray:
         """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
         engine = self._check_fitted()
-        model: LinearModel = engine.present_model
-        predictions = model.predict(self._validated(X, reset=False))
+        predictions = _predictions(engine, self._validated(X, reset=False))
         return predictions[:, 0] if engine.construction.flat_targets else predictions
 
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
-        model: LinearModel = engine.present_model
-        predictions = model.coefficients @ np.asarray(self._values_of(x), dtype=np.float64) + model.intercepts
+        predictions = _predictions(engine, np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
         return float(predictions[0]) if engine.construction.flat_targets else predictions
+
+    @property
+    def error_(self) -> float:
+        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        return float(getattr(self._check_fitted().model, "error", 0.0))
+
+    @classmethod
+    def _assembled(cls, state: dict[str, Any]) -> Self:
+        estimator = super()._assembled(state)
+        problem: Any = estimator._engine.problem
+        require(isinstance(problem, LeastSquares) == estimator._is_plain, "the problem is that of the loss.")
+        require(estimator._is_plain or problem.loss == estimator._predictor_loss(), "the problem has the same loss.")
+        return estimator
+
+
+def _predictions(engine: Online, points: Any) -> FloatArray:
+    """Predictions (n, n_targets) of the model in force."""
+    model, problem = engine.present_model, engine.problem
+    if isinstance(problem, GeneralizedLinear):
+        return problem.predict(model, points)[:, None]
+    linear: LinearModel = model
+    return linear.predict(points)

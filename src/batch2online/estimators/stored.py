@@ -33,8 +33,8 @@ class Stored:
     """The part of an estimator that is written to files and read from them."""
 
     _engine: Online
-    _problem: type = object
-    """The class of the problem in a file."""
+    _problem: type | tuple[type, ...] = object
+    """The classes that the problem in a file may have."""
 
     get_params: Callable[..., dict[str, Any]]
     n_features_in_: int

@@ -5,11 +5,24 @@ from batch2online.losses.deviances import Gamma, Poisson, Tweedie
 from batch2online.losses.huber import Huber
 from batch2online.losses.logistic import Logistic
 from batch2online.losses.quantile import Quantile
+from batch2online.losses.squared import Squared
 
-__all__ = ["Gamma", "Huber", "Logistic", "Poisson", "PredictorLoss", "Quantile", "Tweedie", "named"]
+__all__ = [
+    "Gamma",
+    "Huber",
+    "Logistic",
+    "Poisson",
+    "PredictorLoss",
+    "Quantile",
+    "Squared",
+    "Tweedie",
+    "named",
+    "of_regression",
+]
 
 _NAMED: dict[str, PredictorLoss] = {
     "logistic": Logistic(),
+    "squared": Squared(),
     "huber": Huber(),
     "absolute": Quantile(0.5, factor=2.0),
     "quantile": Quantile(),
@@ -30,3 +43,19 @@ def named(loss: str | PredictorLoss) -> PredictorLoss:
     if not isinstance(loss, str) or loss not in _NAMED:
         raise ValueError(f"loss must be one of {', '.join(map(repr, _NAMED))} or a PredictorLoss, got {loss!r}.")
     return _NAMED[loss]
+
+
+def of_regression(loss: str, quantile: float, power: float, delta: float) -> PredictorLoss:
+    """Return a loss of numbers by its name, with the setting that belongs to it.
+
+    >>> of_regression("tweedie", 0.5, 2.0, 1.35)
+    Gamma()
+    """
+    if loss == "quantile":
+        return Quantile(float(quantile))
+    if loss == "huber":
+        return Huber(float(delta))
+    if loss == "tweedie":
+        special: dict[float, PredictorLoss] = {0.0: Squared(), 1.0: Poisson(), 2.0: Gamma()}
+        return special[power] if power in special else Tweedie(float(power))
+    return named(loss)

@@ -98,3 +98,8 @@ def check_range(targets: FloatArray, is_allowed: BoolArray, what: str) -> None:
     if bad.size:
         row = int(bad[0])
         raise ValueError(f"y must be {what}, got {float(targets[row]):g} at row {row}.")
+
+
+def least_scale(y: FloatArray) -> float:
+    """Return the least scale of residuals that is told apart from none: a billionth of the largest target."""
+    return 1e-9 * float(np.abs(y).max(initial=0.0)) or 1e-9

@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
-from batch2online.losses.base import PredictorLoss, Width
+from batch2online.losses.base import PredictorLoss, Width, least_scale
 from batch2online.losses.quantile import weighted_quantile
 
 _TURNS, _ALTERNATIONS = 200, 40
@@ -59,12 +59,10 @@ class Huber(PredictorLoss):
         """Return the sigma at which ``min(z^2, delta^2)`` is 1 on average: the derivative by sigma is zero there."""
         size = np.abs(y - eta[:, 0])
         sigma = float(np.sqrt(np.average(size * size, weights=weights)))
-        if sigma == 0:
-            return np.finfo(np.float64).tiny ** 0.25
         for _ in range(_TURNS):  # falls from above, since the root mean square is never less than the solution
             inner = np.minimum(size, self.delta * sigma)
             new = float(np.sqrt(np.average(inner * inner, weights=weights)))
-            if new >= sigma * (1 - 1e-12) or new == 0:
+            if new >= sigma * (1 - 1e-12):
                 break
             sigma = new
-        return sigma
+        return max(sigma, least_scale(y))

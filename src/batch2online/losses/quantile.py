@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
-from batch2online.losses.base import PredictorLoss, Width
+from batch2online.losses.base import PredictorLoss, Width, least_scale
 
 _TURNS = 7
 """Widths on the way to the pinball loss, each a quarter of the one before."""
@@ -52,12 +52,12 @@ class Quantile(PredictorLoss):
 
     def width_of(self, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float:
         """Return the mean size of residuals: what widths are measured by."""
-        return float(np.average(np.abs(y - eta[:, 0]), weights=weights))
+        return max(float(np.average(np.abs(y - eta[:, 0]), weights=weights)), least_scale(y))
 
     def next_width(self, turn: int, width: float, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float | None:
         """Return a quarter of the width before: the solution is followed to the pinball loss itself, nearly."""
         scale = self.width_of(eta, y, weights) if turn == 0 else width
-        return scale / 4 if turn < _TURNS and scale > 0 else None
+        return scale / 4 if turn < _TURNS else None
 
     def scoring_width(self, width: float) -> float:
         return 0.0

@@ -74,7 +74,7 @@ class GeneralizedLinear(Problem):
     def degrees(self, model: LinearPredictor, construction: Anchored) -> float:
         """Return half the number of parameters over the mean loss: each costs half a unit of a likelihood."""
         mean = self.cost(model, construction) / construction.weight
-        return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, np.finfo(np.float64).tiny))
+        return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, 1e-9))
 
     def losses(self, model: LinearPredictor, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the loss of each row, and 1 for a wrong class or the absolute error."""
@@ -85,6 +85,10 @@ class GeneralizedLinear(Problem):
         y = recoding.positions(model.classes, targets[:, 0])
         values = np.where(y >= 0, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
         return values, (y != decided(eta)).astype(np.float64)
+
+    def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
+        """Predictions (n,) of a model of numbers."""
+        return self.loss.mean(model.predictors(points))
 
     def solve(self, construction: Anchored, current: LinearPredictor | None) -> LinearPredictor:
         """Return the model of the anchored coreset; the current one is one of the starts."""

@@ -62,6 +62,7 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
     """Return the model of an anchored coreset; ``current`` parameters (K, p) are one of the starts."""
     others = [] if current is None else [current]
     plain = _solved(sample, penalty, 0, [_constant(sample), *others])
+    assert plain is not None  # losses are not negative
     if is_complete:
         return _as_fit(sample, plain, 0, 0.0)
     noises, base = _noises(sample, penalty, plain), _objective(sample, penalty, 0, plain.width)
@@ -70,7 +71,7 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
         if order == 0:
             break
         found = _solved(sample, penalty, order, [plain.theta, *others])
-        if base.value(found.theta) <= ceiling:
+        if found is not None and base.value(found.theta) <= ceiling:
             return _as_fit(sample, found, order, _noises(sample, penalty, found)[order] / 2)
     return _as_fit(sample, plain, 0, noises[0] / 2)
 
@@ -119,8 +120,8 @@ def _objective(sample: Sample, penalty: Penalty, order: int, width: float = 1.0)
     )
 
 
-def _solved(sample: Sample, penalty: Penalty, order: int, starts: list[FloatArray]) -> _Found:
-    """Return the solution of one order, followed through the widths of the loss."""
+def _solved(sample: Sample, penalty: Penalty, order: int, starts: list[FloatArray]) -> _Found | None:
+    """Return the solution of one order, followed through the widths of the loss; None where there is no minimum."""
     rows, loss, width = sample.anchored, sample.loss, 1.0
     for turn in count():
         eta = rows.design @ starts[0].T
@@ -128,8 +129,11 @@ def _solved(sample: Sample, penalty: Penalty, order: int, starts: list[FloatArra
         if new is None:
             return _Found(starts[0], width)
         width = new
-        objective = _objective(sample, penalty, order, width)
-        starts = [_minimum(objective, starts, _ACCURACY * _scale(sample, width))]
+        scale = _scale(sample, width)
+        found = _minimum(_objective(sample, penalty, order, width), starts, scale)
+        if found.value < -scale:
+            return None
+        starts = [found.theta]
     raise AssertionError
 
 
@@ -140,14 +144,14 @@ def _scale(sample: Sample, width: float) -> float:
     return max(abs(cost), np.finfo(np.float64).tiny)
 
 
-def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float) -> FloatArray:
+def _minimum(objective: Objective, starts: list[FloatArray], scale: float) -> Solution:
     """Return the minimum, from the best of the starts; from the others as well where that one did not converge."""
     found: list[Solution] = []
     for start in sorted(starts, key=objective.value):
-        found.append(minimise(objective, start, tolerance))
+        found.append(minimise(objective, start, _ACCURACY * scale, least=-scale))
         if found[-1].converged:
             break
-    return min(found, key=lambda solution: solution.value).theta
+    return min(found, key=lambda solution: solution.value)
 
 
 def _noises(sample: Sample, penalty: Penalty, found: _Found) -> list[float]:

@@ -21,6 +21,9 @@ _TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
 _ENOUGH = 1e-4
 """Share of the fall that the slope promises, of which a step must bring at least this."""
 
+_FLAT = 1e-14
+"""Columns of less curvature than this share of the largest have none."""
+
 _FLOOR = 1e-10
 """Least curvature, as a share of the largest one."""
 
@@ -68,8 +71,11 @@ class Solution(NamedTuple):
     converged: bool
 
 
-def minimise(objective: Objective, start: FloatArray, tolerance: float) -> Solution:
-    """Return a minimum near the start; it has converged when a step promises less than the tolerance."""
+def minimise(objective: Objective, start: FloatArray, tolerance: float, least: float = -np.inf) -> Solution:
+    """Return a minimum near the start; it has converged when a step promises less than the tolerance.
+
+    Where the objective falls below ``least`` it has no minimum that means anything, and the search ends.
+    """
     theta, value = start, objective.value(start)
     for _ in range(_TURNS):
         slope = objective.slope(theta)
@@ -83,6 +89,8 @@ def minimise(objective: Objective, start: FloatArray, tolerance: float) -> Solut
             return Solution(theta, value, False)
         theta = theta + length * step
         value = objective.value(theta)
+        if value < least:
+            break
     return Solution(theta, value, False)
 
 
@@ -112,7 +120,9 @@ def _step(objective: Objective, theta: FloatArray, slope: FloatArray) -> FloatAr
 
 def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite."""
-    scale = 1 / np.sqrt(np.maximum(np.abs(matrix.diagonal()), np.finfo(np.float64).tiny))
+    own = np.abs(matrix.diagonal())
+    largest = float(own.max(initial=0.0)) or 1.0
+    scale = 1 / np.sqrt(np.where(own > _FLAT * largest, own, largest))
     scaled = matrix * scale * scale[:, None]
     factor, info = lapack.dpotrf(scaled, clean=1)
     if info == 0 and float(lapack.dpocon(factor, float(np.abs(scaled).sum(axis=0).max()))[0]) > _FLOOR:
