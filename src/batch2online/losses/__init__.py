@@ -5,16 +5,16 @@ from batch2online.losses.deviances import Gamma, Poisson, Tweedie
 from batch2online.losses.huber import Huber
 from batch2online.losses.logistic import Logistic
 from batch2online.losses.quantile import Quantile
-from batch2online.losses.squared import Squared
+from batch2online.losses.squared import HalfSquared
 
 __all__ = [
     "Gamma",
+    "HalfSquared",
     "Huber",
     "Logistic",
     "Poisson",
     "PredictorLoss",
     "Quantile",
-    "Squared",
     "Tweedie",
     "named",
     "of_regression",
@@ -22,7 +22,7 @@ __all__ = [
 
 _NAMED: dict[str, PredictorLoss] = {
     "logistic": Logistic(),
-    "squared": Squared(),
+    "squared": HalfSquared(),
     "huber": Huber(),
     "absolute": Quantile(0.5, factor=2.0),
     "quantile": Quantile(),
@@ -56,6 +56,6 @@ def of_regression(loss: str, quantile: float, power: float, delta: float) -> Pre
     if loss == "huber":
         return Huber(float(delta))
     if loss == "tweedie":
-        special: dict[float, PredictorLoss] = {0.0: Squared(), 1.0: Poisson(), 2.0: Gamma()}
+        special: dict[float, PredictorLoss] = {0.0: HalfSquared(), 1.0: Poisson(), 2.0: Gamma()}
         return special[power] if power in special else Tweedie(float(power))
     return named(loss)

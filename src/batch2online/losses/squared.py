@@ -13,7 +13,7 @@ from batch2online.losses.base import PredictorLoss, Width
 
 @storable
 @dataclass(frozen=True)
-class Squared(PredictorLoss):
+class HalfSquared(PredictorLoss):
     r""":math:`(y - \eta)^2 / 2`. Its expansions of order 2 are exact wherever they are made."""
 
     def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
