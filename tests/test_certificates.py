@@ -52,13 +52,19 @@ PROBLEMS = {
     "low rank": (lambda s: OnlineLowRank(1, solve="coreset", **s), SIZE * (1 + 5 * K), False, True, True),
     "PCA": (lambda s: OnlineLowRank(1, solve="coreset", center=True, **s), SIZE * (1 + 7 * K), False, True, True),
     "cold clustering": (
-        lambda s: OnlineClustering(2, start_from_current=False, **s),
+        lambda s: OnlineClustering(2, solve="coreset", start_from_current=False, **s),
         2 + SIZE * (1 + K),
         False,
         False,
         True,
     ),
-    "warm clustering": (lambda s: OnlineClustering(2, **s), 2 + SIZE * (1 + K), True, False, True),
+    "warm clustering": (
+        lambda s: OnlineClustering(2, solve="coreset", **s),
+        2 + SIZE * (1 + K),
+        True,
+        False,
+        True,
+    ),
     "function": (
         lambda s: BatchToOnline(mean, coreset=coresets.Uniform, loss=squared, **s),
         SIZE * (1 + K),
@@ -239,6 +245,7 @@ STATISTICS, CORESET = "statistics of all rows", "no average sensitivity"
 REFUSED = {
     "exact regression": (lambda: learn(OnlineRegression(solve="exact", **SETTINGS)), STATISTICS),
     "exact low rank": (lambda: learn(OnlineLowRank(1, solve="exact", **SETTINGS)), STATISTICS),
+    "exact clustering": (lambda: learn(OnlineClustering(2, start_from_current=False, **SETTINGS)), STATISTICS),
     "two stages": (lambda: learn(OnlineClustering(2, stages=2, start_from_current=False, **SETTINGS)), CORESET),
     "bounded history": (
         lambda: learn(OnlineClustering(2, history="coreset", start_from_current=False, **SETTINGS)),
@@ -291,7 +298,7 @@ def test_the_same_runs_are_promised_something_without_what_is_refused():
     controls = [
         OnlineRegression(solve="coreset", **SETTINGS),
         OnlineLowRank(1, solve="coreset", **SETTINGS),
-        OnlineClustering(2, start_from_current=False, **SETTINGS),
+        OnlineClustering(2, solve="coreset", start_from_current=False, **SETTINGS),
         BatchToOnline(Ridge(), coreset=coresets.Uniform, **SETTINGS),
         OnlineRegression(solve="coreset", **HISTORY),
     ]
@@ -309,8 +316,8 @@ def test_weights_that_are_all_one_are_no_weights():
 
 
 def test_certificates_of_defaults_are_vacuous_at_ordinary_sizes_and_say_so():
-    of_coresets = (OnlineRegression(solve="coreset"), OnlineLowRank(1, solve="coreset"), OnlineClustering(3))
-    for model in of_coresets:
+    of_clusters = OnlineClustering(3, solve="coreset", refresh=Lazy(1.7, 0.003))
+    for model in (OnlineRegression(solve="coreset"), OnlineLowRank(1, solve="coreset"), of_clusters):
         promise = theory.certificate(learn(model, 500))
         assert promise.is_vacuous
         assert promise.gaps == ()

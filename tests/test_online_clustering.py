@@ -75,7 +75,7 @@ def test_labels_are_those_of_the_last_fit():
 def test_works_from_the_first_row():
     model = fresh().learn_one(X[0])
     assert np.array_equal(model.cluster_centers_, np.repeat(X[:1], 3, axis=0))
-    for row in X[1:40]:
+    for row in X[1:100]:
         assert 0 <= model.predict_one(row) < 3
         model.learn_one(row)
     assert model.n_changes_ == len(model.changes_) > 0

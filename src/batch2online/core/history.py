@@ -88,6 +88,12 @@ class History:
             skipped = start - (self._segments[index][0] - len(rows))
             yield rows[skipped:] if skipped > 0 else rows
 
+    def blocks(self) -> Iterator[Rows]:
+        """Iterate over all rows a block of ids at a time, wherever they were cut as they came."""
+        for _, group in groupby(self, key=lambda rows: int(rows.ids[0]) // self.block):
+            segments = list(group)
+            yield segments[0] if len(segments) == 1 else _joined(segments)
+
     def _segment(self, index: int) -> Rows:
         rows = self._segments[index][1]
         assert rows is not None

@@ -18,7 +18,7 @@ from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.problems.clustering import KZClustering
-from batch2online.refresh import Lazy, Policy
+from batch2online.refresh import Adaptive, Policy
 
 
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
@@ -47,10 +47,16 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Lazy(growth=1.7, tolerance=0.003)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2.5, start=10)``:
+        a look takes a solve, so there are few of them.
+    solve : {"exact", "coreset"}
+        With "exact", centers that were found on the coreset become means of all rows, by one pass over these: without
+        the noise of a sample, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the
+        same as "coreset" otherwise. "coreset" is the paper's form: only then do models react to few of the rows, as the
+        theorems need it.
     start_from_current : bool, default True
-        Let the solver start from the present centers too. Switched off, models are independent of the past, and the
-        guarantee of the refresh policies holds as it stands.
+        Let the solver start from the present centers too. Switched off, models are independent of the past, and with
+        ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
     first_id : int, default 0
@@ -95,6 +101,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         epsilon: float = 0.015,
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
+        solve: str = "exact",
         start_from_current: bool = True,
         keep_history: bool = False,
         first_id: int = 0,
@@ -107,6 +114,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.epsilon = epsilon
         self.coreset_size = coreset_size
         self.refresh = refresh
+        self.solve = solve
         self.start_from_current = start_from_current
         self.keep_history = keep_history
         self.first_id = first_id
@@ -125,12 +133,14 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             or self.n_clusters < 1
         ):
             raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
+        self._check_choice("solve", "exact", "coreset")
         settings = self._sampling()
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Lazy(growth=1.7, tolerance=0.003) if self.refresh is None else self.refresh
-        problem = KZClustering(construction.k, construction.z, bool(self.start_from_current))
+        policy = Adaptive(growth=2.5, start=10) if self.refresh is None else self.refresh
+        is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
+        problem = KZClustering(construction.k, construction.z, bool(self.start_from_current), is_exact)
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -67,6 +68,39 @@ def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
     return squared
 
 
+class Sums(NamedTuple):
+    """Of weighted points in k clusters: sums (k, d) and masses (k,) of the clusters, and the sum of squared lengths."""
+
+    of_points: FloatArray
+    masses: FloatArray
+    squares: float
+
+    def plus(self, other: Sums) -> Sums:
+        """Return the sums of both."""
+        return Sums(self.of_points + other.of_points, self.masses + other.masses, self.squares + other.squares)
+
+
+def sums_of_clusters(points: FloatArray, weights: FloatArray | None, centers: FloatArray) -> Sums:
+    """Return the sums of the clusters of these centers; all points count once where no weights are given.
+
+    >>> sums = sums_of_clusters(np.array([[0.0], [2.0], [9.0]]), None, np.array([[1.0], [8.0]]))
+    >>> sums.of_points.tolist(), sums.masses.tolist(), sums.squares
+    ([[2.0], [9.0]], [2.0, 1.0], 85.0)
+    """
+    of_points, masses, squares = np.zeros(centers.shape), np.zeros(len(centers)), 0.0
+    prepared = _prepared(centers)
+    for piece in _pieces(points, len(centers)):
+        some, shape = points[piece], (len(centers), piece.stop - piece.start)
+        is_nearest = prepared.assign(some, scratch.room("nearest", shape, np.bool_))
+        shares = scratch.room("shares of sums", shape)
+        np.copyto(shares, is_nearest) if weights is None else np.multiply(is_nearest, weights[piece], out=shares)
+        of_points += shares @ some
+        masses += shares.sum(axis=1)
+        flat = some.reshape(-1)
+        squares += float(flat @ flat if weights is None else weights[piece] @ np.vecdot(some, some))
+    return Sums(of_points, masses, squares)
+
+
 def squared_lengths(points: FloatArray) -> FloatArray:
     """Squared lengths (n,) of points (n, d): a sum of products for each of wide ones, of narrow ones all at once."""
     lengths = np.empty(len(points))
@@ -121,10 +155,7 @@ class _Centers:
         Also gives (|c|^2 - 2 c.x) / 2 of all pairs, its least, which points this was too coarse for, and all squared
         distances of these.
         """
-        near_zero = points if self.origin is None else points - self.origin
-        halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
-        np.subtract(self.halves, halves, out=halves)
-        least = halves.min(axis=0, out=scratch.room("least", squared.shape))
+        near_zero, halves, least = self._halves(points)
         room = scratch.room("lengths", squared.shape)
         if lengths is None or self.origin is not None:
             lengths = _lengths(near_zero, out=room)
@@ -142,12 +173,29 @@ class _Centers:
     ) -> None:
         """Fill in squared distances to the nearest center, and which one that is, the first of equally near ones."""
         halves, least, close, exact = self.measure(points, squared, lengths)
-        np.equal(halves, least, out=is_nearest)
-        every = np.arange(len(halves))[:, None]
-        if np.count_nonzero(is_nearest) > least.size:
-            is_nearest[...] = is_nearest.argmax(axis=0) == every
+        _mark_least(halves, least, is_nearest)
         if close.size:
-            is_nearest[:, close] = exact.argmin(axis=0) == every
+            is_nearest[:, close] = exact.argmin(axis=0) == np.arange(len(halves))[:, None]
+
+    def assign(self, points: FloatArray, is_nearest: BoolArray) -> BoolArray:
+        """Mark the nearest center of each point (k, n), as closely as one product tells."""
+        _, halves, least = self._halves(points)
+        _mark_least(halves, least, is_nearest)
+        return is_nearest
+
+    def _halves(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the points near zero, (|c|^2 - 2 c.x) / 2 of all pairs, and the least of it."""
+        near_zero = points if self.origin is None else points - self.origin
+        halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
+        np.subtract(self.halves, halves, out=halves)
+        return near_zero, halves, halves.min(axis=0, out=scratch.room("least", (len(points),)))
+
+
+def _mark_least(halves: FloatArray, least: FloatArray, is_nearest: BoolArray) -> None:
+    """Mark exactly one center for each point: the first of the nearest."""
+    np.equal(halves, least, out=is_nearest)
+    if np.count_nonzero(is_nearest) > least.size:
+        is_nearest[...] = is_nearest.argmax(axis=0) == np.arange(len(halves))[:, None]
 
 
 def _origin(centers: FloatArray) -> FloatArray | None:

@@ -2,6 +2,10 @@
 
 A model is a set of centers whose order is their ids. Costs are those of the coreset. A new model's centers take
 over the ids of the old ones with which they share most weight.
+
+Centers that are best for a coreset of m rows cost all rows about k / m more than they need to. Where all rows are at
+hand, one pass over them removes most of that: it sums the clusters that were found exactly, and further steps on the
+coreset only correct these sums for the rows that change their cluster.
 """
 
 from __future__ import annotations
@@ -14,14 +18,21 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.coreset import Coreset
+from batch2online.core.history import History
 from batch2online.core.registry import storable
+from batch2online.core.rows import all_ones
 from batch2online.coresets import Clustering
-from batch2online.linalg.distances import nearest_squared, power, squared_distances
+from batch2online.linalg.distances import Sums, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.problems.assignments import Assignments
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
+from batch2online.solvers.bounded_lloyd import means_after
+from batch2online.solvers.lloyd import WeightedPoints
+
+_STEPS = 20
+"""Steps on the coreset, at most, after the pass over all rows."""
 
 
 @storable
@@ -46,9 +57,12 @@ class KZClustering(Problem):
     k: int
     z: float = 2.0
     start_from_current: bool = True
+    exact: bool = False
 
     @property
     def models_depend_on(self) -> DependsOn:
+        if self.exact:
+            return DependsOn.ALL_ROWS
         return DependsOn.CURRENT_MODEL if self.start_from_current else DependsOn.CORESET
 
     @cached_property
@@ -81,7 +95,21 @@ class KZClustering(Problem):
         centers, labels = kz.solved(
             coreset.points, coreset.weights, self.k, self.z, construction.seed, start, current_cost=start_cost
         )
+        if self.exact and construction.history is not None and len(coreset) < construction.n_rows:
+            centers, labels = self._with_exact_sums(centers, labels, coreset, construction.history)
         return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
+
+    def _with_exact_sums(
+        self, centers: FloatArray, labels: IntArray | None, coreset: Coreset, history: History
+    ) -> tuple[FloatArray, IntArray | None]:
+        """Return the centers after steps with the sums of all rows, and the clusters of the coreset if known.
+
+        The centers as they are, if a cluster would become empty or sums would cancel.
+        """
+        labels = self._labels(coreset, centers) if labels is None else labels
+        points = WeightedPoints(coreset.points, coreset.weights)
+        found = means_after(points, labels, self.k, _STEPS, _sums_of_all(history, centers))
+        return (centers, labels) if found is None else (found[0], found[2])
 
     def cost(self, model: Centers, construction: Clustering) -> float:
         """Return the cost on the coreset."""
@@ -136,3 +164,11 @@ class KZClustering(Problem):
 
     def _labels(self, coreset: Coreset, centers: FloatArray) -> IntArray:
         return self._assignments.of(coreset, centers)[0]
+
+
+def _sums_of_all(history: History, centers: FloatArray) -> Sums:
+    """Return the sums of the clusters of all rows, the same wherever these were cut."""
+    sums = Sums(np.zeros(centers.shape), np.zeros(len(centers)), 0.0)
+    for rows in history.blocks():
+        sums = sums.plus(sums_of_clusters(rows.points, None if all_ones(rows.weights) else rows.weights, centers))
+    return sums

@@ -1,8 +1,11 @@
-"""Lloyd's steps for points of many columns, which look only at the points whose cluster may change.
+"""Lloyd's steps that look only at the points whose cluster may change.
 
 Each point has an upper bound of the distance to its own center and a lower bound of that to all others. When centers
 move, the bounds give way by as much, and while they do not cross, the point stays where it is (Hamerly, SDM 2010).
 Sums of clusters change by the points that move, and the cost follows from the sums: ``sum w |x|^2 - sum |S|^2 / W``.
+
+The points may be a coreset of others, whose sums in the same clusters are known. Then the steps begin with these, and
+the coreset only says what changes as centers move on. Few points move, so little is left of the noise of a sample.
 """
 
 from __future__ import annotations
@@ -10,32 +13,31 @@ from __future__ import annotations
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.linalg.distances import Sums
 from batch2online.solvers.lloyd import SETTLED, WeightedPoints
 
 _CANCELLATION = 1e-6
 
 
 def means_after(
-    points: WeightedPoints, labels: IntArray, k: int, steps: int
+    points: WeightedPoints, labels: IntArray, k: int, steps: int, sums: Sums | None = None
 ) -> tuple[FloatArray, float, IntArray] | None:
     """Centers (k, d) some steps on from these clusters, their cost and clusters.
 
+    ``sums`` are those of what the points stand for, in these clusters; where none are given, those of the points.
     None if a cluster gets empty, or if masses or the cost are too small a part of the sums that they come from.
     """
-    clusters = _Clusters(points, labels, k)
+    clusters = _Clusters(points, labels, _sums(points, labels, k) if sums is None else sums)
     found = clusters.settled(steps)
     return None if found is None else (*found, clusters.labels)
 
 
 class _Clusters:
-    def __init__(self, points: WeightedPoints, labels: IntArray, k: int) -> None:
+    def __init__(self, points: WeightedPoints, labels: IntArray, sums: Sums) -> None:
         self.points, self.labels = points, labels
-        shares = np.zeros((k, len(labels)))
-        shares[labels, np.arange(len(labels))] = points.weights
-        self.sums, self.masses = shares @ points.points, shares.sum(axis=1)
+        self.sums, self.masses, self.total = sums.of_points.copy(), sums.masses.copy(), sums.squares
         self.largest = self.masses.copy()
         self.upper, self.lower = np.full(len(labels), np.inf), np.zeros(len(labels))
-        self.total = float(points.weights @ points.lengths)
 
     def settled(self, steps: int) -> tuple[FloatArray, float] | None:
         if not self._is_sound():
@@ -84,6 +86,12 @@ class _Clusters:
         self.labels = self.labels.copy()
         self.labels[movers] = labels[has_moved]
         return len(movers)
+
+
+def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
+    shares = np.zeros((k, len(labels)))
+    shares[labels, np.arange(len(labels))] = points.weights
+    return Sums(shares @ points.points, shares.sum(axis=1), float(points.weights @ points.lengths))
 
 
 def _two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:

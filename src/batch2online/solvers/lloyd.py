@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,21 @@ class WeightedPoints:
     def __init__(self, points: Any, weights: Any) -> None:
         self.points, self.weights = points, weights
         self.lengths = np.vecdot(points, points)
-        self.minus_and_one: Any = None
-        self.moments: Any = None
-        if points.shape[1] <= _FEW_COLUMNS:
-            one = np.ones((len(points), 1), dtype=points.dtype)
-            self.minus_and_one = np.hstack([-points, one])
-            self.moments = np.hstack([points, one]) * weights[:, None]
+
+    @cached_property
+    def minus_and_one(self) -> Any:
+        """[-x, 1] of points of few columns."""
+        return None if self.points.shape[1] > _FEW_COLUMNS else np.hstack([-self.points, self._ones()])
+
+    @cached_property
+    def moments(self) -> Any:
+        """[x, 1] times the weight, of points of few columns."""
+        if self.points.shape[1] > _FEW_COLUMNS:
+            return None
+        return np.hstack([self.points, self._ones()]) * self.weights[:, None]
+
+    def _ones(self) -> Any:
+        return np.ones((len(self.points), 1), dtype=self.points.dtype)
 
     def halves(self, centers: FloatArray) -> FloatArray:
         """(|c|^2 - 2 c.x) / 2 of all points and centers (m, d), good until it is asked for again."""
