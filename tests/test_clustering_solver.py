@@ -280,7 +280,7 @@ def test_swaps_leave_a_local_optimum_that_steps_do_not():
     assert costs[0] > 3 * good
     search = kz._Search(full, 2.0, seed=0)
     low = search._lowered(stuck[0])
-    swapped = search._raised(search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)) + origin
+    swapped = search.raised(search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)) + origin
     assert kz.cost(points, np.ones(600), swapped, 2.0) < 1.01 * good
 
 

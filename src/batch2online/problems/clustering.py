@@ -89,24 +89,22 @@ class KZClustering(Problem):
         known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
-        start, start_cost = None, None
-        if self.start_from_current and current is not None:
-            start, start_cost = known, self.cost(current, construction)
-        centers, labels = kz.solved(
-            coreset.points, coreset.weights, self.k, self.z, construction.seed, start, current_cost=start_cost
-        )
-        if self.exact and construction.history is not None and len(coreset) < construction.n_rows:
-            centers, labels = self._with_exact_sums(centers, labels, coreset, construction.history)
+        start, assignment = None, None
+        if self.start_from_current and known is not None:
+            start, assignment = known, self._assignments.of(coreset, known)
+        history = construction.history if self.exact and len(coreset) < construction.n_rows else None
+        problem = (coreset.points, coreset.weights, self.k, self.z, construction.seed)
+        centers, labels = kz.solved(*problem, start, assignment=assignment, is_refined=history is None)
+        if history is not None:
+            centers, labels = self._with_exact_sums(centers, coreset, history)
         return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
 
-    def _with_exact_sums(
-        self, centers: FloatArray, labels: IntArray | None, coreset: Coreset, history: History
-    ) -> tuple[FloatArray, IntArray | None]:
-        """Return the centers after steps with the sums of all rows, and the clusters of the coreset if known.
+    def _with_exact_sums(self, centers: FloatArray, coreset: Coreset, history: History) -> tuple[FloatArray, IntArray]:
+        """Return the centers after steps with the sums of all rows, and the clusters of the coreset.
 
         The centers as they are, if a cluster would become empty or sums would cancel.
         """
-        labels = self._labels(coreset, centers) if labels is None else labels
+        labels = self._labels(coreset, centers)
         points = WeightedPoints(coreset.points, coreset.weights)
         found = means_after(points, labels, self.k, _STEPS, _sums_of_all(history, centers))
         return (centers, labels) if found is None else (found[0], found[2])

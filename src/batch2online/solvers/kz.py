@@ -25,14 +25,17 @@ from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, raced, refined
 
 STARTS = 8
-_SWAPS = 6
+_SWAPS = 4
 _CANDIDATES = 24
 _FAILURES = 2
 _SHORT, _LONG = 5, 50
-_GAIN = 2e-4
+_GAIN = 1e-3
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
 _FEW_STARTS = 3
+
+Assignment = tuple[IntArray, FloatArray]
+"""The nearest center of each point, and the squared distance to it."""
 
 
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
@@ -74,9 +77,14 @@ def solved(
     seed: int,
     current: FloatArray | None = None,
     starts: int = STARTS,
-    current_cost: float | None = None,
+    assignment: Assignment | None = None,
+    is_refined: bool = True,
 ) -> tuple[FloatArray, IntArray | None]:
-    """Return what :func:`solve` does, and the clusters of the points if known; ``current_cost`` spares some work."""
+    """Return what :func:`solve` does, and the clusters of the points if known.
+
+    The ``assignment`` to the current centers spares some work. What is not refined is what the search finds in single
+    precision and few columns, for a caller that goes on from there; it may cost more than the current centers.
+    """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return np.asarray(distinct[np.arange(k) % len(distinct)]), None
@@ -84,13 +92,20 @@ def solved(
     near_zero = WeightedPoints(points if origin is None else points - origin, weights)
     known = current if current is None or origin is None else current - origin
     search = _Search(near_zero, z, seed)
-    found, cost, labels = search.finished(search.run(k, starts, known))
-    if known is not None:
-        if current_cost is None:
-            current_cost = float(refined(near_zero, known[None], z, 0)[1][0])
-        if current_cost < cost:
-            return np.asarray(current), None
+    found = search.run(k, starts, known)
+    if not is_refined:
+        raised = search.raised(found)
+        return np.asarray(raised if origin is None else raised + origin), None
+    found, cost, labels = search.finished(found)
+    if known is not None and _cost_of(near_zero, known, z, assignment) < cost:
+        return np.asarray(current), None
     return np.asarray(found if origin is None else found + origin), labels
+
+
+def _cost_of(points: WeightedPoints, centers: FloatArray, z: float, assignment: Assignment | None) -> float:
+    if assignment is None:
+        return float(refined(points, centers[None], z, 0)[1][0])
+    return float(points.weights @ power(assignment[1], z))
 
 
 def _first_distinct(points: FloatArray, most: int) -> FloatArray:
@@ -154,11 +169,11 @@ class _Search:
             if found is not None:
                 return found
         steps = _LONG if self.projection is None else _SHORT
-        options, costs = refined(self.full, self._raised(centers)[None], self.z, steps)
+        options, costs = refined(self.full, self.raised(centers)[None], self.z, steps)
         return options[0], float(costs[0]), None
 
-    def _raised(self, centers: FloatArray) -> FloatArray:
-        """Centers in all columns: means of the clusters found."""
+    def raised(self, centers: FloatArray) -> FloatArray:
+        """Return centers in all columns: means of the clusters found."""
         if self.projection is None:
             return centers.astype(np.float64) * self.scale
         _, members = self.low.assigned(centers[None])
