@@ -1,0 +1,114 @@
+"""Centers that are means of all rows, where a coreset found the clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineClustering
+from batch2online.core.history import History
+from batch2online.core.rows import Rows, ones
+from batch2online.linalg.distances import nearest, sums_of_clusters
+from batch2online.refresh import Geometric
+from batch2online.solvers.bounded_lloyd import means_after
+from batch2online.solvers.lloyd import WeightedPoints
+
+RNG = np.random.default_rng
+
+
+def blobs(n=6_000, k=5, seed=0, columns=4):
+    rng = RNG(seed)
+    return 2.0 * rng.normal(size=(k, columns))[rng.integers(k, size=n)] + rng.normal(size=(n, columns))
+
+
+def cost(X, centers):
+    return float(nearest(X, centers)[1].sum())
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e7])
+@pytest.mark.parametrize("columns", [1, 4, 200])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_sums_are_those_of_each_cluster(is_weighted, columns, shift):
+    X = blobs(1_500, columns=columns) + shift
+    weights = RNG(1).uniform(1, 9, size=len(X)) if is_weighted else None
+    centers = X[:6]
+    labels, each = nearest(X, centers)[0], np.ones(len(X)) if weights is None else weights
+    found = sums_of_clusters(X, weights, centers)
+    masses = np.array([each[labels == c].sum() for c in range(6)])
+    np.testing.assert_allclose(found.masses, masses, rtol=1e-12)
+    expected = [each[labels == c] @ X[labels == c] for c in range(6)]
+    np.testing.assert_allclose(found.of_points, expected, rtol=1e-10, atol=1e-9 * np.abs(X).max())
+    assert found.squares == pytest.approx(each @ np.square(X).sum(axis=1))
+
+
+def test_blocks_are_the_same_wherever_rows_were_cut():
+    X = blobs(100)
+    cut = [History(30, 4, 0) for _ in range(2)]
+    for history, ends in zip(cut, [[30, 60, 90, 100], [3, 7, 30, 41, 60, 90, 91, 100]], strict=True):
+        for start, end in zip([0, *ends], ends, strict=False):
+            history.append(Rows(X[start:end], np.empty((end - start, 0)), ones(end - start), np.arange(start, end)))
+    for one, other in zip(cut[0].blocks(), cut[1].blocks(), strict=True):
+        assert np.array_equal(one.points, other.points)
+        assert np.array_equal(one.ids, other.ids)
+
+
+def test_steps_with_given_sums_begin_at_the_means_of_all_rows():
+    X = blobs()
+    part, start = X[::10], X[:5]
+    labels = nearest(part, start)[0]
+    sums = sums_of_clusters(X, None, start)
+    found = means_after(WeightedPoints(part, np.full(len(part), 10.0)), labels, 5, 0, sums)
+    np.testing.assert_allclose(found[0], sums.of_points / sums.masses[:, None])
+
+
+def test_sums_of_the_points_themselves_change_nothing():
+    X, weights = blobs(500), RNG(2).uniform(1, 3, size=500)
+    labels = nearest(X, X[:5])[0]
+    points = WeightedPoints(X, weights)
+    plain, given = (
+        means_after(points, labels, 5, 50),
+        means_after(points, labels, 5, 50, sums_of_clusters(X, weights, X[:5])),
+    )
+    np.testing.assert_allclose(plain[0], given[0])
+    assert plain[1] == pytest.approx(given[1])
+
+
+@pytest.mark.parametrize("columns", [4, 100])
+def test_exact_sums_remove_most_of_the_noise_of_a_small_coreset(columns):
+    """In each of ten streams; with the noise left in, all of them fail."""
+    for seed in range(10):
+        X = blobs(seed=seed, columns=columns)
+        settings = {"coreset_size": 300, "refresh": Geometric(2, start=1_500), "random_state": seed}
+        exact, plain = (OnlineClustering(5, solve=how, **settings).fit(X) for how in ("exact", "coreset"))
+        best = means_after(WeightedPoints(X, np.ones(len(X))), exact.predict(X), 5, 100)[0]
+        assert cost(X, exact.cluster_centers_) < cost(X, plain.cluster_centers_)
+        assert cost(X, exact.cluster_centers_) / cost(X, best) - 1 < 0.5 * (
+            cost(X, plain.cluster_centers_) / cost(X, best) - 1
+        )
+
+
+@pytest.mark.parametrize("settings", [{"z": 1.0}, {"history": "coreset"}], ids=str)
+def test_without_means_or_rows_the_coreset_is_all_there_is(settings):
+    X = blobs(2_000)
+    one, other = (
+        OnlineClustering(5, solve=how, coreset_size=200, random_state=0, **settings).fit(X)
+        for how in ("exact", "coreset")
+    )
+    assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
+
+
+def test_models_of_exact_sums_do_not_depend_on_chunks():
+    X = blobs(3_000)
+    models = []
+    for size in (1, 999, 3_000):
+        model = OnlineClustering(5, coreset_size=200, random_state=0)
+        for start in range(0, len(X), size):
+            model.partial_fit(X[start : start + size])
+        models.append(model)
+    assert all(np.array_equal(models[0].cluster_centers_, model.cluster_centers_) for model in models[1:])
+    assert all(models[0].changes_ == model.changes_ for model in models[1:])
+
+
+def test_an_unknown_way_to_solve_is_refused():
+    with pytest.raises(ValueError, match="solve"):
+        OnlineClustering(3, solve="all").fit(blobs(50))
