@@ -27,7 +27,7 @@ from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.looks import Looks
-from batch2online.engine.regret import Regret
+from batch2online.engine.regret import Regret, regret_of
 from batch2online.engine.scoring import scored
 from batch2online.engine.stored import StoredEngine
 from batch2online.linalg.threads import one_thread_for
@@ -55,6 +55,7 @@ class Online(Looks, StoredEngine):
         Whether targets come as (n,).
     """
 
+    _known_regret: Regret | None = None
     _room = 0  # rows that may wait, at most; not known yet
     recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
     """What is told of all rows that are learned, for whoever keeps them."""
@@ -95,7 +96,7 @@ class Online(Looks, StoredEngine):
     def copy(self) -> Online:
         """Return an independent engine in the same state."""
         twin: Online = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+        twin.__dict__.update(self.__dict__, _known_regret=None)
         twin.construction = self.construction.copy()
         return twin
 
@@ -228,9 +229,12 @@ class Online(Looks, StoredEngine):
         return self.construction.coreset()
 
     def regret(self) -> Regret:
-        """Return the loss and the hindsight optimum on all rows seen."""
-        now = self.caught_up()
-        return Regret(now.loss, self.problem.optimum(now.construction, now.model), now.n_learned, now.second_loss)
+        """Return the loss and the hindsight optimum on all rows seen; asked again before others come, the same."""
+        known = self._known_regret
+        if known is None or known.rows != self.n_seen:
+            now = self.caught_up()
+            known = self._known_regret = regret_of(now.loss, now.second_loss, now)
+        return known
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""

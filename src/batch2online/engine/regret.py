@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -13,27 +14,71 @@ class Regret:
     Attributes
     ----------
     loss : float
-        Prequential loss: each row under the model that was in force before it came.
+        Prequential loss: each row under the model that was in force before it came; before the first one, by the mean
+        of the targets or of the rows before it. The very first row costs nothing.
     optimum : float
-        Least loss of any single model on the same rows.
+        Least loss of any single model on the same rows, or of the best one known.
     rows : int
         How many rows were scored.
     unsquared_loss : float
         The same loss without the square, as sections 7 and 8 of the paper write it.
+    error : float
+        How far the optimum may be from that of all rows, as a share of it, since it is measured on the coreset: at most
+        this with a chance of 95 % (docs/theory.md); 0 where all rows are in it.
+    total : float
+        Loss of the simplest model, the mean, on the same rows: ``1 - loss / total`` is R2, or the share of variance
+        kept. Not a number where it is not known.
+    weight : float
+        Weight of the rows that were scored.
+    unsquared_optimum : float or None
+        Least loss without the square on the same rows; None where it is not known.
+    resolution : float
+        Losses up to this are rounding.
     """
 
     loss: float
     optimum: float
     rows: int
     unsquared_loss: float
+    error: float = 0.0
+    total: float = math.nan
+    weight: float = math.nan
+    unsquared_optimum: float | None = None
+    resolution: float = 0.0
+
+    @property
+    def is_exact_fit(self) -> bool:
+        """Whether the best model leaves nothing but rounding: then there is nothing to compare with."""
+        return self.optimum <= self.resolution
 
     @property
     def ratio(self) -> float:
-        """``loss / optimum``; 1 where both are zero."""
-        if not self.optimum <= 0:
+        """``loss / optimum``; 1 where both are rounding, not a number where the optimum alone is."""
+        if not self.is_exact_fit:
             return self.loss / self.optimum
-        return 1.0 if self.loss == 0 else math.inf
+        return 1.0 if self.loss <= self.resolution else math.nan
+
+    @property
+    def ratio_error(self) -> float:
+        """How far the ratio may be from that with the optimum of all rows."""
+        return self.ratio * self.error
 
     def regret(self, epsilon: float = 0.0) -> float:
         """Return the epsilon-approximate regret ``loss - (1 + epsilon) * optimum``."""
         return self.loss - (1 + epsilon) * self.optimum
+
+
+def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
+    """Return the regret of an engine with these losses, in which no row waits."""
+    known = engine.problem.hindsight(engine.construction, engine.model)
+    return Regret(
+        loss=loss,
+        optimum=known.optimum,
+        rows=engine.n_learned,
+        unsquared_loss=second_loss,
+        error=known.error,
+        total=known.total,
+        weight=float(engine.construction.weight),
+        unsquared_optimum=known.unsquared,
+        resolution=known.resolution,
+    )

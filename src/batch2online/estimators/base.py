@@ -18,6 +18,7 @@ from batch2online.core.validation import LARGEST, check_finite, check_targets
 from batch2online.engine.online import Online
 from batch2online.estimators import input as given
 from batch2online.estimators.reading import Reading
+from batch2online.estimators.shown import Shown
 from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
 
@@ -25,7 +26,7 @@ _FIRST_CALLS = RLock()
 _LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 
 
-class OnlineEstimator(Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
     All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so

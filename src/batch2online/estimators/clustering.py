@@ -15,7 +15,9 @@ from batch2online.core.validation import LARGEST
 from batch2online.coresets import Clustering
 from batch2online.coresets.clustering import largest_value
 from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimators.headline import Measure, clustering_quality, silhouette
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Adaptive, Policy
@@ -90,6 +92,10 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     """
 
     _problem = KZClustering
+    _best = "clustering known"
+
+    def _quality(self, regret: Regret) -> list[Measure]:
+        return [*clustering_quality(regret), *silhouette(self._check_fitted().construction.history, self._centers)]
 
     def __init__(
         self,

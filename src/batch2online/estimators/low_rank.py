@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_array
 from batch2online._types import FloatArray
 from batch2online.coresets import RidgeLeverage
 from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimators.headline import Measure, low_rank_quality
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.refresh import Adaptive, Lazy, Policy
 from batch2online.statistics.second_moments import SecondMoments, second_moments
@@ -81,6 +83,10 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     """
 
     _problem = LowRank
+    _best = "possible subspace"
+
+    def _quality(self, regret: Regret) -> list[Measure]:
+        return low_rank_quality(regret)
 
     def __init__(
         self,

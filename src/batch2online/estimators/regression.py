@@ -12,7 +12,9 @@ from batch2online.core.registry import require
 from batch2online.core.validation import check_targets
 from batch2online.coresets import Anchored, Leverage
 from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimators.headline import Measure, mean_loss, number, regression_quality
 from batch2online.estimators.input import flattened
 from batch2online.losses import PredictorLoss, of_regression
 from batch2online.problems.generalized_linear import GeneralizedLinear
@@ -110,6 +112,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     _needs_targets = True
 
     _problem = (LeastSquares, GeneralizedLinear)
+    _best = "possible linear fit"
+
+    def _quality(self, regret: Regret) -> list[Measure]:
+        if self.loss == "squared":
+            return regression_quality(regret)
+        return [("MAE", number(regret.unsquared_loss / regret.weight)), *mean_loss(regret)]
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from batch2online.core.rows import all_ones
 from batch2online.coresets import Clustering
 from batch2online.linalg.distances import Sums, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.problems.assignments import Assignments
+from batch2online.problems.hindsight import Hindsight, resolution, sampling_error
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
@@ -120,19 +121,32 @@ class KZClustering(Problem):
 
     def optimum(self, construction: Clustering, model: Centers) -> float:
         """Return the cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
+        return self._best(construction, model)[0]
+
+    def _best(self, construction: Clustering, model: Centers) -> tuple[float, Centers]:
         if construction.n_rows == 0:
-            return 0.0
+            return 0.0, model
         options = [self.solve(construction, model), model]
-        return min(self._full_cost(option, construction) for option in options)
+        return min(((self._full_cost(option, construction), option) for option in options), key=lambda known: known[0])
 
     def _full_cost(self, model: Centers, construction: Clustering) -> float:
         if construction.history is None:
             return self.cost(model, construction)
         return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.history)
 
-    def degrees(self, model: Centers, construction: Clustering) -> float:
-        """Return the number of centers: k d numbers, where the loss of a row has d."""
-        return float(self.k)
+    def hindsight(self, construction: Clustering, model: Centers) -> Hindsight:
+        """Return the best cost known beside that of the mean row; without a history both are those of the coreset."""
+        optimum, best = self._best(construction, model)
+        coreset = construction.coreset()
+        weight, mean = float(coreset.weights.sum()), np.zeros(coreset.points.shape[1])
+        if weight:
+            mean = coreset.weights @ coreset.points / weight
+        total = self._full_cost(Centers(mean[None]), construction)
+        error = 0.0
+        if construction.history is None:
+            error = sampling_error(coreset.weights, power(self._assignments.of(coreset, best.points)[1], self.z))
+        rounding = resolution(total, weight, float(np.abs(mean).max(initial=0.0)), self.z)
+        return Hindsight(optimum, error, total, rounding, unsquared=optimum if self.z == 1 else None)
 
     def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
         """Return what became of each cluster; the magnitude is the largest distance that a center moved."""

@@ -15,6 +15,7 @@ from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets import RidgeLeverage
 from batch2online.linalg.distances import squared_lengths
+from batch2online.problems.hindsight import Hindsight, resolution
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.low_rank import coreset_moments, leading_spectrum, leading_subspace
@@ -112,6 +113,13 @@ class LowRank(Problem):
     def degrees(self, model: Subspace, construction: RidgeLeverage) -> float:
         """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
         return float(self.rank + self.center)
+
+    def hindsight(self, construction: RidgeLeverage, model: Subspace) -> Hindsight:
+        """Return the optimum beside the cost of keeping nothing: the squared length of all rows, less their mean."""
+        parts = second_moments(construction.statistics)
+        offset = float(np.abs(parts.mean).max(initial=0.0))
+        rounding = resolution(parts.total, parts.weight, offset)
+        return Hindsight(self.optimum(construction, model), total=parts.total, resolution=rounding)
 
     def difference(self, old: Subspace, new: Subspace, construction: RidgeLeverage) -> dict[str, Any]:
         """Return the largest angle between the two subspaces, in radians."""

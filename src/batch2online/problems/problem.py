@@ -10,6 +10,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.coresets.construction import Construction
+from batch2online.problems.hindsight import Hindsight
 from batch2online.problems.warm_up import WarmUp
 
 
@@ -77,6 +78,10 @@ class Problem(ABC):
     @abstractmethod
     def optimum(self, construction: Any, model: Any) -> float:
         """Return the hindsight optimum on all rows seen, or the best that is known."""
+
+    def hindsight(self, construction: Any, model: Any) -> Hindsight:
+        """Return the optimum, and all that is known beside it."""
+        return Hindsight(self.optimum(construction, model))
 
     def degrees(self, model: Any, construction: Any) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.

@@ -15,6 +15,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets import Leverage
+from batch2online.problems.hindsight import Hindsight, resolution
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.least_squares import coreset_moments, least_squares
@@ -91,6 +92,18 @@ class LeastSquares(Problem):
     def degrees(self, model: LinearModel, construction: Leverage) -> float:
         """Return the coefficients of one target."""
         return float(construction.statistics.moments.n_inputs)
+
+    def hindsight(self, construction: Leverage, model: LinearModel) -> Hindsight:
+        """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""
+        moments = construction.statistics.moments
+        factor, targets = moments.shifted_factor, slice(moments.n_inputs, None)
+        spreads, offset = factor[:, targets], float(np.abs(moments.shift[targets]).max(initial=0.0))
+        if moments.intercept and np.any(factor[:, 0]):
+            constant = factor[:, :1]
+            spreads = spreads - constant * (constant.T @ spreads) / float(constant[:, 0] @ constant[:, 0])
+        total = float(np.square(spreads).sum())
+        rounding = resolution(total, construction.weight, offset)
+        return Hindsight(self.optimum(construction, model), total=total, resolution=rounding)
 
     def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
         """Root mean square change of the predictions on all rows seen."""

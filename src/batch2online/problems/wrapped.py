@@ -13,6 +13,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
+from batch2online.problems.hindsight import Hindsight, sampling_error
 from batch2online.problems.losses import RowLoss
 from batch2online.problems.problem import Problem, check_losses
 from batch2online.problems.warm_up import Scored, WarmUp
@@ -130,10 +131,19 @@ class Wrapped(Problem):
 
         Before the first model it is not known, and not a number.
         """
+        return self.hindsight(construction, model).optimum
+
+    def hindsight(self, construction: Any, model: Solved | None) -> Hindsight:
+        """Return the optimum and, without a history, how far the coreset may be from all rows."""
         if model is None:
-            return math.nan
+            return Hindsight(math.nan)
         options = [self.solve(construction, None), model]
-        return min(self._full_cost(option, construction) for option in options)
+        costs = [self._full_cost(option, construction) for option in options]
+        best = options[costs.index(min(costs))]
+        coreset = construction.coreset()
+        is_full = construction.history is not None
+        error = 0.0 if is_full else sampling_error(coreset.weights, self._losses_on(coreset, best))
+        return Hindsight(min(costs), error)
 
     def _full_cost(self, model: Solved, construction: Any) -> float:
         if construction.history is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
     """Return the content of ``result.json``."""
     model = learner.model
     regret = model.regret_
-    cost = present_cost(model)
+    told = model.headline(task.settings.target)
     return {
         "title": task.title(len(stream.preparation.names)),
         "source": stream.name,
@@ -33,9 +34,14 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
         "loss": regret.loss,
         "optimum": regret.optimum,
         "ratio": regret.ratio,
+        "optimum_error": regret.error,
         "regret": regret.regret(),
         "unsquared_loss": regret.unsquared_loss,
-        "last_model": {"cost": cost, "ratio": cost / regret.optimum if regret.optimum else 1.0, **described(model)},
+        "unsquared_optimum": regret.unsquared_optimum,
+        "headline": str(told),
+        "quality": dict(told.quality),
+        "distance": told.distance,
+        "last_model": {**present_model(model), **described(model)},
         "changes": int(model.n_changes_),
         "last_change": model.changes_[-1].at if model.changes_ else None,
         "coreset_size": len(model.coreset_),
@@ -46,10 +52,12 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
     }
 
 
-def present_cost(model: Any) -> float:
+def present_model(model: Any) -> dict[str, Any]:
     """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
     now = model._engine.caught_up()
-    return float(now.problem.cost(now.model, now.construction))
+    cost = float(now.problem.cost(now.model, now.construction)) if now.is_solved else math.nan
+    last = replace(model.regret_, loss=cost)
+    return {"cost": cost, "ratio": last.ratio}
 
 
 def described(model: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class BoundedRegret(Regret):
     they are kept and on the coreset otherwise. ``unsquared_loss`` repeats ``loss``.
     """
 
-    excess: float
+    excess: float = 0.0
 
 
 class BatchToOnline(Delegating, StoredWrapped):
@@ -239,9 +239,9 @@ class BatchToOnline(Delegating, StoredWrapped):
     @property
     def regret_(self) -> BoundedRegret:
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
-        now = self._check_fitted().caught_up()
-        plain = now.regret()
-        return BoundedRegret(plain.loss, plain.optimum, plain.rows, plain.loss, excess=now.second_loss)
+        plain = self._check_fitted().regret()
+        known = vars(plain) | {"unsquared_loss": plain.loss, "unsquared_optimum": plain.optimum}
+        return BoundedRegret(**known, excess=plain.unsquared_loss)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,148 @@
+"""How well a model does, in one line: in the user's units, against the best possible fit, how often it changed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import silhouette_score
+
+from batch2online._types import FloatArray
+from batch2online.engine.regret import Regret
+from batch2online.linalg.distances import nearest
+
+HUGE = 1e4
+"""Ratios above this are no measure of anything: hindsight fits nearly exactly."""
+
+SAMPLE = 1_000
+"""Rows that a silhouette is measured on."""
+
+Measure = tuple[str, str]
+"""What is measured, and how much it is."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The parts of the line.
+
+    Attributes
+    ----------
+    subject : what is predicted, or nothing
+    quality : measures of quality, each row judged before it was learned
+    distance : the loss relative to that of the best possible model, with its uncertainty
+    changes : how often the model changed, and when last
+    order : whether the rows looked as if they came in random order
+    """
+
+    subject: str
+    quality: tuple[Measure, ...]
+    distance: str
+    changes: str
+    order: str
+
+    def __str__(self) -> str:
+        measures = ", ".join(f"{name} {value}" for name, value in self.quality)
+        named = f"{self.subject}: {measures}" if self.subject else measures
+        return "; ".join(part for part in (named, self.distance, self.changes, self.order) if part)
+
+
+def headline(model: Any, target: str | None = None) -> Headline:
+    """Return the headline of an online estimator, with the name of its target where it has one."""
+    regret = model.regret_
+    return Headline(
+        subject=target or "",
+        quality=tuple(model._quality(regret)) if regret.weight > 0 else (),
+        distance=distance(regret, model._best) if model.has_model_ else _waiting(model),
+        changes=changes(model),
+        order=model.order_.sentence(),
+    )
+
+
+def distance(regret: Regret, best: str) -> str:
+    """Return how far the loss is from that of the best model, in words.
+
+    >>> distance(Regret(102.0, 100.0, 50, 10.0), "linear fit")
+    'loss 1.0200 times that of the best linear fit'
+    >>> distance(Regret(98.0, 100.0, 50, 10.0, error=0.03), "clustering known")
+    'loss 0.9800 ± 0.0294 times that of the best clustering known (below 1: that is measured on the coreset alone)'
+    >>> distance(Regret(98.0, 0.0, 50, 10.0), "linear fit")
+    'exact fit: nothing to compare with'
+    """
+    if math.isnan(regret.optimum):
+        return "the best possible loss is not known"
+    if regret.is_exact_fit:
+        return "exact fit: nothing to compare with"
+    ratio = regret.ratio
+    if ratio > HUGE:
+        return f"loss more than {HUGE:,.0f} times that of the best {best}, which fits nearly exactly"
+    uncertain = f" ± {regret.ratio_error:.4f}" if regret.error else ""
+    return f"loss {ratio:.4f}{uncertain} times that of the best {best}{_below_one(regret)}"
+
+
+def _below_one(regret: Regret) -> str:
+    """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
+    if regret.ratio >= 1:
+        return ""
+    if regret.ratio + regret.ratio_error >= 1:
+        return " (below 1: that is measured on the coreset alone)"
+    return " (below 1: the model changed along with the rows, which no single model can)"
+
+
+def changes(model: Any) -> str:
+    """Return how often the model changed, and when last."""
+    events = model.changes_
+    if not events:
+        return "no change" if model.has_model_ else ""
+    count = "1 change" if len(events) == 1 else f"{len(events):,} changes, the last"
+    return f"{count} at row {events[-1].at:,}"
+
+
+def _waiting(model: Any) -> str:
+    engine = model._engine
+    return f"no model yet: the first comes at row {engine.next_refresh:,}, {engine.n_seen:,} seen"
+
+
+def number(value: float) -> str:
+    """Return a number for a sentence.
+
+    >>> number(1009660.3), number(0.04218), number(0.0)
+    ('1,009,660', '0.04218', '0')
+    """
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def regression_quality(regret: Regret) -> list[Measure]:
+    """Return R2, root mean square and mean absolute error, in the units of the target."""
+    explained = [("R2", f"{1 - regret.loss / regret.total:.4f}")] if regret.total > regret.resolution else []
+    root, mean = math.sqrt(regret.loss / regret.weight), regret.unsquared_loss / regret.weight
+    return [*explained, ("RMSE", number(root)), ("MAE", number(mean))]
+
+
+def low_rank_quality(regret: Regret) -> list[Measure]:
+    """Return the share of variance kept, and the root mean square distance to the subspace."""
+    kept = [("variance kept", f"{1 - regret.loss / regret.total:.2%}")] if regret.total > regret.resolution else []
+    return [*kept, ("RMS distance", number(math.sqrt(regret.loss / regret.weight)))]
+
+
+def clustering_quality(regret: Regret) -> list[Measure]:
+    """Return the mean distance to the nearest center, in the units of the columns."""
+    return [("mean distance", number(regret.unsquared_loss / regret.weight))]
+
+
+def silhouette(history: Any, centers: FloatArray) -> list[Measure]:
+    """Return the mean silhouette of rows spread over a history, where there is one and several clusters are met."""
+    if history is None or not any(map(len, history)):
+        return []
+    count = sum(map(len, history))
+    rows = history.at(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)).points
+    labels = nearest(rows, centers)[0]
+    if not 1 < len(np.unique(labels)) < len(rows):
+        return []
+    return [("silhouette", f"{silhouette_score(rows, labels):.3f}")]
+
+
+def mean_loss(regret: Regret) -> list[Measure]:
+    """Return the mean loss of a row."""
+    return [("mean loss", number(regret.loss / regret.weight))]

@@ -1,0 +1,88 @@
+"""What an estimator shows of itself: a headline, a report, a picture, a card in a notebook."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from batch2online.engine.regret import Regret
+from batch2online.estimators import headline as words
+
+_CARD = (
+    '<div style="border:1px solid #8886;border-radius:8px;padding:.6em 1em;max-width:60em;margin:.3em 0">'
+    "<b>{name}</b><br>{lines}</div>"
+)
+
+
+class Shown:
+    """The part of an estimator that people look at."""
+
+    _best = "model known"
+    """What the loss is compared with."""
+
+    has_model_: bool
+    n_seen_: int
+    __sklearn_is_fitted__: Callable[[], bool]
+    _check_fitted: Callable[[], Any]
+
+    def _quality(self, regret: Regret) -> list[words.Measure]:
+        """Return measures of quality in the user's units, each row judged before it was learned."""
+        return words.mean_loss(regret)
+
+    def headline(self, target: str | None = None) -> words.Headline:
+        """Return quality, distance to the best possible fit, changes and order in one line.
+
+        Parameters
+        ----------
+        target : str, optional
+            Name of the target, to begin the line with.
+        """
+        self._check_fitted()
+        return words.headline(self, target)
+
+    def report(self, path: str | os.PathLike[str], *, target: str | None = None) -> Path:
+        """Write a report in one HTML file, which needs nothing else; needs matplotlib.
+
+        Parameters
+        ----------
+        path : path
+            Where the file goes.
+        target : str, optional
+            Name of the target.
+
+        Returns
+        -------
+        Path
+        """
+        self._check_fitted()
+        page = import_module("batch2online.report.page").of_model(self, target)
+        Path(path).write_text(page, encoding="utf-8")
+        return Path(path)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the model on matplotlib axes, which are returned: coefficients, centers or variance kept."""
+        self._check_fitted()
+        return import_module("batch2online.report.plots").plot(self, axes)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text: str = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]
+        return f"{self._told()}\n{text}" if self.__sklearn_is_fitted__() else text
+
+    def _told(self) -> str:
+        return f"{self.n_seen_:,} rows: {self.headline()}"
+
+    def _repr_html_(self) -> str:
+        name = type(self).__name__
+        if not self.__sklearn_is_fitted__():
+            return _CARD.format(name=name, lines="no rows yet")
+        told = self.headline()
+        measures = ", ".join(f"{measure} {value}" for measure, value in told.quality)
+        lines = [f"{self.n_seen_:,} rows", measures, told.distance, told.changes, told.order]
+        return _CARD.format(name=name, lines="<br>".join(html.escape(line) for line in lines if line))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -1,0 +1,60 @@
+"""What is known of all rows seen once they are all known: the best model's cost, how sure it is, and simpler costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from batch2online._types import FloatArray
+
+_ROUNDING = 1e-9
+"""Distances below this share of the spread of the rows are rounding."""
+_CANTELLI = 19.0
+"""With a chance of at most 1 in 20 a number exceeds its mean by the root of this many variances (Cantelli)."""
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """The loss of the best model on all rows seen, and what it is to be seen beside.
+
+    Attributes
+    ----------
+    optimum : float
+        Least loss of any single model, or of the best one known; not a number where none is.
+    error : float
+        How far, as a share of it, the optimum may be from that of all rows: 0 where all rows are in it.
+    total : float
+        Loss of the simplest model: the mean of the targets or of the rows; not a number where it is not known.
+    resolution : float
+        Losses up to this are rounding.
+    unsquared : float or None
+        Least loss without the square; None where it is not known.
+    """
+
+    optimum: float
+    error: float = 0.0
+    total: float = math.nan
+    resolution: float = 0.0
+    unsquared: float | None = None
+
+
+def resolution(total: float, weight: float, offset: float, power: float = 2.0) -> float:
+    """Return the loss that rounding alone brings about, given the total, the weight and how far rows are from zero."""
+    return float(total * _ROUNDING**power + weight * (16 * np.finfo(np.float64).eps * offset) ** power)
+
+
+def sampling_error(weights: FloatArray, losses: FloatArray) -> float:
+    """Return how far a cost measured on a coreset may be from that on all rows, as a share of it (docs/theory.md).
+
+    For centers that do not depend on the draws, the mean of ``sum w l`` is their cost on all rows, and its variance
+    that of ``sum w (w - 1) l^2``. The largest term is added once more, for rows like it that were not drawn.
+
+    >>> sampling_error(np.ones(4), np.ones(4)), round(sampling_error(np.full(10_000, 2.0), np.ones(10_000)), 3)
+    (0.0, 0.031)
+    """
+    with np.errstate(over="ignore"):
+        cost, terms = float(weights @ losses), weights * np.maximum(weights - 1, 0.0) * np.square(losses)
+        largest = float(terms.max(initial=0.0))
+        return math.sqrt(_CANTELLI * (float(terms.sum()) + largest)) / cost if cost else 0.0
