@@ -14,6 +14,8 @@ from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
 from batch2online.coresets import Anchored
 from batch2online.engine.online import Online
+from batch2online.engine.regret import Regret
+from batch2online.estimators.headline import Measure, classification_quality
 from batch2online.estimators.labelled import Labelled
 from batch2online.estimators.stored import Trusted, check_plain
 from batch2online.losses import Logistic
@@ -81,6 +83,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     _needs_targets = True
     _problem = GeneralizedLinear
+
+    def _quality(self, regret: Regret) -> list[Measure]:
+        return classification_quality(regret)
 
     def __init__(
         self,

@@ -126,6 +126,12 @@ def low_rank_quality(regret: Regret) -> list[Measure]:
     return [*kept, ("RMS distance", number(math.sqrt(regret.loss / regret.weight)))]
 
 
+def classification_quality(regret: Regret) -> list[Measure]:
+    """Return the share of labels that were predicted, and the mean logarithmic loss."""
+    right = 1 - regret.unsquared_loss / regret.weight
+    return [("accuracy", f"{right:.2%}"), ("log loss", f"{regret.loss / regret.weight:.4f}")]
+
+
 def clustering_quality(regret: Regret) -> list[Measure]:
     """Return the mean distance to the nearest center, in the units of the columns."""
     return [("mean distance", number(regret.unsquared_loss / regret.weight))]

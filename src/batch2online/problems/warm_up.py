@@ -93,7 +93,7 @@ class MeanSoFar(WarmUp):
 @storable
 @dataclass(frozen=True)
 class LabelsSoFar(WarmUp):
-    """The labels so far, as codes: the most frequent one, or its logarithmic loss by their shares.
+    """The labels so far, as codes: the logarithmic loss by their shares, or 1 where the most frequent is another.
 
     A share has half a label added to each one known, and to all others together, so that a new one has a chance.
 
@@ -109,25 +109,25 @@ class LabelsSoFar(WarmUp):
 
     def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         shares = self._shares()
-        losses = np.array([self._loss(shares, *row) for row in zip(targets[:, 0].tolist(), weights, strict=True)])
+        rows = zip(targets[:, 0].tolist(), weights.tolist(), strict=True)
+        found = np.array([self._count(shares, code, weight) for code, weight in rows]).reshape(-1, 2)
         codes, totals = (np.array(list(part), dtype=np.float64) for part in (shares, shares.values()))
-        return (losses, losses), type(self)(self.is_log, codes, totals)
+        return (found[:, 0 if self.is_log else 1].copy(), found[:, 1].copy()), type(self)(self.is_log, codes, totals)
 
     def _shares(self) -> dict[float, float]:
         if self.codes is None or self.weights is None:
             return {}
         return dict(zip(self.codes.tolist(), self.weights.tolist(), strict=True))
 
-    def _loss(self, shares: dict[float, float], code: float, weight: float) -> float:
-        """Return the loss of one label, which is then counted."""
-        loss = 0.0
-        if shares and self.is_log:
+    @staticmethod
+    def _count(shares: dict[float, float], code: float, weight: float) -> tuple[float, float]:
+        """Return the logarithmic loss of one label and whether the most frequent one is another; then count it."""
+        share, is_wrong = 1.0, 0.0
+        if shares:
             share = (shares.get(code, 0.0) + 0.5) / (sum(shares.values()) + 0.5 * (len(shares) + 1))
-            loss = -float(np.log(share))
-        elif shares:
-            loss = float(code != max(shares, key=lambda known: shares[known]))
-        shares[code] = shares.get(code, 0.0) + float(weight)
-        return loss
+            is_wrong = float(code != max(shares, key=lambda known: shares[known]))
+        shares[code] = shares.get(code, 0.0) + weight
+        return -float(np.log(share)), is_wrong
 
     def is_like(self, other: object) -> bool:
         return type(other) is type(self) and other.is_log == self.is_log

@@ -96,7 +96,7 @@ def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | No
         click.echo(json_text(result))
         return
     with redirect_stdout(sys.stderr if wishes.emit else sys.stdout):  # lines are for whoever reads standard output
-        console.show_result(result, task.best, rate, report_path)
+        console.show_result(result, rate, report_path)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from rich.text import Text
 from batch2online.cli import terminal
 from batch2online.cli.files import json_text
 from batch2online.cli.models import load_model
-from batch2online.cli.run.result import change_record, present_cost
+from batch2online.cli.run.recorder import ratio_text
+from batch2online.cli.run.result import change_record, described, present_model
 from batch2online.engine.changes import ChangeEvent
 from batch2online.report.text import why
 
@@ -45,7 +46,9 @@ def facts_of(model: Any) -> dict[str, Any]:
         "optimum": regret.optimum,
         "ratio": regret.ratio,
         "regret": regret.regret(),
-        "last_model_ratio": present_cost(model) / regret.optimum if regret.optimum else 1.0,
+        "last_model_ratio": present_model(model)["ratio"],
+        "headline": str(model.headline()),
+        **described(model),
         "coreset_size": len(model.coreset_),
     }
 
@@ -54,13 +57,14 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
     inputs = facts["inputs"]
     listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
     return [
+        ("quality", terminal.shown(facts["headline"], style="bold")),
         ("model", facts["model"]),
         ("settings", ", ".join(f"{name}={value}" for name, value in facts["settings"].items())),
         ("inputs", f"{len(inputs):,}: {listed}"),
         ("rows seen", f"{facts['rows']:,}"),
-        ("loss online", f"{facts['loss']:.6g}, {facts['ratio']:.4f} times the best model in hindsight"),
+        ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}"),
         ("regret", f"{facts['regret']:.6g}"),
-        ("last model", f"{facts['last_model_ratio']:.4f} times the best, on all rows"),
+        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, on all rows"),
         ("coreset", f"{facts['coreset_size']:,} rows"),
     ]
 

@@ -1,4 +1,4 @@
-"""What a person sees at the end of a run: a short table."""
+"""What a person sees at the end of a run: a headline and a short table."""
 
 from __future__ import annotations
 
@@ -11,32 +11,24 @@ from batch2online.cli import terminal
 from batch2online.cli.run.recorder import ratio_text
 
 
-def show_result(result: dict[str, Any], best: str, rate: float | None, report_path: str | None) -> None:
-    """Print the closing table; the loss is compared with the best of what ``best`` names."""
-    rows = list(_lines(result, best, rate))
+def show_result(result: dict[str, Any], rate: float | None, report_path: str | None) -> None:
+    """Print the headline and the closing table."""
+    rows = list(_lines(result, rate))
     if report_path is not None:
         rows.append(("report", terminal.shown(report_path, style="cyan")))
     screen = terminal.console(soft_wrap=True)
+    screen.print()
+    screen.print(terminal.shown(f" {result['headline']}", style="bold"))
     screen.print()
     screen.print(terminal.pairs(rows))
     screen.print()
 
 
-def _lines(result: dict[str, Any], best: str, rate: float | None) -> Iterator[tuple[str, Text | str]]:
+def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Text | str]]:
     yield "model", f"{result['title']} from {result['source']}"
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"
-    yield (
-        "loss online",
-        Text.assemble((ratio_text(result["loss"], result["optimum"]), "bold"), f" times the best {best}"),
-    )
-    yield "last model", Text.assemble((f"{result['last_model']['ratio']:.4f}", "bold"), " times the best, on all rows")
-    yield "changes", Text.assemble((f"{result['changes']:,}", "bold"), _last_change(result))
+    yield "last model", f"loss {ratio_text(result['last_model']['ratio'])}, on all rows"
     share = result["coreset_size"] / max(1, result["rows"])
     yield "coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"
-
-
-def _last_change(result: dict[str, Any]) -> str:
-    at = result.get("last_change")
-    return f" of the model, the last at row {at:,}" if at else " of the model"

@@ -104,7 +104,7 @@ def _losses(learner: LearningLoop) -> Iterator[Text]:
         return
     last = learner.recorder.last
     if last is not None:
-        yield Text(f"loss {ratio_text(last['loss'], last['optimum'])} times hindsight", style="cyan")
+        yield Text(f"loss {ratio_text(last['ratio'])}", style="cyan")
         yield Text(f"{last['changes']} changes")
 
 

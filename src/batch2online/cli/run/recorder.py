@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batch2online.cli.run.stream import Chunk
+from batch2online.estimators.headline import HUGE
 
 GROWTH = 1.5
 START = 50
@@ -70,14 +71,15 @@ def point(model: Any) -> dict[str, Any]:
         "rows": int(model.n_seen_),
         "loss": float(regret.loss),
         "optimum": float(regret.optimum),
+        "ratio": float(regret.ratio),
         "changes": int(model.n_changes_),
     }
 
 
-def ratio_text(loss: float, optimum: float) -> str:
-    """Return the loss as a multiple of the optimum.
+def ratio_text(ratio: float) -> str:
+    """Return a loss relative to hindsight in words.
 
-    >>> ratio_text(3.0, 2.0), ratio_text(0.0, 0.0), ratio_text(1.0, 0.0)
-    ('1.5000', '1.0000', 'infinite')
+    >>> ratio_text(1.02), ratio_text(float("nan"))
+    ('1.0200 times hindsight', 'beside an exact fit in hindsight')
     """
-    return f"{loss / optimum:.4f}" if optimum > 0 else "1.0000" if loss == 0 else "infinite"
+    return f"{ratio:.4f} times hindsight" if ratio <= HUGE else "beside an exact fit in hindsight"
