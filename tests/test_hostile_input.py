@@ -192,9 +192,9 @@ def test_a_state_that_holds_no_model(tmp_path, capsys, content):
 
 
 def test_json_holds_finite_numbers_alone(tmp_path, capsys):
-    """Of a perfect fit in hindsight some figures are not."""
-    path = tmp_path / "one.csv"
-    path.write_text("a,b,t\n1.0,4.0,2.0\n2.0,5.0,3.0\n" + "".join(f"{i}.5,,1.0\n" for i in range(60)))
+    """A perfect fit in hindsight leaves nothing to compare with."""
+    path = tmp_path / "exact.csv"
+    path.write_text("a,b,t\n" + "".join(f"{i}.5,{i * i % 7},{3 * i}\n" for i in range(60)))
     words = ["run", str(path), "--task", "regression", "--target", "t", "--missing", "drop", "--json"]
     assert run_safely([*words, "--out", str(tmp_path / "out")]) == 0
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from batch2online import evaluate
-from batch2online.baselines.peers import LOSS, Told, learners
+from batch2online.baselines.peers import LOSS, OURS, Told, learners, named
 from benchmarks.suite.discovery import modules
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, cell, loaded
@@ -56,5 +57,7 @@ def compared(
 ) -> evaluate.Result:
     """All peers of a problem on the same streams; the first chunk is not scored."""
     told = Told(problem.K, float(X.mean()), float(X.std()))
+    ours = named(OURS).make(problem.NAME, told).set_params(random_state=0)
+    told = replace(told, size=len(ours.partial_fit(X, *(() if y is None else (y,))).coreset_))
     models = learners(problem.NAME, told, LOSS, X.shape[1])
     return evaluate.prequential(models, X, y, loss=problem.LOSS, order=order, seeds=seeds, chunk=chunk, warmup=chunk)

@@ -19,11 +19,13 @@ class Told:
     ----------
     k : clusters, or the rank; regression has neither
     mean, spread : of all numbers; River draws its first centers from a normal distribution with these
+    size : rows that a uniform sample may hold: as many as our coreset does, for a fair comparison
     """
 
     k: int = 0
     mean: float = 0.0
     spread: float = 1.0
+    size: int = 1000
 
 
 @dataclass(frozen=True)

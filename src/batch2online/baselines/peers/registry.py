@@ -26,6 +26,8 @@ from batch2online.estimators.regression import OnlineRegression
 
 OURS = "batch2online"
 MEASURED, EVERYWHERE = frozenset({SPEED, LOSS}), frozenset({COMPARE, SPEED, LOSS})
+STARTS = 8
+"""Starts of k-means: as many as our solver has."""
 FEW, WIDE = 20_000, 500
 """Rows that learners which take one at a time are given where speed is measured, and columns they can cope with."""
 
@@ -37,7 +39,7 @@ def learners(task: str, told: Told, shown: str, columns: int = 0) -> dict[str, A
     our learner itself, from its settings.
 
     >>> list(learners("clustering", Told(k=3), COMPARE))[:2]
-    ['refit on all rows at doublings', 'uniform reservoir of 1,000']
+    ['refit on all rows at doublings', 'uniform sample, as large as our coreset']
     """
     return {
         peer.name: peer.make(task, told)
@@ -65,7 +67,7 @@ def _svd(told: Told) -> Any:
 
 
 def _k_means(told: Told) -> Any:
-    return KMeans(told.k, n_init=3)
+    return KMeans(told.k, n_init=STARTS)
 
 
 def _river_k_means(told: Told, halflife: float) -> Any:
@@ -131,9 +133,17 @@ PEERS = (
         MEASURED,
     ),
     Peer(
+        "uniform sample, as large as our coreset",
+        {
+            task: lambda told, batch=batch: Reservoir(batch(told), size=told.size)  # type: ignore[misc]
+            for task, batch in BATCH.items()
+        },
+        frozenset({COMPARE, LOSS}),
+    ),
+    Peer(
         "uniform reservoir of 1,000",
         {task: lambda told, batch=batch: Reservoir(batch(told)) for task, batch in BATCH.items()},  # type: ignore[misc]
-        EVERYWHERE,
+        MEASURED,
     ),
     Peer("online ridge", {"regression": lambda told: Ridge(1.0)}, frozenset({LOSS})),
     Peer("forward algorithm, which sees a_t", {"regression": lambda told: Forward(1.0)}, frozenset({LOSS})),
@@ -170,7 +180,9 @@ PEERS = (
     # It centres its rows: a fair rival on centred ones, such as ``compare`` hands out, and twice as fast there.
     Peer("scikit-learn IncrementalPCA", {"lowrank": lambda told: IncrementalPCA(told.k)}, frozenset({COMPARE})),
     Peer("scikit-learn IncrementalPCA, rows and negatives", {"lowrank": lambda told: Uncentred(told.k)}, MEASURED),
-    Peer("scikit-learn MiniBatchKMeans", {"clustering": lambda told: MiniBatchKMeans(told.k, n_init=3)}, EVERYWHERE),
+    Peer(
+        "scikit-learn MiniBatchKMeans", {"clustering": lambda told: MiniBatchKMeans(told.k, n_init=STARTS)}, EVERYWHERE
+    ),
     Peer(
         "scikit-learn Birch, then k-means",
         {"clustering": lambda told: BirchThenKMeans(told.k)},
