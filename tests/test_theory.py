@@ -37,6 +37,23 @@ def test_sensitivities_fall_like_one_over_n_and_never_exceed_one(sensitivity, ex
     assert sensitivity(10) == 1.0
 
 
+def test_exact_least_squares_is_stable():
+    """Lemma 6 against its formula, and for every row of small data sets, clipped at L and not."""
+    assert theory.exact_stability(10**6, 7) == pytest.approx(6 * 7 / 10**6)
+    assert theory.exact_stability(10, 7) == 1.0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        A, b = rng.standard_t(2, size=(12, 3)), rng.standard_t(2, size=12)
+        losses = np.square(A @ np.linalg.lstsq(A, b)[0] - b)
+        left_out = []
+        for i in range(12):
+            rest = np.delete(np.arange(12), i)
+            left_out.append((A[i] @ np.linalg.lstsq(A[rest], b[rest])[0] - b[i]) ** 2)
+        for bound in (losses.max(), np.median(losses)):
+            rise = np.minimum(left_out, bound) - np.minimum(losses, bound)
+            assert rise.mean() <= bound * 6 * 3 / 12
+
+
 def test_refresh_times_are_those_of_the_policy():
     policy = Geometric(1.3, start=7)
     at, times = 7, []

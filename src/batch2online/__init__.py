@@ -1,8 +1,7 @@
 """batch2online: batch algorithms turned into online ones.
 
-As good as if all data had been known in advance, with a handful of model changes, at about the cost of
-one pass over the data. After Dong & Yoshida, "A Batch-to-Online Transformation under Random-Order
-Model", NeurIPS 2023.
+For rows in random order: close to the loss of the best single model in hindsight, with few model changes, each of
+them logged. After Dong & Yoshida, "A Batch-to-Online Transformation under Random-Order Model", NeurIPS 2023.
 """
 
 from importlib import import_module

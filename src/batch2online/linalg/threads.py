@@ -1,7 +1,7 @@
 """One BLAS thread where two would only wait for each other.
 
-On blocks of a few columns a second thread gains nothing on an idle machine, and costs up to a hundred times the
-work on a busy one.
+On blocks of a few columns a second thread gains nothing on an idle machine (``python -m benchmarks.suite --only
+lines/threads``), and on a busy one threads wait for each other.
 """
 
 from __future__ import annotations

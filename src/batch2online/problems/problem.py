@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -39,6 +40,13 @@ class Problem(ABC):
     def models_depend_on(self) -> DependsOn:
         """What ``solve`` looks at: the theorems promise less where it is more than the coreset."""
         return DependsOn.CORESET
+
+    def stability(self, construction: Any) -> Callable[[int], float] | None:
+        """Return a bound of what leaving one of n rows out costs that row on average, in units of a bound of losses.
+
+        For models of statistics of all rows; None where none is proved.
+        """
+        return None
 
     @abstractmethod
     def first_refresh(self, width: int, n_targets: int) -> int:

@@ -7,6 +7,7 @@ optimum are known at any time, at the cost of a factorisation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.least_squares import coreset_moments, least_squares
 from batch2online.statistics.moments import Moments
+from batch2online.theory.bounds import exact_stability
 
 
 @storable
@@ -88,6 +90,11 @@ class LeastSquares(Problem):
     def optimum(self, construction: Leverage, model: LinearModel) -> float:
         """Return the same: it is exact."""
         return self.lower_bound(construction)
+
+    def stability(self, construction: Leverage) -> Callable[[int], float] | None:
+        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``."""
+        columns = construction.statistics.moments.n_inputs
+        return (lambda n: exact_stability(n, columns)) if self.exact else None
 
     def degrees(self, model: LinearModel, construction: Leverage) -> float:
         """Return the coefficients of one target."""

@@ -30,6 +30,7 @@ class Lazy(Policy):
     True
     """
 
+    needs_coupling: ClassVar[bool] = True
     growth: float = 1.1
     tolerance: float = 0.05
     start: int | None = None

@@ -38,6 +38,7 @@ class Policy:
 
     only_on_change: ClassVar[bool] = False
     needs_exact_costs: ClassVar[bool] = False  # for its theorem to hold
+    needs_coupling: ClassVar[bool] = False  # of coresets: stability of losses is not enough for its theorem
     growth: float = 1.0
     start: int | None = None
 

@@ -33,6 +33,7 @@ class OnChange(Policy):
     """
 
     only_on_change: ClassVar[bool] = True
+    needs_coupling: ClassVar[bool] = True
     start: int | None = None
 
     def promise(

@@ -52,6 +52,17 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
     return min(1.0, constant * total / n * (1 + largest_total * reaction(epsilon)))
 
 
+def exact_stability(n: int, columns: int) -> float:
+    """6 p / n: what leaving a row out costs it on average, in L, where least squares of p columns is solved exactly.
+
+    Lemma 6. It takes the place of an average sensitivity in Theorems 2 and 5.
+
+    >>> exact_stability(1_000, columns=5)
+    0.03
+    """
+    return min(1.0, 6 * columns / n)
+
+
 # -- regret --------------------------------------------------------------------------------------------
 
 

@@ -29,9 +29,9 @@ class Certificate:
     loss_bound_is_given : bool
         Whether L was given, or is only the largest loss found on the coreset under the current model.
     factor : float
-        What multiplies the optimum: 1 + epsilon, 1 + tolerance for ``Lazy``, and where costs are measured on the
-        coreset what its error of epsilon allows: (1 + epsilon) / (1 - epsilon) for costs that are compared,
-        1 / (1 - epsilon) for an optimum.
+        What multiplies the optimum: 1 + epsilon (1 for exact least squares), 1 + tolerance for ``Lazy``, and where
+        costs are measured on the coreset what its error of epsilon allows: (1 + epsilon) / (1 - epsilon) for costs
+        that are compared, 1 / (1 - epsilon) for an optimum.
     optimum : float
         The hindsight optimum on the rows seen, or the best that is known.
     additive : float
@@ -132,10 +132,14 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 
 def _gaps(engine: Online) -> list[str]:
     """Return why no theorem covers the run, as far as the engine knows."""
-    construction = engine.construction
+    construction, is_exact = engine.construction, engine.problem.models_depend_on is DependsOn.ALL_ROWS
     found = {
-        "a model of statistics of all rows reacts to every row": engine.problem.models_depend_on is DependsOn.ALL_ROWS,
-        "no average sensitivity is proved for this coreset": construction.sensitivity(_SO_MANY_ROWS) >= 1,
+        "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
+        and engine.policy.needs_coupling,
+        "no stability is proved for models of statistics of all rows": is_exact
+        and engine.problem.stability(construction) is None,
+        "no average sensitivity is proved for this coreset": not is_exact
+        and construction.sensitivity(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
         "rows have weights other than one": construction.weight != construction.n_rows,
@@ -147,10 +151,12 @@ def _gaps(engine: Online) -> list[str]:
 def _promise(engine: Online, is_covered: bool) -> Promise:
     """Return what the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
     construction = engine.construction
+    stability = engine.problem.stability(construction)
+    known = construction.sensitivity if stability is None else stability
     return engine.policy.promise(
-        construction.sensitivity if is_covered else _unknown,
+        known if is_covered else _unknown,
         engine.n_learned,
-        construction.epsilon,
+        construction.epsilon if stability is None or engine.policy.compares_costs else 0.0,
         remembers=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
         degrees=engine.problem.degrees(engine.model, construction),
     )

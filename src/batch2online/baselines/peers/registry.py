@@ -177,7 +177,7 @@ PEERS = (
     Peer(
         "scikit-learn SGDRegressor, eta0 0.05", {"regression": lambda told: SGDRegressor(eta0=0.05)}, frozenset({LOSS})
     ),
-    # It centres its rows: a fair rival on centred ones, such as ``compare`` hands out, and twice as fast there.
+    # It centres its rows: a fair rival on centred ones, such as ``compare`` hands out.
     Peer("scikit-learn IncrementalPCA", {"lowrank": lambda told: IncrementalPCA(told.k)}, frozenset({COMPARE})),
     Peer("scikit-learn IncrementalPCA, rows and negatives", {"lowrank": lambda told: Uncentred(told.k)}, MEASURED),
     Peer(
