@@ -101,12 +101,12 @@ class Anchored(Antitone):
 
     def _met(self, rows: Rows) -> Anchors:
         """Return the anchors, ready for rows that may be the first, or the first of their class."""
-        known = () if self.anchors is None else self.anchors.classes
-        classes = recoding.with_new(known, rows.targets[:, 0]) if self.loss.has_classes else ()
+        known, targets = () if self.anchors is None else self.anchors.classes, rows.targets[:, 0]
+        if self.loss.has_classes and (recoding.positions(known, targets) < 0).any():
+            known = recoding.with_new(known, targets)
         if self.anchors is None:
-            self.anchors = self._first_anchors(Frame.of(rows.points, self.intercept), classes)
-        elif classes != known:
-            self._know(classes)
+            self.anchors = self._first_anchors(Frame.of(rows.points, self.intercept), known)
+        self._know(known)
         return self.anchors
 
     def _first_anchors(self, frame: Frame, classes: recoding.Classes) -> Anchors:

@@ -21,6 +21,8 @@ from batch2online.theory import sizes
 SCORE, WIDTH, PREDICTORS = 1, 2, 3
 """Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
 
+_PIECE_ROWS = 2_000
+
 
 class Sample(NamedTuple):
     """A coreset in full, ready for a solver."""
@@ -61,15 +63,26 @@ class Anchors:
         return recoding.positions(self.classes, targets) if self.loss.has_classes else targets
 
     def expanded(self, rows: Rows) -> tuple[Anchors, Rows]:
-        """Return the anchors with the expansions of these rows, and the rows with what is remembered of them."""
-        design, y, width = self.frame.design(rows.points), self.coded(rows), self.pilot.width
+        """Return the anchors with the expansions of these rows, and the rows with what is remembered of them.
+
+        Rows go through in pieces that a processor's cache holds.
+        """
+        sums, y, targets = self.sums, self.coded(rows), np.empty((len(rows), PREDICTORS + len(self.pilot.theta)))
+        targets[:, 0], targets[:, WIDTH] = rows.targets[:, 0], self.pilot.width
+        for start in range(0, len(rows), _PIECE_ROWS):
+            piece = slice(start, start + _PIECE_ROWS)
+            own = self._expand(rows[piece], y[piece], targets[piece])
+            sums = sums + own
+        return replace(self, sums=sums), Rows(rows.points, targets, rows.weights, rows.ids)
+
+    def _expand(self, rows: Rows, y: FloatArray, targets: FloatArray) -> Expansion:
+        """Return the expansions of a piece of rows; its scores and predictors are written beside its targets."""
+        design = self.frame.design(rows.points)
         eta = design @ self.pilot.theta.T
-        slope = self.loss.slope(eta, y, width)
-        here = Expanded(design, y, np.ascontiguousarray(rows.weights), eta, width)
-        own = Expansion.of(self.loss, here, slope, matrix=self.sums.n_orders == 3)
-        columns = (rows.targets[:, :1], self.pilot.scores(design, slope)[:, None], np.full((len(rows), 1), width), eta)
-        extended = Rows(rows.points, np.concatenate(columns, axis=1), rows.weights, rows.ids)
-        return replace(self, sums=self.sums + own), extended
+        slope = self.loss.slope(eta, y, self.pilot.width)
+        targets[:, SCORE], targets[:, PREDICTORS:] = self.pilot.scores(design, slope), eta
+        here = Expanded(design, y, np.ascontiguousarray(rows.weights), eta, self.pilot.width)
+        return Expansion.of(self.loss, here, slope, matrix=self.sums.n_orders == 3)
 
     def piloted(self, theta: FloatArray, width: float, rows: Rows, weights: FloatArray) -> Anchors:
         """Return the same with a model as the pilot, whose scores are measured by weighted rows."""

@@ -9,6 +9,9 @@ from batch2online._types import FloatArray
 _FAR = 1000.0
 """Logits so far below the others have a probability that is zero in floating point."""
 
+_FEW = 8
+"""Classes up to which it is faster to compare with each than to search."""
+
 Classes = tuple[float, ...]
 """Codes of classes, in the order in which they came."""
 
@@ -24,13 +27,15 @@ def with_new(classes: Classes, targets: FloatArray) -> Classes:
 
 def positions(classes: Classes, targets: FloatArray) -> FloatArray:
     """Return the positions of the targets' classes; -1 for those that are not known."""
+    found = np.full(len(targets), -1.0)
+    if len(classes) <= _FEW:
+        for position, code in enumerate(classes):
+            found[targets == code] = position
+        return found
     codes = np.array(classes)
     order = np.argsort(codes)
-    place = np.searchsorted(codes[order], targets).clip(max=len(codes) - 1) if len(codes) else np.zeros(0, np.int64)
-    if not len(codes):
-        return np.full(len(targets), -1.0)
-    found = order[place]
-    return np.where(codes[found] == targets, found, -1).astype(np.float64)
+    place = order[np.searchsorted(codes[order], targets).clip(max=len(codes) - 1)]
+    return np.where(codes[place] == targets, place, found)
 
 
 def outputs(old: Classes, new: Classes) -> FloatArray:

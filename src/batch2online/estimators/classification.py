@@ -131,6 +131,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
             return super().learn_one(x, y)
         return self.partial_fit(np.asarray(self._values_of(x), dtype=np.float64)[None], np.asarray([y]))
 
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return not self.class_weight and super()._is_ready_for(X, y, sample_weight)
+
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
         return super()._learned(X, y, self._weighted(y, sample_weight))
 

@@ -15,6 +15,9 @@ from batch2online.estimators import labels
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.input import flattened, target_array
 
+_FEW = 32
+"""Labels up to which rows are compared with each of them."""
+
 
 class Labelled(OnlineEstimator):
     """An online estimator whose targets may be labels, which its problem remembers by their codes."""
@@ -31,7 +34,13 @@ class Labelled(OnlineEstimator):
         return known
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return not self._has_labels and super()._is_ready_for(X, y, sample_weight)
+        """Whether nothing is to be converted: labels are numbers that are known, which are their own codes."""
+        is_ready = super()._is_ready_for(X, y, sample_weight)
+        if not self._has_labels or not is_ready:
+            return is_ready
+        known = self._labels
+        is_short = y.dtype.kind in "iufb" and y.ndim == 1 and len(known) <= _FEW
+        return is_short and sum(np.count_nonzero(y == code) for code in known) == len(y)
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
         y = self._flattened(y)

@@ -191,7 +191,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     # Targets that a loss is not made for are refused before anything is learned.
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return self._is_plain and super()._is_ready_for(X, y, sample_weight)
+        is_ready = super()._is_ready_for(X, y, sample_weight)
+        if is_ready and not self._is_plain and y.ndim == 1:
+            self._predictor_loss().check(check_targets(y, len(X))[:, 0])
+        return is_ready and (self._is_plain or y.ndim == 1)
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
         y, problem = super()._prepared_targets(y)

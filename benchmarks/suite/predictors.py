@@ -1,0 +1,158 @@
+"""Streams for losses of a linear predictor: data sets, ours, refits on all rows, and the streaming peers."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+
+from batch2online import OnlineClassifier, OnlineRegression, datasets
+
+EVERYTHING = 10**9
+"""A size of a coreset that no stream reaches: all rows are kept, and every model is a refit on all of them."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A data set and a loss: how to load the rows, to make ours, and the batch algorithm that is refitted."""
+
+    load: Callable[[], tuple[np.ndarray, Any]]
+    ours: Callable[..., Any]
+    batch: Callable[[], Any] | None
+    """scikit-learn's estimator; None where it takes hours, and ours on all rows is refitted in its place."""
+    loss: Callable[[Any, np.ndarray, Any], np.ndarray]
+
+
+def log_loss(model: Any, X: np.ndarray, y: Any) -> np.ndarray:
+    found = model.predict_proba(X)
+    classes = np.asarray(model.classes_)
+    place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    own = np.where(classes[place] == y, found[np.arange(len(y)), place], 0.0)
+    return -np.log(np.clip(own, 1e-15, 1.0))
+
+
+def pinball(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.abs(y - model.predict(X))
+
+
+def half_poisson(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    mean = model.predict(X)
+    return mean - y * np.log(mean) + np.where(y > 0, y * np.log(np.where(y > 0, y, 1.0)), 0.0) - y
+
+
+def half_gamma(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    mean = model.predict(X)
+    return y / mean - np.log(y / mean) - 1
+
+
+def huber(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Huber's loss at a fixed scale, a tenth of the targets' standard deviation of 1."""
+    size, scale = np.abs(y - model.predict(X)), 0.1
+    inner = np.minimum(size, 1.35 * scale)
+    return inner**2 / scale + 2 * 1.35 * (size - inner)
+
+
+def _labelled(name: str, several: bool = False) -> Contest:
+    batch = partial(LogisticRegression, solver="lbfgs" if several else "newton-cholesky", max_iter=1_000)
+    return Contest(partial(datasets.load_classification, name), OnlineClassifier, batch, log_loss)
+
+
+def _numbers(name: str, loss: str, measure: Any, batch: Any = None) -> Contest:
+    load = datasets.load_positive if name in datasets.POSITIVE else datasets.load_regression
+    return Contest(partial(load, name), partial(OnlineRegression, loss=loss), batch, measure)
+
+
+_poisson = partial(PoissonRegressor, alpha=0.0, solver="newton-cholesky", max_iter=1_000)
+_gamma = partial(GammaRegressor, alpha=0.0, solver="newton-cholesky", max_iter=1_000)
+CONTESTS: dict[str, Contest] = {
+    "breast_cancer": _labelled("breast_cancer"),
+    "flights_late": _labelled("flights_late"),
+    "flights_rare": _labelled("flights_rare"),
+    "flights_departure": _labelled("flights_departure"),
+    "shuttle": _labelled("shuttle"),
+    "diamonds_cut": _labelled("diamonds_cut", several=True),
+    "letter": _labelled("letter", several=True),
+    "air_time, gamma": _numbers("air_time", "gamma", half_gamma, _gamma),
+    "doctor_visits, poisson": _numbers("doctor_visits", "poisson", half_poisson, _poisson),
+    "weeks_worked, poisson": _numbers("weeks_worked", "poisson", half_poisson, _poisson),
+    "flights, absolute": _numbers("flights", "absolute", pinball),
+    "diamonds, absolute": _numbers("diamonds", "absolute", pinball),
+    "diamonds, huber": _numbers("diamonds", "huber", huber),
+}
+
+
+class Refits:
+    """A batch algorithm refitted on all rows whenever their number has doubled, at the times of ours."""
+
+    def __init__(self, batch: Callable[[], Any], start: int) -> None:
+        self.batch, self.next, self.model = batch, start, None
+        self.rows: list[np.ndarray] = []
+        self.targets: list[Any] = []
+        self.n, self.changes = 0, 0
+
+    def partial_fit(self, X: np.ndarray, y: Any) -> None:
+        taken = 0
+        while self.n + len(X) - taken >= self.next:
+            taken, before = taken + self.next - self.n, taken
+            self._keep(X[before:taken], y[before:taken])
+            self._refit()
+        self._keep(X[taken:], y[taken:])
+
+    def _keep(self, X: np.ndarray, y: Any) -> None:
+        self.rows.append(X.copy())
+        self.targets.append(y.copy())
+        self.n += len(X)
+
+    def _refit(self) -> None:
+        self.rows, self.targets = [np.concatenate(self.rows)], [np.concatenate(self.targets)]
+        self.next *= 2
+        if len(np.unique(self.targets[0])) < 2:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.model = self.batch().fit(self.rows[0], self.targets[0])
+        self.changes += 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["model"], name)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a learner did on a stream: its loss from the first chunk on, rows a processor second, changes since."""
+
+    loss: float
+    rows_per_second: float
+    changes: int
+
+
+def stream(learner: Any, loss: Any, X: np.ndarray, y: Any, chunk: int) -> Stream:
+    """Feed chunks; each is scored under the model before it, but for the first."""
+    total, seconds = 0.0, 0.0
+    for start in range(0, len(X), chunk):
+        rows, targets = X[start : start + chunk], y[start : start + chunk]
+        if start:
+            total += float(loss(learner, rows, targets).sum())
+        began = time.process_time()
+        learner.partial_fit(rows, targets)
+        seconds += time.process_time() - began
+    changes = learner.changes if isinstance(learner, Refits) else sum(e.at > chunk for e in learner.changes_)
+    return Stream(total, len(X) / seconds, changes)
+
+
+def peak_megabytes(learner: Any, X: np.ndarray, y: Any, chunk: int) -> float:
+    """Most memory that learning has taken beyond the rows themselves, as Python counts it."""
+    tracemalloc.start()
+    try:
+        for start in range(0, len(X), chunk):
+            learner.partial_fit(X[start : start + chunk], y[start : start + chunk])
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
