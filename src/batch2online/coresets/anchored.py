@@ -61,6 +61,8 @@ class Anchored(Antitone):
     True
     """
 
+    _remembered: tuple[Anchors, Sample] | None = None
+
     def __init__(self, loss: str | PredictorLoss = "logistic", *, intercept: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
         self.loss = named(loss)
@@ -96,6 +98,7 @@ class Anchored(Antitone):
 
     def _absorb(self, rows: Rows) -> None:
         """Expand a block at the model in force, score it by that, and keep the rows that may be in the coreset."""
+        self._remembered = None
         self.anchors, extended = self._met(rows).expanded(rows)
         super()._absorb(extended)
 
@@ -136,6 +139,7 @@ class Anchored(Antitone):
         A model has coefficients (K, d), intercepts (K,), a width, and the codes of its classes.
         """
         rows, weights = self.sample()
+        self._remembered = None
         if self.anchors is None or not len(rows):
             return
         if self.is_complete:
@@ -159,9 +163,11 @@ class Anchored(Antitone):
     # -- reading, merging -------------------------------------------------------------------------------
 
     def in_full(self) -> Sample:
-        """Return the coreset with all that a solver needs."""
+        """Return the coreset with all that a solver needs; it is remembered until something changes."""
         assert self.anchors is not None
-        return self.anchors.in_full(*self.sample(), self.weight)
+        if self._remembered is None or self._remembered[0] is not self.anchors:
+            self._remembered = (self.anchors, self.anchors.in_full(*self.sample(), self.weight))
+        return self._remembered[1]
 
     def _coreset(self) -> Coreset:
         rows, weights = self.sample()
@@ -171,7 +177,7 @@ class Anchored(Antitone):
     def _merge(self, other: Any) -> None:
         if other.anchors is None:
             return
-        theirs = other.copy()
+        theirs, self._remembered = other.copy(), None
         if self.anchors is None:
             self.anchors = self._first_anchors(theirs.anchors.frame, theirs.anchors.classes)
         known = self.anchors.classes
@@ -181,6 +187,9 @@ class Anchored(Antitone):
         self.anchors = self.anchors.merged(theirs.anchors)
         self.constant = self.expected_size = min(self.constant, theirs.constant)
         super()._merge(theirs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_remembered"}
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"loss": self.loss, "intercept": self.intercept}

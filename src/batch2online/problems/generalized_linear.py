@@ -115,7 +115,7 @@ class GeneralizedLinear(Problem):
         """Total loss on all rows seen, by the expansions that leave the least noise."""
         sample = construction.in_full()
         if self.loss.has_classes and model.classes != sample.classes:
-            return float(construction.coreset().weights @ self._losses_on(construction, model))
+            return float(sample.anchored.weights @ self._losses_on(construction, model))
         theta = sample.frame.inner(model.coefficients, model.intercepts)
         found = costs(sample, theta, self.loss.scoring_width(model.width))
         return max(0.0, found[0 if construction.is_complete else 1])
@@ -132,10 +132,14 @@ class GeneralizedLinear(Problem):
     def difference(self, old: LinearPredictor, new: LinearPredictor, construction: Anchored) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""
         moved = np.abs(self._losses_on(construction, new) - self._losses_on(construction, old))
-        return {"magnitude": float(np.average(moved, weights=construction.coreset().weights))}
+        return {"magnitude": float(np.average(moved, weights=construction.in_full().anchored.weights))}
 
     def _losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
         """Losses of the rows of the coreset."""
+        sample = construction.in_full()
+        if model.classes == sample.classes:
+            rows, theta = sample.anchored, sample.frame.inner(model.coefficients, model.intercepts)
+            return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_width(model.width))
         coreset = construction.coreset()
         assert coreset.targets is not None
         return self.losses(model, coreset.points, coreset.targets.reshape(-1, 1))[0]
