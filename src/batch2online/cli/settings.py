@@ -34,6 +34,7 @@ class Settings:
     epsilon: float | None = None
     coreset_size: int | None = None
     refresh: str | None = None
+    half_life: int | None = None
     history: str = "coreset"
     order: str = "given"
     seed: int = 0
@@ -59,6 +60,8 @@ class Settings:
         """Parameters that all estimators take."""
         shared: dict[str, Any] = {"coreset_size": self.coreset_size, "random_state": self.seed}
         shared["refresh"] = None if self.refresh is None else parse_refresh(self.refresh)
+        if self.half_life is not None:
+            shared["half_life"] = self.half_life
         return shared if self.epsilon is None else {**shared, "epsilon": self.epsilon}
 
     def estimator(self) -> Any:

@@ -16,6 +16,7 @@ but it is not that of one stream, bit for bit.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,12 @@ class Anchored(Antitone):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_remembered"}
+
+    def _rescale(self, factor: float) -> None:
+        super()._rescale(factor)
+        self._remembered = None
+        if self.anchors is not None:
+            self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor))
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"loss": self.loss, "intercept": self.intercept}

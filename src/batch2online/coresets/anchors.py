@@ -125,6 +125,9 @@ class ShareOfScores(Statistics):
         new = ShareOfScores(total, self.rows + len(rows), self.size)
         return new, new.scores(rows)
 
+    def scaled(self, factor: float) -> ShareOfScores:
+        return ShareOfScores(self.total * factor, self.rows, self.size)
+
     def merged(self, other: ShareOfScores) -> ShareOfScores:
         return ShareOfScores(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
 

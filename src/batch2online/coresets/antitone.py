@@ -9,7 +9,7 @@ A new construction supplies a :class:`Statistics` and one line in ``coresets/__i
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
+from batch2online.core.decay import LEAST_WEIGHT
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import exponents, kept, probabilities, weights_of
@@ -43,6 +44,10 @@ class Statistics(Protocol):
         """Statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
 
     def merged(self, other: Self) -> Self: ...
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same of rows whose weights are all multiplied by a power of 4, exactly."""
+        raise TypeError(f"{type(self).__name__} cannot be scaled, which half_life needs.")
 
     def settled(self) -> Self:
         """Return the same, before a refresh asks for much: a chance to compute once what is asked for often."""
@@ -80,6 +85,11 @@ class Candidates:
     def within(self, q: FloatArray) -> Candidates:
         """Those that these inclusion probabilities keep."""
         return self[np.flatnonzero(kept(randomness.inclusion_uniforms(self.words), q))]
+
+    def scaled(self, factor: float) -> Candidates:
+        """Return the same with weights multiplied by this."""
+        weights = np.maximum(self.rows.weights * factor, LEAST_WEIGHT)
+        return replace(self, rows=replace(self.rows, weights=weights))
 
     @classmethod
     def joined(cls, parts: list[Candidates]) -> Candidates:
@@ -139,14 +149,18 @@ class Antitone(Construction):
 
     def scores_of_all(self) -> FloatArray:
         """Return the scores of all rows seen, by id; needs the history."""
-        assert self.history is not None
-        return self.statistics.scores(self.history.everything())  # type: ignore[no-any-return]
+        assert self.past is not None
+        return self.statistics.scores(self.past.everything())  # type: ignore[no-any-return]
 
     def _merge(self, other: Any) -> None:
         self.statistics = self.statistics.merged(other.statistics)
         joined = Candidates.joined([self._candidates(), other._candidates()])
         self.parts = [joined[np.argsort(joined.rows.ids, kind="stable")]]
         self._thin()
+
+    def _rescale(self, factor: float) -> None:
+        self.statistics = self.statistics.scaled(factor)
+        self.parts = [part.scaled(factor) for part in self.parts]
 
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
@@ -189,7 +203,8 @@ class Antitone(Construction):
     @property
     def _usual(self) -> float:
         """Few rows have larger inclusion probabilities."""
-        return min(1.0, 4 * self.expected_size / self.n_rows)
+        rows = self.n_rows if self.decay is None else min(self.n_rows, self.effective_rows)
+        return min(1.0, 4 * self.expected_size / rows)
 
     def _thin(self) -> None:
         """Drop candidates that present scores rule out, for good since scores never rise."""

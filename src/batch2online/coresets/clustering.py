@@ -106,6 +106,12 @@ class Clustering(Construction):
         if not self.keep_history:
             self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), width)
 
+    def _rescale(self, factor: float) -> None:
+        self.race = self.race.scaled(factor)
+        self.__dict__.pop("_cached", None)
+        if self.sampler is not None:
+            self.sampler.rescale(factor)
+
     def _start_over(self) -> None:
         self.race, self.sampler = Race(self.k, self.z, self.seed), None
         self.raced_rows = self.sampled_rows = 0
@@ -133,14 +139,15 @@ class Clustering(Construction):
 
     def settle(self) -> None:
         """Find the seeds of the rows seen, and the rows that they keep."""
-        if self.history is None or self.raced_rows == self.n_rows:
+        past = self.past
+        if past is None or self.raced_rows == self.n_rows:
             return
-        self.race, chosen = self.race.updated(self.history).run(self.history)
+        self.race, chosen = self.race.updated(past).run(past)
         self.raced_rows = self.n_rows
-        seeds = self.history.at(chosen)
+        seeds = past.at(chosen)
         if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
             self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
-        for rows in self.history.from_row(self.sampled_rows):
+        for rows in past.from_row(self.sampled_rows):
             self.sampler.take_block(rows, self.sampled_rows)
             self.sampled_rows += len(rows)
 

@@ -15,6 +15,7 @@ from batch2online._types import IntArray
 from batch2online.core import randomness
 from batch2online.core.blocks import Queue
 from batch2online.core.coreset import Coreset
+from batch2online.core.decay import Decay
 from batch2online.core.history import History
 from batch2online.core.ids import Intervals, check_disjoint, check_ids, united
 from batch2online.core.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
@@ -37,6 +38,8 @@ class Construction(Intake):
         Id of the first row; rows are numbered from there. Shards need disjoint ids.
     keep_history : bool
         Keep all rows, which ``forget`` needs.
+    half_life : int or None
+        Rows after which a row counts half as much: its weight is multiplied by ``2 ** (id / half_life)``.
     """
 
     def __init__(
@@ -47,12 +50,14 @@ class Construction(Intake):
         random_state: object = None,
         first_id: int = 0,
         keep_history: bool = False,
+        half_life: int | None = None,
     ) -> None:
         if not isinstance(epsilon, float | int | np.number) or not 0 < epsilon < 1:
             raise ValueError(f"epsilon must be between 0 and 1, got {epsilon!r}.")
         if not isinstance(first_id, int | np.integer) or not 0 <= first_id <= LARGEST_ID:
             raise ValueError(f"first_id must be between 0 and {LARGEST_ID}, got {first_id!r}.")
         self.epsilon = float(epsilon)
+        self.decay = Decay.of(half_life)
         self.coreset_size = coreset_size.item() if isinstance(coreset_size, np.generic) else coreset_size
         self.seed = randomness.seed_from(random_state)
         self.next_id = int(first_id)
@@ -167,6 +172,10 @@ class Construction(Intake):
             return
         if self.shape is None:
             self.begin(*other.shape)
+        if self.decay is not None and other.decay is not None:
+            latest, other = max(self.decay.reference, other.decay.reference), other.copy()
+            self.advance(latest)
+            other.advance(latest)
         self._merge(other)
         self.intervals = united(self.intervals, other.intervals)
         self.next_id = max(self.next_id, other.next_id)
@@ -188,6 +197,7 @@ class Construction(Intake):
         assert self.shape is not None
         twin = self.copy()
         twin.n_rows, twin.weight, twin.typical_weight, twin.queue = 0, 0.0, 1.0, self.queue.emptied()
+        twin.decay = None if self.decay is None else Decay(self.decay.half_life)
         twin.history = None if self.history is None else self.history.emptied()
         twin._begin(*self.shape)
         return twin
@@ -206,6 +216,7 @@ class Construction(Intake):
             "coreset_size": self.coreset_size,
             "random_state": self.seed,
             "keep_history": self.keep_history,
+            "half_life": None if self.decay is None else self.decay.half_life,
         }
 
     def _check_mergeable(self, other: Construction) -> None:

@@ -21,6 +21,9 @@ class Nothing(Statistics):
     def add(self, rows: Rows) -> tuple[Nothing, FloatArray]:
         return self, np.ones(len(rows))
 
+    def scaled(self, factor: float) -> Nothing:
+        return self
+
     def merged(self, other: Nothing) -> Nothing:
         return self
 

@@ -15,6 +15,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.arena import Arena
 from batch2online.core.blocks import Queue, block_rows
+from batch2online.core.decay import Decay, DecayedHistory
 from batch2online.core.history import History
 from batch2online.core.ids import Intervals, extended
 from batch2online.core.rows import Rows, all_ones
@@ -39,6 +40,7 @@ class Intake(ABC):
     history: History | None
     flat_targets: bool
     queue: Queue
+    decay: Decay | None
 
     @abstractmethod
     def _begin(self, width: int, n_targets: int) -> None:
@@ -47,6 +49,10 @@ class Intake(ABC):
     @abstractmethod
     def _absorb(self, rows: Rows) -> None:
         """Take in rows of one block, in ascending ids; ``rows`` may be a view of a caller's array."""
+
+    @abstractmethod
+    def _rescale(self, factor: float) -> None:
+        """Multiply the weights of all rows so far by a power of 4; exact, and scores stay what they are."""
 
     def begin(self, width: int, n_targets: int, flat_targets: bool = False) -> None:
         """Be ready for the first rows, which have this shape."""
@@ -59,7 +65,8 @@ class Intake(ABC):
 
     def rows_to_block_end(self) -> int:
         """Return how many rows, those that wait among them, complete the block of ids."""
-        return self.block - self.next_id % self.block
+        to_end = self.block - self.next_id % self.block
+        return to_end if self.decay is None else min(to_end, self.decay.rows_to_cut(self.next_id))
 
     def check_ids_left(self, n: int) -> None:
         """Refuse rows that would need ids beyond the largest one."""
@@ -147,10 +154,38 @@ class Intake(ABC):
     def take(self, rows: Rows, owned: bool = False) -> None:
         """Take in rows of one block, whatever ids come next."""
         self.n_rows += len(rows)
-        self.weigh(*_weight_and_typical(rows))
         if self.history is not None:
             self.history.append(rows, owned)
+        self.advance(int(rows.ids[0]))
+        rows = self.weighted(rows)
+        self.weigh(*_weight_and_typical(rows))
         self._absorb(rows)
+
+    def weighted(self, rows: Rows) -> Rows:
+        """Return rows with the weights that they have here: those given, or less the older they are."""
+        return rows if self.decay is None else self.decay.weighted(rows)
+
+    def advance(self, at: int) -> float:
+        """Weigh rows relative to those near this id from now on; return the factor for all weights until now."""
+        if self.decay is None:
+            return 1.0
+        self.decay, factor = self.decay.moved_to(at)
+        if factor != 1:
+            self.rescale(factor)
+        return factor
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the weights of all rows so far by a power of 4."""
+        self.weight *= factor
+        self.typical_weight *= factor
+        self._rescale(factor)
+
+    @property
+    def past(self) -> History | DecayedHistory | None:
+        """The rows that are kept, with the weights that they have here."""
+        if self.history is None or self.decay is None:
+            return self.history
+        return DecayedHistory(self.history, self.decay)
 
     def _new_history(self, width: int, n_targets: int) -> History:
         return History(self.block, width, n_targets)
@@ -173,6 +208,7 @@ class Intake(ABC):
     def from_fields(cls, fields: dict[str, Any]) -> Self:
         """Return the construction with these attributes; in files of schema 1 rows of a block wait in a tail."""
         tail = fields.pop("tail", [])
+        fields.setdefault("decay", None)
         fields.setdefault("typical_weight", fields["weight"] / fields["n_rows"] if fields["n_rows"] else 1.0)
         construction = object.__new__(cls)
         vars(construction).update(fields)

@@ -29,6 +29,9 @@ class LeverageStatistics(Statistics):
     def bounds(self, rows: Rows) -> FloatArray:
         return self.moments.bounds(rows)
 
+    def scaled(self, factor: float) -> LeverageStatistics:
+        return LeverageStatistics(self.moments.scaled(factor), self.with_targets)
+
     def merged(self, other: LeverageStatistics) -> LeverageStatistics:
         return LeverageStatistics(self.moments.merged(other.moments), self.with_targets)
 

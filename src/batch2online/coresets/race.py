@@ -141,6 +141,12 @@ class Race:
                     race, runners, waiting = race._with_runners(runners, waiting), [], 0
         return race._with_runners(runners, waiting) if waiting else race
 
+    def scaled(self, factor: float) -> Race:
+        """Return the race of the same rows with weights multiplied by a power of 4, which divides all keys."""
+        leaders = (replace(leaders, bound_keys=leaders.bound_keys / factor) for leaders in self.leaders)
+        winners = (known and replace(known, key=known.key / factor) for known in self.winners)
+        return replace(self, leaders=tuple(leaders), winners=tuple(winners))
+
     def _begun(self, rows: Rows) -> Race:
         mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
         origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)

@@ -64,6 +64,9 @@ class SeedStatistics(Statistics):
         result += np.take(of_seeds, labels, mode="clip")
         return np.asarray(result if weights is None else result * weights)
 
+    def scaled(self, factor: float) -> Self:
+        return replace(self, cost=self.cost * factor, masses=self.masses * factor)
+
     def merged(self, other: Self) -> Self:
         return replace(self, cost=self.cost + other.cost, masses=self.masses + other.masses)
 

@@ -69,6 +69,10 @@ class Summary(Statistics):
         new = Summary(self.score, self.summarise, own if self.total is None else np.asarray(self.total + own))
         return new, new.scores(rows)
 
+    def scaled(self, factor: float) -> Summary:
+        """Return the same of scaled weights: a sum over rows is in proportion to them."""
+        return Summary(self.score, self.summarise, None if self.total is None else np.asarray(self.total * factor))
+
     def merged(self, other: Summary) -> Summary:
         if self.total is None or other.total is None:
             return other if self.total is None else self
@@ -155,8 +159,8 @@ class Sensitivity(Antitone):
         """All rows that may be in the coreset, and their scores."""
         if self.summary is not None:
             return super()._scored()
-        assert self.history is not None
-        rows = self.history.everything()
+        assert self.past is not None
+        rows = self.past.everything()
         words = randomness.words_of(self.seed, randomness.SAMPLING, rows.ids)
         return Candidates(rows, words, ones(len(rows))), self.scores_of_all()
 
@@ -164,8 +168,8 @@ class Sensitivity(Antitone):
         """Return the scores of all rows seen, by id; without ``total_score`` they sum to the number of columns."""
         if self.summary is not None:
             return super().scores_of_all()
-        assert self.history is not None
-        rows = self.history.everything()
+        assert self.past is not None
+        rows = self.past.everything()
         own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
         if self.total_score is None:
             own = own * (rows.points.shape[1] + rows.targets.shape[1]) / (own.sum() or 1.0)

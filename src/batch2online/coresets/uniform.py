@@ -24,6 +24,9 @@ class TotalWeight(Statistics):
         new = TotalWeight(float(self.total + rows.weights.sum()))
         return new, new.scores(rows)
 
+    def scaled(self, factor: float) -> TotalWeight:
+        return TotalWeight(self.total * factor)
+
     def merged(self, other: TotalWeight) -> TotalWeight:
         return TotalWeight(self.total + other.total)
 

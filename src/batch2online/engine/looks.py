@@ -56,6 +56,11 @@ class Looks:
         self.idle_solves = 0
         self._replace(new, before, after, kind="scheduled", allowed=allowance - 1 if allowance else None)
 
+    def _soon(self, at: int) -> int:
+        """Return the row count of the next look: the policy's, or an earlier one where old rows fade."""
+        decay = self.construction.decay
+        return at if decay is None else min(at, self.n_learned + decay.longest_step)
+
     def _solve_first(self) -> None:
         self._adopt(self.problem.solve(self.construction, None))
         self.is_solved, self.warm_up = True, None
@@ -97,5 +102,5 @@ class Looks:
         elif self.n_learned:
             self._solve_first()
         self.idle_solves = 0
-        self.next_refresh = self.policy.after(self.n_learned)
+        self.next_refresh = self._soon(self.policy.after(self.n_learned))
         self._room = self.rows_to_cut()

@@ -155,23 +155,36 @@ class Online(Looks, StoredEngine):
         if self.n_learned == self.next_refresh:
             self.construction.settle()
             self._look()
-            self.next_refresh = self.policy.following(self.n_learned, self.idle_solves)
+            self.next_refresh = self._soon(self.policy.following(self.n_learned, self.idle_solves))
+
+    def _advance(self, at: int) -> None:
+        """Weigh rows relative to those near this id from now on."""
+        factor = self.construction.advance(at)
+        if factor != 1:
+            self.loss *= factor
+            self.second_loss *= factor
+            self.warm_up = None if self.warm_up is None else self.warm_up.scaled(factor)
 
     def _score(self, rows: Rows) -> None:
+        self._advance(int(rows.ids[0]))
+        self.monitor = self.monitor.after(rows, self.construction.seed)
+        rows = self.construction.weighted(rows)
         known = None if self.is_solved else self.warm_up or self.problem.warm_up()
         loss, second, self.warm_up = scored(self.problem, self.model, known, rows)
         self.loss += loss
         self.second_loss += second
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
-        self.monitor = self.monitor.after(rows, self.construction.seed)
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
     def merged(self, other: Online) -> Online:
         """Return an engine that has also seen what another one has, with a model solved afresh on all of it."""
-        theirs, new = other.caught_up(), self.copy()
+        theirs, new = other.caught_up().copy(), self.copy()
         new.construction.flush(new._process)
+        if new.construction.decay is not None and theirs.construction.decay is not None:
+            new._advance(theirs.construction.decay.reference)
+            theirs._advance(new.construction.decay.reference)
         new.construction.join(theirs.construction)
         new.n_learned += theirs.n_learned
         new.loss += theirs.loss

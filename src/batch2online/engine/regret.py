@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+
+from batch2online.core.decay import Decay
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class Regret:
         Least loss without the square on the same rows; None where it is not known.
     resolution : float
         Losses up to this are rounding.
+    half_life : int or None
+        Where rows fade: loss and optimum both count a row half as much for every so many rows that came after it, the
+        last row once. The optimum is then that of the best model for *these* weights, not of the best single model.
     """
 
     loss: float
@@ -45,6 +52,7 @@ class Regret:
     weight: float = math.nan
     unsquared_optimum: float | None = None
     resolution: float = 0.0
+    half_life: int | None = None
 
     @property
     def is_exact_fit(self) -> bool:
@@ -63,6 +71,12 @@ class Regret:
         """How far the ratio may be from that with the optimum of all rows."""
         return self.ratio * self.error
 
+    def _scaled(self, factor: float) -> Regret:
+        """Return the same of rows with weights multiplied by this."""
+        names = ("loss", "optimum", "unsquared_loss", "total", "weight", "unsquared_optimum", "resolution")
+        known = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: value and value * factor for name, value in known.items()})
+
     def regret(self, epsilon: float = 0.0) -> float:
         """Return the epsilon-approximate regret ``loss - (1 + epsilon) * optimum``."""
         return self.loss - (1 + epsilon) * self.optimum
@@ -71,7 +85,7 @@ class Regret:
 def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
     """Return the regret of an engine with these losses, in which no row waits."""
     known = engine.problem.hindsight(engine.construction, engine.model)
-    return Regret(
+    regret = Regret(
         loss=loss,
         optimum=known.optimum,
         rows=engine.n_learned,
@@ -82,3 +96,8 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
         unsquared_optimum=known.unsquared,
         resolution=known.resolution,
     )
+    decay: Decay | None = engine.construction.decay
+    if decay is None or not regret.rows:
+        return regret
+    last = float(decay.factors(np.array([engine.construction.next_id - 1]))[0])
+    return replace(regret._scaled(1 / last), half_life=decay.half_life)

@@ -35,6 +35,7 @@ class OnlineEstimator(Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  
     """
 
     _needs_targets = False
+    half_life: Any
     _own_settings = frozenset({"first_id", "random_state", "history"})
     """Parameters in which shards may differ; constructions compare what matters of them."""
 
@@ -51,6 +52,8 @@ class OnlineEstimator(Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  
         """Return the parameters that every construction takes; ``without_use`` if no model is solved on the coreset."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
         settings = {name: getattr(self, name) for name in names}
+        if getattr(self, "half_life", None) is not None:
+            settings["half_life"] = self.half_life
         return settings | {"coreset_size": "audit"} if without_use and self.coreset_size is None else settings
 
     def _check_choice(self, parameter: str, *choices: str) -> None:

@@ -48,6 +48,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     refresh : Policy or None
         When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``.
     fit_intercept : bool, default True
+    half_life : int or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -97,6 +99,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         coreset_size: int | None = None,
         refresh: Policy | None = None,
         fit_intercept: bool = True,
+        half_life: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -108,6 +111,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.coreset_size = coreset_size
         self.refresh = refresh
         self.fit_intercept = fit_intercept
+        self.half_life = half_life
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state

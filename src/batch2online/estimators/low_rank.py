@@ -49,6 +49,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     basis : {"stable", "variance"}
         Turn a new basis towards the old one, so that embeddings stored earlier stay comparable; or order it by
         variance, with signs that follow the old basis.
+    half_life : int or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -98,6 +100,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         refresh: Policy | None = None,
         solve: str = "exact",
         basis: str = "stable",
+        half_life: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -109,6 +112,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.refresh = refresh
         self.solve = solve
         self.basis = basis
+        self.half_life = half_life
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state

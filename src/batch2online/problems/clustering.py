@@ -18,6 +18,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.coreset import Coreset
+from batch2online.core.decay import DecayedHistory
 from batch2online.core.history import History
 from batch2online.core.registry import storable
 from batch2online.core.rows import all_ones
@@ -93,14 +94,16 @@ class KZClustering(Problem):
         start, assignment = None, None
         if self.start_from_current and known is not None:
             start, assignment = known, self._assignments.of(coreset, known)
-        history = construction.history if self.exact and len(coreset) < construction.n_rows else None
+        history = construction.past if self.exact and len(coreset) < construction.n_rows else None
         problem = (coreset.points, coreset.weights, self.k, self.z, construction.seed)
         centers, labels = kz.solved(*problem, start, assignment=assignment, is_refined=history is None)
         if history is not None:
             centers, labels = self._with_exact_sums(centers, coreset, history)
         return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
 
-    def _with_exact_sums(self, centers: FloatArray, coreset: Coreset, history: History) -> tuple[FloatArray, IntArray]:
+    def _with_exact_sums(
+        self, centers: FloatArray, coreset: Coreset, history: History | DecayedHistory
+    ) -> tuple[FloatArray, IntArray]:
         """Return the centers after steps with the sums of all rows, and the clusters of the coreset.
 
         The centers as they are, if a cluster would become empty or sums would cancel.
@@ -130,9 +133,9 @@ class KZClustering(Problem):
         return min(((self._full_cost(option, construction), option) for option in options), key=lambda known: known[0])
 
     def _full_cost(self, model: Centers, construction: Clustering) -> float:
-        if construction.history is None:
+        if construction.past is None:
             return self.cost(model, construction)
-        return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.history)
+        return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.past)
 
     def hindsight(self, construction: Clustering, model: Centers) -> Hindsight:
         """Return the best cost known beside that of the mean row; without a history both are those of the coreset."""
@@ -178,7 +181,7 @@ class KZClustering(Problem):
         return self._assignments.of(coreset, centers)[0]
 
 
-def _sums_of_all(history: History, centers: FloatArray) -> Sums:
+def _sums_of_all(history: History | DecayedHistory, centers: FloatArray) -> Sums:
     """Return the sums of the clusters of all rows, the same wherever these were cut."""
     sums = Sums(np.zeros(centers.shape), np.zeros(len(centers)), 0.0)
     for rows in history.blocks():

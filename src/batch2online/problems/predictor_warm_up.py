@@ -27,6 +27,9 @@ class MeanUnderLoss(WarmUp):
             losses[0] = 0.0
         return (losses, abs(away[:, 0])), type(self)(self.loss, following)
 
+    def scaled(self, factor: float) -> Self:
+        return type(self)(self.loss, self.mean.scaled(factor))
+
     @property
     def answer(self) -> FloatArray | None:
         """The predictor of any row."""

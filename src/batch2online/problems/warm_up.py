@@ -11,7 +11,7 @@ with ``scored``, ``answer`` and ``is_like``; the problem returns an empty one fr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +30,10 @@ class WarmUp(ABC):
     @abstractmethod
     def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         """Return the losses of rows, each by those before it alone, and the warm-up that has seen them all."""
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same with the weights of all rows so far multiplied by a power of 4."""
+        return self
 
     @property
     def answer(self) -> Any:
@@ -77,6 +81,9 @@ class MeanSoFar(WarmUp):
         following = type(self)(self.of_targets, self.power, first, sums[-1].copy(), float(totals[-1]))
         return away - means, following
 
+    def scaled(self, factor: float) -> Self:
+        return replace(self, sums=None if self.sums is None else self.sums * factor, weight=self.weight * factor)
+
     def losses(self, away: FloatArray) -> Scored:
         """Return the losses of rows that lie so far from the mean."""
         squared = np.square(away).sum(axis=1)
@@ -113,6 +120,9 @@ class LabelsSoFar(WarmUp):
         found = np.array([self._count(shares, code, weight) for code, weight in rows]).reshape(-1, 2)
         codes, totals = (np.array(list(part), dtype=np.float64) for part in (shares, shares.values()))
         return (found[:, 0 if self.is_log else 1].copy(), found[:, 1].copy()), type(self)(self.is_log, codes, totals)
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, weights=None if self.weights is None else self.weights * factor)
 
     def _shares(self) -> dict[float, float]:
         if self.codes is None or self.weights is None:

@@ -146,9 +146,9 @@ class Wrapped(Problem):
         return Hindsight(min(costs), error)
 
     def _full_cost(self, model: Solved, construction: Any) -> float:
-        if construction.history is None:
+        if construction.past is None:
             return self.cost(model, construction)
-        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.history)
+        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.past)
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""

@@ -82,6 +82,10 @@ class Expansion:
     def without_matrix(self) -> Expansion:
         return Expansion(self.constants, self.linear, np.zeros((0, 0)))
 
+    def scaled(self, factor: float) -> Expansion:
+        """Return the sums over the same rows with weights multiplied by this."""
+        return Expansion(self.constants * factor, self.linear * factor, self.matrix * factor)
+
     def __add__(self, other: Expansion) -> Expansion:
         """Return the sums over both; of order 2 where both have it."""
         matrix = self.matrix + other.matrix if self.n_orders == other.n_orders else np.zeros((0, 0))

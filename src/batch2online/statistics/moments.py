@@ -122,6 +122,11 @@ class Moments(Columns):
                 rows = rows + rows[:, :1] * (other.shift - self.shift)
             return self._based_on(qr_factor(self.shifted_factor, rows), self.rows + other.rows)._checked()
 
+    def scaled(self, factor: float) -> Moments:
+        """Return the moments of the same rows with weights multiplied by a power of 4: no digit changes."""
+        reference = None if self.reference is None else self.reference.scaled(factor)
+        return replace(self, gram=self.gram * factor, reference=reference)
+
     def _first(self, rows: Rows) -> Moments:
         """Return the cheapest coordinates in which the first rows are well conditioned."""
         for shifted in (False, True):

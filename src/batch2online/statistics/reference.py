@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class Reference:
     scales: FloatArray
     directions: FloatArray
     own: BoolArray
+
+    def scaled(self, factor: float) -> Reference:
+        """Return the same of rows with weights multiplied by a power of 4."""
+        scales, directions = self.scales / factor, self.directions / factor**0.5
+        return replace(self, limits=self.limits * factor, scales=scales, directions=directions)
 
     def bounds(self, z: FloatArray) -> FloatArray:
         """Upper bounds of the scores of rows in the coordinates z (n, p)."""

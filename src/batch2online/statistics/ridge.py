@@ -125,6 +125,18 @@ class RidgeMoments:
             factor = qr_factor(self.triangle, other.triangle)
             return replace(self, gram=None, factor=factor, rows=total, weight=weight)._checked()
 
+    def scaled(self, factor: float) -> RidgeMoments:
+        """Return the moments of the same rows with weights multiplied by a power of 4: no digit changes."""
+        gram = None if self.gram is None else self.gram * factor
+        triangle = None if self.factor is None else self.factor * factor**0.5
+        reference = self.reference
+        if reference is not None and gram is None:
+            reference = replace(reference, scale=reference.scale * factor**0.5)
+        elif reference is not None:
+            ridge, reductions = reference.ridge * factor, reference.reductions / factor
+            reference = replace(reference, limit=reference.limit * factor, ridge=ridge, reductions=reductions)
+        return replace(self, weight=self.weight * factor, gram=gram, factor=triangle, reference=reference)
+
     def settled(self) -> RidgeMoments:
         """With bounds that are up to date: the spectrum that they take is wanted at a refresh anyway."""
         if self.reference is None or self.reference.rows == self.rows:

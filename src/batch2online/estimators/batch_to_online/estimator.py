@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from batch2online.core import randomness
+from batch2online.core.decay import Decay
 from batch2online.coresets.construction import Construction
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
@@ -74,6 +75,8 @@ class BatchToOnline(Delegating, StoredWrapped):
         The grid of powers of ``1 + epsilon`` on which weights lie.
     coreset_size : int or None
         Expected number of rows to solve on; None is 5,000.
+    half_life : int or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -126,6 +129,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         resample: bool = False,
         epsilon: float = 0.1,
         coreset_size: int | None = None,
+        half_life: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -138,6 +142,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         self.resample = resample
         self.epsilon = epsilon
         self.coreset_size = coreset_size
+        self.half_life = half_life
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state
@@ -196,6 +201,8 @@ class BatchToOnline(Delegating, StoredWrapped):
         if self.first_id:
             construction.next_id = int(self.first_id)
         construction.keep_history = construction.keep_history or bool(self.keep_history)
+        if self.half_life is not None:
+            construction.decay = Decay.of(self.half_life)
         return construction
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
