@@ -114,7 +114,7 @@ def test_chunks_and_files_do_not_matter(name, tmp_path):
         pieces.partial_fit(X[start : start + 173], y[start : start + 173])
     same_models(whole, pieces)
     assert pieces.coreset_ == whole.coreset_
-    assert pieces.regret_ == whole.regret_
+    assert repr(pieces.regret_) == repr(whole.regret_)
     part = FEW[name](half_life=N).partial_fit(X[:711], y[:711])
     part.save(tmp_path / "model")
     resumed = batch2online.load(tmp_path / "model").partial_fit(X[711:], y[711:])
