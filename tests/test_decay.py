@@ -16,7 +16,7 @@ from batch2online import (
     coresets,
     refresh,
 )
-from batch2online.core.decay import Decay
+from batch2online.core.decay import ForwardDecay
 
 N = 200
 OFTEN = refresh.Geometric(growth=1.03, start=20)  # no step is longer than a quarter of a half-life
@@ -29,7 +29,7 @@ def stream(n=1_600, seed=0):
 
 
 def explicit(n):
-    return Decay(N).factors(np.arange(n))
+    return ForwardDecay(N).factors(np.arange(n))
 
 
 MODELS = {
@@ -92,7 +92,7 @@ def construction(kind, **settings):
 def test_every_construction_fades(kind):
     X, _ = stream(25_000)
     fading = construction(kind, half_life=2_000, random_state=0).add(X).coreset()
-    weights = Decay(2_000).factors(np.arange(len(X)))
+    weights = ForwardDecay(2_000).factors(np.arange(len(X)))
     weighted = construction(kind, random_state=0).add(X, weights=weights).coreset()
     np.testing.assert_array_equal(fading.ids, weighted.ids)
     ratio = weighted.weights / fading.weights

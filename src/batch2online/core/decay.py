@@ -33,10 +33,10 @@ LOOKS = 4
 
 @storable
 @dataclass(frozen=True)
-class Decay:
+class ForwardDecay:
     """The weight of a row halves with every ``half_life`` ids; those at ``reference`` weigh one.
 
-    >>> Decay(100).factors(np.array([0, 100, 150, 200, 400])).tolist()
+    >>> ForwardDecay(100).factors(np.array([0, 100, 150, 200, 400])).tolist()
     [1.0, 2.0, 2.8284271247461903, 4.0, 16.0]
     """
 
@@ -44,10 +44,10 @@ class Decay:
     reference: int = 0  # a multiple of two half-lives
 
     @classmethod
-    def of(cls, half_life: object) -> Decay | None:
+    def of(cls, half_life: object) -> ForwardDecay | None:
         """Return the decay with this half-life, none for None; refuse what is no number of rows.
 
-        >>> Decay.of(0.5)
+        >>> ForwardDecay.of(0.5)
         Traceback (most recent call last):
         ValueError: half_life must be a positive integer or None, got 0.5.
         """
@@ -62,7 +62,7 @@ class Decay:
         steps, place = np.divmod(ids - self.reference, 2 * self.half_life)
         return np.asarray(np.ldexp(np.exp2(place / self.half_life), np.clip(2 * steps, _LEAST, _MOST)))
 
-    def moved_to(self, at: int) -> tuple[Decay, float]:
+    def moved_to(self, at: int) -> tuple[ForwardDecay, float]:
         """Return the decay with the last reference up to this id, and the factor for all weights until now."""
         reference = max(self.reference, at - at % (2 * self.half_life))
         steps = (reference - self.reference) // self.half_life
@@ -87,7 +87,7 @@ class DecayedHistory:
     """The rows of a history with the weights that they have under decay. The history itself holds those given."""
 
     history: History
-    decay: Decay
+    decay: ForwardDecay
 
     @property
     def width(self) -> int:

@@ -15,7 +15,7 @@ from batch2online._types import IntArray
 from batch2online.core import randomness
 from batch2online.core.blocks import Queue
 from batch2online.core.coreset import Coreset
-from batch2online.core.decay import Decay
+from batch2online.core.decay import ForwardDecay
 from batch2online.core.history import History
 from batch2online.core.ids import Intervals, check_disjoint, check_ids, united
 from batch2online.core.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
@@ -57,7 +57,7 @@ class Construction(Intake):
         if not isinstance(first_id, int | np.integer) or not 0 <= first_id <= LARGEST_ID:
             raise ValueError(f"first_id must be between 0 and {LARGEST_ID}, got {first_id!r}.")
         self.epsilon = float(epsilon)
-        self.decay = Decay.of(half_life)
+        self.decay = ForwardDecay.of(half_life)
         self.coreset_size = coreset_size.item() if isinstance(coreset_size, np.generic) else coreset_size
         self.seed = randomness.seed_from(random_state)
         self.next_id = int(first_id)
@@ -197,7 +197,7 @@ class Construction(Intake):
         assert self.shape is not None
         twin = self.copy()
         twin.n_rows, twin.weight, twin.typical_weight, twin.queue = 0, 0.0, 1.0, self.queue.emptied()
-        twin.decay = None if self.decay is None else Decay(self.decay.half_life)
+        twin.decay = None if self.decay is None else ForwardDecay(self.decay.half_life)
         twin.history = None if self.history is None else self.history.emptied()
         twin._begin(*self.shape)
         return twin

@@ -15,7 +15,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.arena import Arena
 from batch2online.core.blocks import Queue, block_rows
-from batch2online.core.decay import Decay, DecayedHistory
+from batch2online.core.decay import DecayedHistory, ForwardDecay
 from batch2online.core.history import History
 from batch2online.core.ids import Intervals, extended
 from batch2online.core.rows import Rows, all_ones
@@ -40,7 +40,7 @@ class Intake(ABC):
     history: History | None
     flat_targets: bool
     queue: Queue
-    decay: Decay | None
+    decay: ForwardDecay | None
 
     @abstractmethod
     def _begin(self, width: int, n_targets: int) -> None:

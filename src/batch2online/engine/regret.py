@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.core.decay import Decay
+from batch2online.core.decay import ForwardDecay
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
         unsquared_optimum=known.unsquared,
         resolution=known.resolution,
     )
-    decay: Decay | None = engine.construction.decay
+    decay: ForwardDecay | None = engine.construction.decay
     if decay is None or not regret.rows:
         return regret
     last = float(decay.factors(np.array([engine.construction.next_id - 1]))[0])

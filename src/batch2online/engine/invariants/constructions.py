@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from batch2online.core.blocks import Queue, block_rows
-from batch2online.core.decay import Decay
+from batch2online.core.decay import ForwardDecay
 from batch2online.core.history import History
 from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
@@ -60,7 +60,7 @@ _STATISTICS: dict[type, tuple[type, ...]] = {
         "keep_history": bool,
         "history": History | HistoryPlace | None,
         "flat_targets": bool,
-        "decay": Decay | None,
+        "decay": ForwardDecay | None,
         "queue": Queue,
     },
     optional=("queue", "typical_weight", "decay"),  # schema 1 has none, nor files of version 0.2 the second

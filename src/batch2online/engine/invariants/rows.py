@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.blocks import Queue
-from batch2online.core.decay import Decay
+from batch2online.core.decay import ForwardDecay
 from batch2online.core.history import History
 from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
@@ -35,8 +35,8 @@ def check_rows(rows: Rows) -> None:
     require(((rows.ids >= 0) & (rows.ids <= LARGEST_ID)).all(), f"ids are between 0 and {LARGEST_ID}.")
 
 
-@check_of(Decay)
-def check_decay(decay: Decay) -> None:
+@check_of(ForwardDecay)
+def check_decay(decay: ForwardDecay) -> None:
     require(decay.half_life >= 1, "a half-life is at least one row.")
     is_multiple = decay.reference % (2 * decay.half_life) == 0
     require(0 <= decay.reference <= LARGEST_ID and is_multiple, "a reference is a multiple of two half-lives.")

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
 from batch2online.core import randomness
-from batch2online.core.decay import Decay
+from batch2online.core.decay import ForwardDecay
 from batch2online.coresets.construction import Construction
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
@@ -202,7 +202,7 @@ class BatchToOnline(Delegating, StoredWrapped):
             construction.next_id = int(self.first_id)
         construction.keep_history = construction.keep_history or bool(self.keep_history)
         if self.half_life is not None:
-            construction.decay = Decay.of(self.half_life)
+            construction.decay = ForwardDecay.of(self.half_life)
         return construction
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
