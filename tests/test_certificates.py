@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets, theory
+from batch2online import (
+    BatchToOnline,
+    OnlineClassifier,
+    OnlineClustering,
+    OnlineLowRank,
+    OnlineRegression,
+    coresets,
+    theory,
+)
 from batch2online.refresh import Adaptive, Budget, EveryStep, Geometric, Lazy, OnChange
 
 N, SIZE, EPSILON = 3_000, 6, 0.6
@@ -247,6 +255,13 @@ def merged(model, other):
 
 
 ADAPTIVE = {"refresh": Adaptive(1.0, 1.5, start=40)}
+
+
+def classifier():
+    X, y = rows()
+    return OnlineClassifier(**SETTINGS).partial_fit(X, y > np.median(y))
+
+
 HISTORY = {**SETTINGS, "keep_history": True}
 STATISTICS, CORESET = "statistics of all rows", "no average sensitivity"
 REFUSED = {
@@ -262,6 +277,8 @@ REFUSED = {
         CORESET,
     ),
     "every row": (lambda: learn(BatchToOnline(Ridge(), coreset=coresets.Everything, **SETTINGS)), CORESET),
+    "anchored classifier": (lambda: classifier(), CORESET),
+    "anchored regression": (lambda: learn(OnlineRegression(loss="absolute", **SETTINGS)), CORESET),
     "a score of one's own": (
         lambda: learn(BatchToOnline(LinearRegression(), coreset=coresets.Sensitivity(_ones), **SETTINGS)),
         CORESET,

@@ -38,7 +38,10 @@ _RANK = 5
 
 @dataclass(frozen=True)
 class PaperProblem:
-    """One column of the figure: a loss, this package's estimator, and the paper's algorithm."""
+    """One column of the figure: a loss, this package's estimator, and the paper's algorithm.
+
+    Both are solved on coresets of the same size, so that both depend on epsilon.
+    """
 
     title: str
     loss: Loss
@@ -50,7 +53,8 @@ class PaperProblem:
         return math.ceil(self.parameters / epsilon)
 
     def ours(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
-        model = self.estimator(epsilon=epsilon, coreset_size=self.size(epsilon), random_state=seed)
+        size = self.size(epsilon)
+        model = self.estimator(solve="coreset", epsilon=epsilon, coreset_size=size, random_state=seed)
         return run(OURS, seed, model, self.loss, stream)[1]
 
     def papers(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
