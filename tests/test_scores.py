@@ -259,3 +259,13 @@ def test_equal_rows_of_different_weights_share_the_leverage_of_the_constant():
     weights = np.array([0.25, 3.7, 1.3])
     rows = np.sqrt(weights)[:, None] * np.array([[1.0, *values]] * 3)
     np.testing.assert_allclose(scores.leverage(rows, intercept=True), weights / weights.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("tiny", [1e-300, 1e-308, 1e-310, 1e-320])
+def test_columns_near_the_end_of_the_range_have_scores(tiny):
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    rows[:20, 2] *= tiny
+    construction = Leverage(random_state=0, coreset_size=10)
+    assert len(construction.add(rows[:1]).coreset()) == 1
+    assert len(construction.add(rows[1:20]).coreset()) > 2
+    assert np.isfinite(construction.add(rows[20:]).coreset().weights).all()

@@ -13,6 +13,9 @@ from batch2online.statistics.reference import DEPENDENT
 MU = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
 
+_LEAST = 2.0**-1000
+"""A column of a smaller norm is as good as zero: numbers near the end of the range have no inverse."""
+
 
 @dataclass(frozen=True)
 class WhiteCoordinates:
@@ -33,12 +36,12 @@ def white_coordinates(
     spread to them.
     """
     lengths = column_norms(factor)
-    scale = np.where(lengths > 0, 2.0 ** np.frexp(lengths)[1].astype(np.float64), 1.0)  # exact
+    scale = np.where(lengths > _LEAST, 2.0 ** np.frexp(lengths)[1].astype(np.float64), 1.0)  # exact
     unit = factor / scale
     penalty = np.sqrt(MU) * spreads
     if transform is not None:
         penalty = column_norms(penalty[:, None] * transform)
-    regular, white = decoupled_factor(unit, DEPENDENT * penalty / scale)
+    regular, white = decoupled_factor(unit, np.maximum(DEPENDENT * penalty / scale, _LEAST))
     new = regular * scale if untransform is None else (regular * scale) @ untransform
     return WhiteCoordinates(inverse(new), new, white.T @ white)
 
