@@ -1,0 +1,455 @@
+"""What coresets promise, by brute force on small inputs: scores for every power and weight, merging, forgetting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batch2online import coresets
+from batch2online.core import randomness, sampling
+from batch2online.core.coreset import Coreset
+from batch2online.core.rows import Rows
+from batch2online.coresets import scores
+from batch2online.coresets.antitone import Candidates
+from batch2online.coresets.bounded import MovingSeeds, _limited
+from batch2online.coresets.clustering import largest_value
+from batch2online.coresets.full_history import AssignedStatistics
+from batch2online.coresets.seed_scores import SeedStatistics
+from batch2online.coresets.sensitivity import LewisScore, LogisticScore
+from batch2online.evaluate import coreset_error
+
+RNG = np.random.default_rng
+every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
+
+
+def rows_of(points, weights=None, first=0):
+    n = len(points)
+    return Rows(points, np.empty((n, 0)), np.ones(n) if weights is None else weights, np.arange(first, first + n))
+
+
+def plain_scores(points, weights, seeds, k, z):
+    """``w (|x - c|^z / cost + 1 / W_c) / (1 + k)``, written out."""
+    apart = np.linalg.norm(points[:, None] - seeds, axis=2)
+    labels, losses = apart.argmin(axis=1), apart.min(axis=1) ** z
+    cost = sum(w * loss for w, loss in zip(weights, losses, strict=True))
+    masses = [sum(w for w, label in zip(weights, labels, strict=True) if label == j) for j in range(len(seeds))]
+    shares = losses / cost if cost else np.zeros(len(points))
+    return np.array([w * (s + 1 / masses[j]) / (1 + k) for w, s, j in zip(weights, shares, labels, strict=True)])
+
+
+# -- scores under seeds ----------------------------------------------------------------------------------
+
+
+def seeded_case(seed, weighted):
+    rng = RNG(seed)
+    points = rng.standard_t(2, size=(60, 2))
+    points[50:] += 40.0
+    points[59] = 500.0  # a cluster of its own
+    seeds = points[[0, 1, 55, 59]]
+    return points, rng.uniform(0.1, 3, size=60) if weighted else np.ones(60), seeds
+
+
+@every_power
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_under_seeds_are_the_formula(z, weighted):
+    points, weights, seeds = seeded_case(0, weighted)
+    expected = plain_scores(points, weights, seeds, 5, z)
+    np.testing.assert_allclose(scores.clustering(points, seeds, 5, z, weights), expected, rtol=1e-9)
+    statistics = SeedStatistics.empty(seeds, 5, z)
+    for part in (slice(0, 20), slice(20, 60)):
+        statistics, _ = statistics.add(rows_of(points[part], weights[part]))
+    np.testing.assert_allclose(statistics.scores(rows_of(points, weights)), expected, rtol=1e-9)
+    one, other = (
+        SeedStatistics.empty(seeds, 5, z).add(rows_of(points[p], weights[p]))[0]
+        for p in (
+            slice(0, 20),
+            slice(20, 60),
+        )
+    )
+    np.testing.assert_allclose(one.merged(other).scores(rows_of(points, weights)), expected, rtol=1e-9)
+
+
+@every_power
+@pytest.mark.parametrize("weighted", [False, True])
+def test_no_row_above_a_level_is_missed_and_bounds_hold(z, weighted):
+    """Levels are put just below the score of each row in turn."""
+    for seed in range(3):
+        points, weights, seeds = seeded_case(seed, weighted)
+        rows = rows_of(points, weights)
+        statistics, is_nearest, losses = AssignedStatistics.empty(seeds, 5, z).with_block(rows)
+        exact = plain_scores(points, weights, seeds, 5, z)
+        np.testing.assert_allclose(statistics.masses.sum(), weights.sum())
+        for i, score in enumerate(exact):
+            assert statistics.exceeding(score * (1 - 1e-6), rows, is_nearest, losses)[i]
+        assert (statistics.bounds_of(losses, weights) >= exact * (1 - 1e-12)).all()
+
+
+def test_where_all_rows_are_seeds_scores_are_those_of_the_masses():
+    points = np.repeat([[0.0], [5.0]], [3, 1], axis=0)
+    seeds = np.array([[0.0], [5.0]])
+    statistics, bounds = SeedStatistics.empty(seeds, 2, 2.0).add(rows_of(points))
+    np.testing.assert_allclose(statistics.scores(rows_of(points)), [1 / 9, 1 / 9, 1 / 9, 1 / 3])
+    np.testing.assert_allclose(bounds, [1 / 9, 1 / 9, 1 / 9, 1 / 3])
+
+
+@every_power
+def test_a_clustering_coreset_is_the_plain_function_of_all_rows(z):
+    """Seeds by the plain race, scores by the formula, inclusion by the words: for weighted rows and several blocks."""
+    rng = RNG(1)
+    points, weights = rng.standard_t(2, size=(25_000, 2)), rng.uniform(0.2, 3, size=25_000)
+    construction = coresets.Clustering(3, z, coreset_size=60, random_state=4)
+    for start in range(0, 25_000, 7_000):
+        construction.add(points[start : start + 7_000], weights=weights[start : start + 7_000])
+    seeds = points[scores.clustering_seeds(points, 3, z, 4, weights)]
+    exact = scores.clustering(points, seeds, 3, z, weights)
+    words = randomness.words(4, randomness.SAMPLING, range(25_000))
+    ids = np.flatnonzero(randomness.inclusion_uniforms(words) <= 60 * exact)
+    q = np.minimum(1.0, 60 * exact[ids])
+    power = sampling.exponents(q, randomness.rounding_uniforms(words[ids]), construction.epsilon)
+    coreset = construction.coreset()
+    assert coreset.ids.tolist() == ids.tolist()
+    np.testing.assert_allclose(coreset.weights, weights[ids] * (1 + construction.epsilon) ** power)
+    sampler = construction.caught_up().copy()
+    sampler.settle()
+    assert sampler.sampler.n_rows == 25_000
+
+
+@every_power
+def test_the_second_stage_is_the_plain_function_of_the_first(z):
+    """Of the first sample, four times as large, rows by their share of its cost; weights carry those of the first."""
+    points = RNG(2).standard_t(2, size=(3_000, 2))
+    first = coresets.Clustering(2, z, coreset_size=160, random_state=3).add(points)
+    one, seeds = first.coreset(), first.seeds
+    two = coresets.Clustering(2, z, stages=2, coreset_size=40, random_state=3).add(points).coreset()
+    losses = one.weights * np.linalg.norm(one.points[:, None] - seeds, axis=2).min(axis=1) ** z
+    q = np.minimum(1.0, 40 * losses / losses.sum())
+    words = randomness.words_of(3, randomness.SECOND_STAGE, one.ids)
+    keep = randomness.inclusion_uniforms(words) <= q
+    power = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), 0.1)
+    expected = dict(zip(one.ids[keep].tolist(), (one.weights[keep] * 1.1**power).tolist(), strict=True))
+    found = dict(zip(two.ids.tolist(), two.weights.tolist(), strict=True))
+    others = set(found) - set(expected)
+    assert {tuple(points[i]) for i in others} == {tuple(seed) for seed in seeds}
+    assert {i: found[i] for i in expected} == pytest.approx(expected)
+    assert (two.weights >= 0).all()
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0, 3.0, 6.0])
+def test_the_largest_value_has_a_distance_that_is_a_number(z):
+    largest = largest_value(z)
+    with np.errstate(over="raise"):
+        assert np.isfinite((2 * largest) ** z * 1e4)
+    assert largest >= 1e50
+
+
+# -- bounded memory ----------------------------------------------------------------------------------------
+
+
+def bounded(rows, weights=None, size=40, step=500):
+    construction = coresets.Clustering(3, history="coreset", coreset_size=size, random_state=2)
+    for start in range(0, len(rows), step):
+        own = None if weights is None else weights[start : start + step]
+        construction.add(rows[start : start + step], weights=own)
+        yield construction
+
+
+def test_in_bounded_memory_no_inclusion_probability_rises_and_no_row_returns():
+    """Seeds move, and scores with them: the least probability a row ever had counts."""
+    rng, known, gone = RNG(3), {}, set()
+    drifting = rng.normal(size=(60_000, 2)) * np.linspace(1, 30, 60_000)[:, None]
+    last = set()
+    for construction in bounded(drifting, step=5_000):
+        sampler = construction.sampler
+        candidates = sampler._candidates()
+        limits = dict(zip(candidates.rows.ids.tolist(), candidates.limits.tolist(), strict=True))
+        assert all(limit <= known.get(i, 1.0) for i, limit in limits.items())
+        known |= limits
+        now = {*construction.coreset().ids.tolist()}
+        gone |= last - now
+        assert not gone & now
+        last = now
+    assert any(limit < 1 for limit in known.values())
+
+
+def moving_seeds(k=3, size=10):
+    sampler = MovingSeeds(Rows.empty(2, 0), k, 2.0, epsilon=0.1, coreset_size=size, random_state=2)
+    sampler.begin(2, 0)
+    return sampler
+
+
+def candidates_of(points, weights=None, limits=None):
+    n = len(points)
+    words = randomness.words(2, randomness.SAMPLING, range(n))
+    return Candidates(rows_of(points, weights), words, np.ones(n) if limits is None else limits)
+
+
+def test_in_bounded_memory_seeds_are_drawn_by_what_rows_stand_for():
+    """All but three of the rows stand for next to nothing, by weight or by limit: the seeds are these three."""
+    points = RNG(4).normal(size=(400, 2))
+    heavy = [17, 190, 333]
+    points[heavy] = [[30.0, 0.0], [0.0, 30.0], [-30.0, 0.0]]
+    weights, limits = np.full(400, 1e-12), np.ones(400)
+    weights[heavy] = 1.0
+    for own, limit in ((weights, None), (1e-9 + 0 * weights, np.where(weights == 1, 1e-9, limits))):
+        sampler = moving_seeds()
+        sampler._reseed(candidates_of(points, own, limit))
+        assert {tuple(seed) for seed in sampler.seeds.points} == {tuple(points[i]) for i in heavy}
+
+
+def test_in_bounded_memory_a_score_that_rises_does_not_raise_a_probability():
+    points, limits = RNG(5).normal(size=(40, 2)), RNG(6).uniform(0.01, 1, size=40)
+    candidates = candidates_of(points, limits=limits)
+    statistics, _ = SeedStatistics.empty(points[:2], 2, 2.0).add(candidates.rows)
+    exact = statistics.scores(candidates.rows)
+    for constant in (1.0, 10.0, 1e3):
+        found = _limited(statistics, candidates, constant)
+        expected = np.minimum(limits, constant * exact)
+        uniforms = randomness.inclusion_uniforms(candidates.words)
+        assert found.rows.ids.tolist() == np.flatnonzero(uniforms <= expected).tolist()
+        np.testing.assert_allclose(found.limits, expected[found.rows.ids])
+        sampler = moving_seeds()
+        sampler.parts, sampler.statistics, sampler.constant = [candidates], statistics, constant
+        rows, weights = sampler.sample()
+        assert rows.ids.tolist() == found.rows.ids.tolist()
+        assert (np.abs(np.log(weights * found.limits)) <= np.log(1.1) * (1 + 1e-9)).all()
+
+
+def test_in_bounded_memory_masses_and_cost_are_estimates_for_all_rows():
+    """Each kept row stands for 1 / limit rows: the totals are those of 20,000 rows, not of the few that are kept.
+
+    The weight of all rows is estimated from about 400 of them; the bound is ten standard deviations.
+    """
+    points = RNG(5).normal(size=(20_000, 2))
+    *_, construction = bounded(points, size=400, step=10_000)
+    sampler = construction.caught_up().copy().sampler
+    sampler._thin()
+    total = float(sampler.statistics.masses.sum())
+    assert 10_000 < total < 30_000
+    spread = float(np.linalg.norm(points[:, None] - sampler.seeds.points, axis=2).min(axis=1) @ np.ones(20_000))
+    assert sampler.statistics.cost > spread / 4
+
+
+# -- constructions by leverage -------------------------------------------------------------------------------
+
+
+def plain_leverage(columns):
+    return np.einsum("ij,jk,ik->i", columns, np.linalg.inv(columns.T @ columns), columns)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("score_targets", [False, True])
+def test_leverage_is_of_inputs_alone_or_with_targets(intercept, score_targets):
+    rng = RNG(6)
+    points, weights = rng.normal(size=(200, 3)), rng.uniform(0.2, 3, size=200)
+    targets = rng.standard_t(1, size=200)
+    construction = coresets.Leverage(
+        intercept=intercept, score_targets=score_targets, coreset_size=60, random_state=1
+    ).add(points, targets, weights)
+    columns = [np.ones(200)] * intercept + [*points.T] + [targets] * score_targets
+    expected = plain_leverage(np.stack(columns, axis=1) * np.sqrt(weights)[:, None])
+    now = construction.caught_up()
+    rows = Rows(points, targets[:, None], weights, np.arange(200))
+    np.testing.assert_allclose(now.statistics.scores(rows), expected, rtol=1e-8)
+    np.testing.assert_allclose(now.constant * len(columns), 60)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_ridge_leverage_is_the_formula_and_its_sum_is_bounded(intercept):
+    rng = RNG(7)
+    points, weights = rng.normal(size=(80, 6)) * [9, 5, 3, 1, 1, 1] + 1.0, rng.uniform(0.2, 3, size=80)
+    columns = np.column_stack([np.ones(80), points] if intercept else [points]) * np.sqrt(weights)[:, None]
+    rank = 2 + intercept
+    squares = np.linalg.svd(columns, compute_uv=False) ** 2
+    inner = np.linalg.inv(columns.T @ columns + squares[rank:].sum() / rank * np.eye(columns.shape[1]))
+    expected = np.einsum("ij,jk,ik->i", columns, inner, columns)
+    construction = coresets.RidgeLeverage(2, intercept=intercept, coreset_size=30, random_state=1)
+    construction.add(points, weights=weights)
+    found = construction.caught_up().statistics.scores(rows_of(points, weights))
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    np.testing.assert_allclose(scores.ridge_leverage(columns, rank), expected, rtol=1e-8)
+    assert found.sum() <= 2 * rank
+    np.testing.assert_allclose(construction.constant * 2 * rank, 30)
+
+
+def test_uniform_sampling_keeps_rows_by_their_share_of_the_weight():
+    weights = np.array([1.0, 2.0, 5.0, 2.0])
+    construction = coresets.Uniform(coreset_size=2, random_state=0).add(np.zeros((4, 1)), weights=weights)
+    other = coresets.Uniform(coreset_size=2, random_state=0, first_id=4).add(np.zeros((4, 1)), weights=10 * weights)
+    found = construction.caught_up().statistics.scores(rows_of(np.zeros((4, 1)), weights))
+    np.testing.assert_allclose(found, [0.1, 0.2, 0.5, 0.2])
+    merged = construction.merge(other).statistics.scores(rows_of(np.zeros((4, 1)), weights))
+    np.testing.assert_allclose(merged, weights / 110)
+
+
+# -- scores of one's own -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_lewis_weights_satisfy_their_equation(p):
+    columns = RNG(8).standard_t(2, size=(40, 3))
+    w = scores.lewis(columns, p)
+    inner = np.linalg.inv(columns.T @ (columns * (w ** (1 - 2 / p))[:, None]))
+    np.testing.assert_allclose(w ** (2 / p), np.einsum("ij,jk,ik->i", columns, inner, columns), rtol=1e-4)
+    assert w.sum() == pytest.approx(3, rel=1e-4)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_row_of_weight_w_scores_like_w_rows(p, intercept):
+    points, repeats = RNG(9).normal(size=(12, 2)), np.arange(12) % 3 + 1
+    score = LewisScore(p, intercept)
+    heavy = score(points, repeats.astype(float))
+    origin = np.arange(12).repeat(repeats)
+    light = score(points[origin], np.ones(len(origin)))
+    np.testing.assert_allclose(heavy, np.bincount(origin, light), rtol=1e-4)
+    assert heavy.sum() == pytest.approx(2 + intercept, rel=1e-4)
+
+
+def test_the_logistic_score_is_the_lewis_weight_plus_the_share_of_weight():
+    points, weights = RNG(10).normal(size=(30, 2)), RNG(11).uniform(0.1, 4, size=30)
+    lewis = scores.lewis(np.column_stack([np.ones(30), points]) * weights[:, None], 1.0)
+    np.testing.assert_allclose(LogisticScore()(points, weights), lewis + weights / weights.sum(), rtol=1e-6)
+    # rows at the origin have no leverage without a constant: their share keeps them
+    assert (LogisticScore(intercept=False)(np.zeros((5, 2)), np.ones(5)) == 0.2).all()
+
+
+def test_scores_in_proportion_give_the_size_asked_for():
+    """About 190 of 2,000 rows, standard deviation below 14: 100 to 280 is six of them and more either way."""
+    rows = RNG(12).uniform(1, 2, size=(2_000, 3))
+    coreset = (
+        coresets.Sensitivity(lambda points, weights: weights, coreset_size=200, random_state=0).add(rows).coreset()
+    )
+    assert 100 < len(coreset) < 280
+
+
+def share(points, weights, summary):
+    return weights * points[:, 0] / summary
+
+
+def total(points, weights):
+    return float(weights @ points[:, 0])
+
+
+KINDS = {
+    "Leverage": lambda **s: coresets.Leverage(**s),
+    "RidgeLeverage": lambda **s: coresets.RidgeLeverage(1, **s),
+    "Uniform": lambda **s: coresets.Uniform(**s),
+    "Sensitivity": lambda **s: coresets.Sensitivity(share, summary=total, total_score=1, **s),
+    "Clustering": lambda **s: coresets.Clustering(2, **{n: v for n, v in s.items() if n != "keep_history"}),
+}
+
+
+def shards(kind, **settings):
+    rng = RNG(13)
+    points, weights = rng.uniform(1, 9, size=(3_000, 2)), rng.uniform(0.5, 2, size=3_000)
+    parts = [slice(0, 900), slice(900, 2_200), slice(2_200, 3_000)]
+    make = KINDS[kind]
+    settings = {"coreset_size": 50, "random_state": 0, "keep_history": True} | settings
+    own = [make(first_id=p.start, **settings).add(points[p], weights=weights[p]) for p in parts]
+    return own, make(**settings).add(points, weights=weights), points, weights
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", [(2, 0, 1), (0, 1, 2)])
+def test_merged_shards_know_all_that_one_stream_knows(kind, order):
+    own, whole, points, weights = shards(kind)
+    merged = own[order[0]].merge(own[order[1]]).merge(own[order[2]])
+    assert merged.coreset() == whole.coreset()
+    assert (np.diff(merged.coreset().ids) > 0).all()
+    assert np.array_equal(merged.coreset().points, points[merged.coreset().ids])
+    assert (merged.n_rows, merged.next_id, merged.intervals) == (3_000, 3_000, [(0, 3_000)])
+    assert merged.weight == pytest.approx(weights.sum())
+    assert merged.history.ids().tolist() == list(range(3_000))
+    with pytest.raises(ValueError, match="disjoint"):
+        merged.merge(own[1])
+    merged.add(points[:10])
+    assert merged.caught_up().history.ids()[-1] == 3_009
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forgotten_rows_leave_counts_weight_and_coreset(kind):
+    _, whole, points, weights = shards(kind)
+    before = whole.coreset().ids
+    unwanted = before[::3]
+    whole.forget(unwanted)
+    keep = np.setdiff1d(np.arange(3_000), unwanted)
+    assert whole.n_rows == len(keep)
+    assert whole.weight == pytest.approx(weights[keep].sum())
+    assert whole.history.ids().tolist() == keep.tolist()
+    assert not set(whole.coreset().ids.tolist()) & set(unwanted.tolist())
+    assert np.array_equal(whole.coreset().points, points[whole.coreset().ids])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_coreset_does_not_follow_the_arrays_of_its_caller(kind):
+    points = RNG(14).uniform(1, 9, size=(10_000, 2))
+    given = points.copy()
+    construction = KINDS[kind](coreset_size=10**6, random_state=0).add(given)
+    given[...] = np.nan
+    assert np.array_equal(construction.coreset().points, points)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_weight_zero_are_as_if_absent(kind):
+    """They take no id, are not counted and not kept."""
+    rng = RNG(18)
+    points, weights = rng.uniform(1, 9, size=(500, 2)), rng.uniform(0.5, 2, size=500) * (rng.random(500) < 0.7)
+    settings = {"coreset_size": 50, "random_state": 0, "keep_history": True}
+    one = KINDS[kind](**settings).add(points, weights=weights).caught_up()
+    other = KINDS[kind](**settings).add(points[weights > 0], weights=weights[weights > 0]).caught_up()
+    assert one.coreset() == other.coreset()
+    assert (one.n_rows, one.next_id) == (other.n_rows, other.next_id) == ((weights > 0).sum(),) * 2
+    assert np.array_equal(one.history.everything().points, other.history.everything().points)
+
+
+@pytest.mark.parametrize("kind", ["Leverage", "RidgeLeverage", "Uniform"])
+def test_rows_of_large_scores_are_kept_whatever_their_words_and_no_bound_drops_a_row(kind):
+    """Among 30,000 rows of five blocks some are a hundred times as important: the coreset is that of exact scores."""
+    rng = RNG(15)
+    points = rng.normal(size=(30_000, 2))
+    points[rng.integers(30_000, size=60)] *= 40
+    weights = np.where(rng.random(30_000) < 0.002, 50.0, 1.0)
+    construction = KINDS[kind](coreset_size=300, random_state=1).add(points, weights=weights)
+    exact = construction.caught_up().statistics.scores(rows_of(points, weights))
+    words = randomness.words(1, randomness.SAMPLING, range(30_000))
+    expected = np.flatnonzero(randomness.inclusion_uniforms(words) <= construction.constant * exact)
+    assert construction.coreset().ids.tolist() == expected.tolist()
+
+
+# -- the error of a coreset ------------------------------------------------------------------------------------------
+
+
+def test_the_error_where_all_rows_cost_nothing():
+    rows = np.zeros((20, 2))
+    right = Coreset(rows[:1], None, np.array([20.0]), np.array([0]))
+    wrong = Coreset(rows[:1] + 1.0, None, np.array([20.0]), np.array([0]))
+    assert coreset_error.error(right, rows, k=1) == 0.0
+    judge = coreset_error._Judge(wrong, rows, np.ones(20), 2.0)
+    assert judge.error(np.zeros((1, 2))) == 1.0
+
+
+@every_power
+def test_errors_are_searched_on_both_sides(z):
+    """Weights that are too small: all errors are negative, and moves make them larger in absolute value."""
+    rows = RNG(16).normal(size=(400, 2))
+    low = Coreset(rows[::8].copy(), None, np.full(50, 3.0), np.arange(0, 400, 8))
+    found = coreset_error.errors(low, rows, k=2, z=z, solutions=8)
+    worst = max(np.abs(found[kind]).max() for kind in ("solved", "seeded", "random"))
+    assert all((values < 0).all() for values in found.values())
+    assert np.abs(found["moved"]).min() >= worst * (1 - 1e-12)
+    assert np.abs(found["moved"]).max() > worst
+    assert coreset_error.error(low, rows, k=2, z=z, solutions=8) == pytest.approx(np.abs(found["moved"]).max())
+
+
+@every_power
+def test_the_error_is_the_relative_difference_of_costs(z):
+    rng = RNG(17)
+    rows, weights, centers = rng.normal(size=(50, 2)), rng.uniform(0.5, 2, size=50), rng.normal(size=(3, 2))
+    half = Coreset(rows[:25].copy(), None, 2 * weights[:25], np.arange(25))
+
+    def cost(points, own):
+        return own @ np.linalg.norm(points[:, None] - centers, axis=2).min(axis=1) ** z
+
+    judge = coreset_error._Judge(half, rows, weights, z)
+    expected = cost(rows[:25], 2 * weights[:25]) / cost(rows, weights) - 1
+    assert judge.error(centers) == pytest.approx(expected)

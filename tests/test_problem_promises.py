@@ -1,0 +1,260 @@
+"""What each problem says of a model, against sums over all rows written out: costs, optimum, losses, magnitudes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+
+from batch2online.core.rows import Rows
+from batch2online.coresets import Clustering, Everything, Leverage, RidgeLeverage, Uniform
+from batch2online.problems.clustering import Centers, KZClustering
+from batch2online.problems.losses import LOSSES, Deviation, loss_of
+from batch2online.problems.low_rank import LowRank, Subspace
+from batch2online.problems.regression import LeastSquares, LinearModel
+from batch2online.problems.wrapped import Solved, Wrapped
+
+RNG = np.random.default_rng
+
+
+def ready(construction):
+    """Return the construction as the engine shows it to a problem: nothing waits."""
+    now = construction.caught_up().copy()
+    now.settle()
+    return now
+
+
+every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
+
+
+# -- clustering ------------------------------------------------------------------------------------------
+
+
+def clusters(n=60, weighted=True):
+    rng = RNG(0)
+    points = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 7.0]], n // 3, axis=0) + rng.normal(size=(n, 2))
+    return points, rng.uniform(0.2, 3, size=n) if weighted else np.ones(n)
+
+
+def plain_cost(points, weights, centers, z):
+    return float(weights @ np.linalg.norm(points[:, None] - centers, axis=2).min(axis=1) ** z)
+
+
+@every_power
+def test_the_cost_of_centers_is_that_of_the_coreset_for_every_power(z):
+    points, weights = clusters()
+    construction = ready(Clustering(3, z, coreset_size=20, random_state=0).add(points, weights=weights))
+    problem, centers, coreset = KZClustering(3, z), points[:3], construction.coreset()
+    assert len(coreset) < len(points)
+    expected = plain_cost(coreset.points, coreset.weights, centers, z)
+    np.testing.assert_allclose(problem.cost(Centers(centers), construction), expected, rtol=1e-9)
+    losses, distances = problem.losses(Centers(centers), points, np.empty((len(points), 0)))
+    np.testing.assert_allclose(weights @ losses, plain_cost(points, weights, centers, z), rtol=1e-9)
+    np.testing.assert_allclose(weights @ distances, plain_cost(points, weights, centers, 1.0), rtol=1e-9)
+
+
+@every_power
+@pytest.mark.parametrize("history", ["memory", "coreset"])
+def test_the_optimum_is_the_best_of_a_new_solution_and_the_model(z, history):
+    points, weights = clusters()
+    construction = ready(
+        Clustering(3, z, coreset_size=25, random_state=0, history=history).add(points, weights=weights)
+    )
+    coreset, problem = construction.coreset(), KZClustering(3, z)
+    judged = (points, weights) if history == "memory" else (coreset.points, coreset.weights)
+    bad = Centers(np.full((3, 2), 50.0))
+    fresh = problem.solve(construction, bad)
+    optimum = problem.optimum(construction, bad)
+    assert optimum == pytest.approx(plain_cost(*judged, fresh.points, z))
+    assert optimum < plain_cost(*judged, bad.points, z) / 3
+    all_of_it = ready(Clustering(3, z, coreset_size=10**6, random_state=1).add(judged[0], weights=judged[1]))
+    # centers solved on all that is judged: no solution on another coreset is better
+    best = problem.solve(all_of_it, None)
+    assert problem.optimum(construction, best) <= plain_cost(*judged, best.points, z) * (1 + 1e-12)
+    assert problem.optimum(construction, best) == pytest.approx(
+        min(plain_cost(*judged, best.points, z), plain_cost(*judged, problem.solve(construction, best).points, z))
+    )
+
+
+def test_a_good_model_is_not_above_its_own_optimum():
+    """The new solution comes from a coreset of few rows, and is worse than a model that was solved on all rows."""
+    points, weights = clusters(300)
+    all_rows = ready(Clustering(3, coreset_size=10**6, random_state=0).add(points, weights=weights))
+    problem = KZClustering(3, start_from_current=False)
+    best = problem.solve(all_rows, None)
+    few = ready(Clustering(3, coreset_size=8, random_state=0).add(points, weights=weights))
+    cost = plain_cost(points, weights, best.points, 2.0)
+    assert plain_cost(points, weights, problem.solve(few, None).points, 2.0) > 1.001 * cost
+    assert problem.optimum(few, best) == pytest.approx(cost)
+
+
+def test_the_magnitude_of_a_change_is_the_largest_move_and_ids_are_taken_over():
+    points, weights = clusters()
+    construction = ready(Clustering(3, coreset_size=1000, random_state=0).add(points, weights=weights))
+    old = np.array([[0.0, 7.0], [0.0, 0.0], [9.0, 0.0]])
+    new = old + np.array([[0.0, 0.1], [0.3, 0.4], [0.0, 0.2]])
+    problem = KZClustering(3, start_from_current=False)
+    difference = problem.difference(Centers(old), Centers(new), construction)
+    assert difference["magnitude"] == pytest.approx(0.5)
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        found = problem.solve(construction, Centers(old[order])).points
+        assert np.linalg.norm(found - old[order], axis=1).max() < 1.0
+
+
+# -- regression ------------------------------------------------------------------------------------------
+
+
+def regression_rows(n_targets, shift):
+    rng = RNG(1)
+    points, weights = rng.normal(size=(80, 3)) + shift, rng.uniform(0.2, 4, size=80)
+    targets = points @ rng.normal(size=(3, n_targets)) + 2.0 + shift + rng.normal(size=(80, n_targets))
+    return points, targets, weights
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("n_targets", [1, 3])
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_costs_optimum_and_magnitude_of_linear_models_are_sums_over_all_rows(intercept, n_targets, shift):
+    points, targets, weights = regression_rows(n_targets, shift)
+    construction = ready(Leverage(intercept=intercept, coreset_size=20, random_state=0).add(points, targets, weights))
+    rng, problem = RNG(2), LeastSquares()
+    old, new = (LinearModel(rng.normal(size=(n_targets, 3)), rng.normal(size=n_targets) * intercept) for _ in range(2))
+    residuals = points @ old.coefficients.T + old.intercepts - targets
+    squared = np.square(residuals).sum(axis=1)
+    np.testing.assert_allclose(problem.cost(old, construction), weights @ squared, rtol=1e-7)
+    losses, second = problem.losses(old, points, targets)
+    np.testing.assert_allclose(losses, squared, rtol=1e-9)
+    np.testing.assert_allclose(second, np.sqrt(squared), rtol=1e-9)
+    design = np.column_stack([np.ones(80), points]) if intercept else points
+    root = np.sqrt(weights)[:, None]
+    solution = np.linalg.lstsq(design * root, targets * root, rcond=None)[0]
+    optimum = float(weights @ np.square(design @ solution - targets).sum(axis=1))
+    np.testing.assert_allclose(problem.optimum(construction, old), optimum, rtol=1e-6)
+    moved = points @ (new.coefficients - old.coefficients).T + new.intercepts - old.intercepts
+    expected = np.sqrt(weights @ np.square(moved).sum(axis=1) / weights.sum())
+    np.testing.assert_allclose(problem.difference(old, new, construction)["magnitude"], expected, rtol=1e-7)
+
+
+# -- low rank --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e120])
+def test_costs_optimum_and_angles_of_subspaces_are_sums_over_all_rows(center, scale):
+    rng = RNG(3)
+    points = (rng.normal(size=(60, 5)) * [9, 6, 2, 1, 1] + [1, 2, 3, 4, 5]) * scale
+    weights = rng.uniform(0.2, 4, size=60)
+    construction = ready(
+        RidgeLeverage(2, intercept=center, coreset_size=15, random_state=0).add(points, weights=weights)
+    )
+    problem = LowRank(2, center)
+    old, new = (np.linalg.qr(rng.normal(size=(5, 2)))[0].T for _ in range(2))
+    model = Subspace(old, scale * rng.normal(size=5) * center)
+
+    def cost(components, mean):
+        apart = (points - mean) / scale
+        return float(weights @ np.square(apart - apart @ components.T @ components).sum(axis=1))
+
+    expected = cost(old, model.mean)
+    if scale < 1e100:
+        np.testing.assert_allclose(problem.cost(model, construction) / scale**2, expected, rtol=1e-7)
+        losses, second = problem.losses(model, points, np.empty((60, 0)))
+        np.testing.assert_allclose(weights @ losses / scale**2, expected, rtol=1e-7)
+        np.testing.assert_allclose(second, np.sqrt(losses), rtol=1e-9)
+        mean = np.average(points, axis=0, weights=weights) * center
+        right = np.linalg.svd((points - mean) * np.sqrt(weights)[:, None], full_matrices=False)[2][:2]
+        np.testing.assert_allclose(problem.optimum(construction, model) / scale**2, cost(right, mean), rtol=1e-7)
+    angle = problem.difference(model, Subspace(new, model.mean), construction)["angle"]
+    np.testing.assert_allclose(angle, subspace_angles(old.T, new.T)[0], rtol=1e-7)
+
+
+def test_the_optimum_of_rows_that_need_a_factor_is_in_the_units_of_the_rows():
+    """One row a billion times the others: a plain Gram matrix would lose them."""
+    rng = RNG(4)
+    points = rng.normal(size=(40, 4))
+    points[7] = [1e9, 1e9, 0.0, 0.0]
+    construction = ready(RidgeLeverage(1, coreset_size=10**4, random_state=0).add(points))
+    assert construction.statistics.gram is None
+    expected = np.square(np.linalg.svd(points, compute_uv=False)[1:]).sum()
+    np.testing.assert_allclose(LowRank(1).lower_bound(construction), expected, rtol=1e-6)
+
+
+# -- any estimator ---------------------------------------------------------------------------------------
+
+
+def wrapped(loss="squared", **settings):
+    return Wrapped(LinearRegression(), loss_of(loss), seed=0, start=10, epsilon=0.1, **settings)
+
+
+def fitted(points, targets, weights):
+    model = LinearRegression().fit(points, targets[:, 0], sample_weight=weights)
+    return Solved(model, Rows(points, targets, weights, np.arange(len(points))))
+
+
+@pytest.mark.parametrize("keep_history", [False, True])
+def test_costs_and_optimum_of_any_estimator_are_weighted_sums(keep_history):
+    points, targets, weights = regression_rows(1, 0.0)
+    settings = {"coreset_size": 30, "random_state": 0, "keep_history": keep_history}
+    construction, problem = ready(Uniform(**settings).add(points, targets, weights)), wrapped()
+    coreset = construction.coreset()
+
+    def cost(model, rows, values, own):
+        return float(own @ np.square(model.predict(rows) - np.ravel(values)))
+
+    best = fitted(points, targets, weights)
+    expected = cost(best.model, coreset.points, coreset.targets, coreset.weights)
+    np.testing.assert_allclose(problem.cost(best, construction), expected, rtol=1e-9)
+    judged = (points, targets, weights) if keep_history else (coreset.points, coreset.targets, coreset.weights)
+    fresh = problem.solve(construction, None)
+    both = [cost(each.model, *judged) for each in (best, fresh)]
+    assert (both[0] < both[1]) == keep_history
+    np.testing.assert_allclose(problem.optimum(construction, best), min(both), rtol=1e-9)
+    np.testing.assert_allclose(problem.optimum(construction, None), both[1], rtol=1e-9)
+    losses = [np.square(each.model.predict(coreset.points) - np.ravel(coreset.targets)) for each in (best, fresh)]
+    expected = np.average(np.abs(losses[1] - losses[0]), weights=coreset.weights)
+    np.testing.assert_allclose(problem.difference(best, fresh, construction)["magnitude"], expected, rtol=1e-9)
+
+
+def test_losses_are_clipped_on_both_sides_and_what_is_taken_away_is_told():
+    problem = wrapped(lambda model, points, targets: np.array([-3.0, 0.5, 7.0]), loss_bound=2.0)
+    rows = np.zeros((3, 1))
+    losses, taken = problem.losses(Solved(None, Rows.empty(1, 1)), rows, rows)
+    assert losses.tolist() == [0.0, 0.5, 2.0]
+    assert taken.tolist() == [3.0, 0.0, 5.0]
+
+
+def test_models_of_the_same_rows_with_other_weights_are_others():
+    points, targets, weights = regression_rows(1, 0.0)
+    problem, one = wrapped(), fitted(points, targets, weights)
+    other = fitted(points, targets, weights[::-1].copy())
+    assert problem.same(one, fitted(points, targets, weights))
+    assert not problem.same(one, other)
+    assert not problem.same(one.rows, other.rows)
+    assert not problem.same(None, one)
+    assert problem.same(None, None)
+
+
+class Probabilities:
+    classes_ = np.array(["a", "b"])
+
+    def predict_proba(self, points):
+        return np.tile([0.25, 0.75], (len(points), 1))
+
+
+def test_named_losses_by_hand():
+    targets = np.array([[1.0, 2.0], [0.0, -2.0]])
+    model = DummyRegressor(strategy="constant", constant=[1.0, 0.0]).fit(np.zeros((2, 1)), targets)
+    assert Deviation(2.0)(model, np.zeros((2, 1)), targets).tolist() == [4.0, pytest.approx(5.0)]
+    assert Deviation(1.0)(model, np.zeros((2, 1)), targets).tolist() == [2.0, pytest.approx(5**0.5)]
+    labels = np.array([["a"], ["b"], ["c"]])
+    expected = [-np.log(0.25), -np.log(0.75), -np.log(1e-15)]
+    np.testing.assert_allclose(LOSSES["log"](Probabilities(), np.zeros((3, 1)), labels), expected)
+
+
+def test_everything_is_its_own_coreset():
+    points, targets, weights = regression_rows(1, 0.0)
+    coreset = Everything(random_state=0).add(points, targets, weights).coreset()
+    assert np.array_equal(coreset.points, points)
+    assert np.array_equal(coreset.weights, weights)
