@@ -6,15 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.core import randomness
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.regret import Regret
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
 
-FALSE_ALARM = 1e-6
 RNG = np.random.default_rng
 
 
@@ -62,43 +59,6 @@ def test_a_budget_is_spent_at_its_horizon_and_not_before():
         refreshes = [count for count in times(policy, 100_000) if count > 10]
         assert changes - 1 <= len(refreshes) <= changes
         assert policy.growth**changes == pytest.approx(10_000)
-
-
-# -- the law of the random threshold ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tolerance", [0.02, 0.5, 3.0])
-def test_the_threshold_of_lazy_is_log_uniform_between_half_and_whole_tolerance(tolerance):
-    """Kolmogorov's test of 4,000 thresholds over looks, and over seeds: each a false alarm in one of 10^6 runs."""
-    policy = Lazy(tolerance=tolerance)
-    low, high = math.log(1 + tolerance / 2), math.log(1 + tolerance)
-    for drawn in (
-        [policy.allowance(5, at) for at in range(4_000)],
-        [policy.allowance(seed, 100) for seed in range(4_000)],
-    ):
-        places = (np.log(drawn) - low) / (high - low)
-        assert places.min() > 0
-        assert places.max() < 1
-        assert stats.kstest(places, "uniform").pvalue > FALSE_ALARM
-
-
-def test_a_threshold_of_another_law_is_convicted():
-    u = randomness.uniforms(0, randomness.TOLERANCE, range(4_000))
-    low, high = math.log(2.5), math.log(4.0)
-    uniform = (np.log(2.5 + 1.5 * u) - low) / (high - low)
-    quarter = (np.log(1.75) + u * (math.log(4.0) - math.log(1.75)) - low) / (high - low)
-    assert stats.kstest(uniform, "uniform").pvalue < FALSE_ALARM
-    assert stats.kstest(quarter, "uniform").pvalue < FALSE_ALARM
-
-
-def test_thresholds_of_neighbouring_looks_and_seeds_are_independent():
-    """Correlation of 4,000 pairs, Fisher's transformation: false alarms 1e-6."""
-    policy = Lazy(tolerance=0.1)
-    over_looks = np.array([policy.allowance(5, at) for at in range(4_001)])
-    over_seeds = np.array([policy.allowance(seed, 100) for seed in range(4_001)])
-    for drawn in (over_looks, over_seeds):
-        correlation = np.corrcoef(drawn[1:], drawn[:-1])[0, 1]
-        assert 2 * stats.norm.sf(abs(math.atanh(correlation)) * math.sqrt(4_000 - 3)) > FALSE_ALARM
 
 
 # -- looks ---------------------------------------------------------------------------------------------------

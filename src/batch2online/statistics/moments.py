@@ -88,11 +88,9 @@ class Moments(Columns):
                 m = self.design(rows)
                 z = m if self.transform is None else m @ self.transform
                 grown = self.gram + z.T @ z
-                if self._is_amplified(m, grown):
-                    new = self._based_on(qr_factor(self.shifted_factor, m), self.rows + len(rows))._checked()
-                    return new, new.bounds(rows)
-            if not (grown.diagonal() <= self.reference.limits).all():
-                new = self._absorb(self.coordinates(rows), len(rows))
+            is_amplified = self.transform is not None and self._is_amplified(m, grown)
+            if is_amplified or not (grown.diagonal() <= self.reference.limits).all():
+                new = self._absorb(rows)
                 return new, new.bounds(rows)
             new = self._with(grown, self.rows + len(rows))
             if new.rows >= 2 * self.reference.rows:
@@ -136,11 +134,13 @@ class Moments(Columns):
                 return tried
         return start._based_on(qr_factor(start.design(rows)), self.rows + len(rows))
 
-    def _absorb(self, z: FloatArray, count: int) -> Moments:
-        """Add rows given in the present coordinates by QR, then whiten these if the result asks for it."""
-        factor = qr_factor(gram_factor(self.gram), z)
-        kept = replace(self, gram=factor.T @ factor, rows=self.rows + count, reference=None)
-        return kept._checked() if kept._is_well_conditioned() else kept._whitened(factor)._checked()
+    def _absorb(self, rows: Rows) -> Moments:
+        """Add rows by QR of the factor in the original coordinates, then choose the coordinates anew.
+
+        In whitened ones a row that breaks the guards has huge entries, and what is left of columns that depend on
+        others would be rounded relative to these.
+        """
+        return self._based_on(qr_factor(self.shifted_factor, self.design(rows)), self.rows + len(rows))._checked()
 
     def _based_on(self, factor: FloatArray, total: int) -> Moments:
         """Return the cheapest coordinates for rows ``m - shift`` with this factor: as they are, or whitened."""
@@ -162,9 +162,8 @@ class Moments(Columns):
 
     def _is_amplified(self, m: FloatArray, grown: FloatArray) -> bool:
         """Whether the terms of ``m T`` cancel so far that digits are lost."""
-        if self.transform is None:
-            return False
         assert self.reference is not None
+        assert self.transform is not None
         own = self.reference.own
         terms = np.sqrt(np.einsum("ij,ij->j", m, m)) @ np.abs(self.transform)
         lengths = np.sqrt(grown.diagonal())
