@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import stat
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from batch2online.persistence.checkpoint import serialise
 from batch2online.persistence.disk_history import DiskHistory, scratch
 from batch2online.persistence.errors import StoreCorrupted, StoreError, StoreLocked
 from batch2online.persistence.tree import CheckpointError
+from batch2online.refresh import Geometric
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))
@@ -48,27 +50,31 @@ def path(tmp_path):
 # -- places and counts -----------------------------------------------------------------------------------
 
 
-SWAPS = {
-    "parts of the state": (
-        "UPDATE state SET part = -part WHERE part IN (1, 2)",
-        "UPDATE state SET part = CASE part WHEN -1 THEN 2 ELSE 1 END WHERE part < 0",
-    ),
-    "segments of the history": (
-        "UPDATE history SET number = -1 - number WHERE number IN (0, 1)",
-        "UPDATE history SET number = CASE number WHEN -1 THEN 1 ELSE 0 END WHERE number < 0",
-    ),
-}
+def swapped(table, column, one, other):
+    """Statements that exchange two rows of a table."""
+    cases = f"CASE {column} WHEN {-1 - one} THEN {other} ELSE {one} END"
+    return (
+        f"UPDATE {table} SET {column} = -1 - {column} WHERE {column} IN ({one}, {other})",
+        f"UPDATE {table} SET {column} = {cases} WHERE {column} < 0",
+    )
 
 
-@pytest.mark.parametrize("what", SWAPS)
-def test_what_has_changed_places_is_noticed(what, path):
-    model = regression(keep_history=True)
+def test_parts_of_a_state_and_segments_that_have_changed_places_are_noticed(path, tmp_path):
+    """All pairs of parts of the same size, and two segments of the history."""
+    model = regression(keep_history=True, refresh=Geometric(1.5))
     for part in np.array_split(np.arange(400), 4):
         model.partial_fit(X[part], Y[part])
     model.save(path)
-    altered(path, *SWAPS[what])
-    with pytest.raises((CheckpointError, StoreCorrupted)):
-        load(path)
+    connection = sqlite3.connect(path)
+    sizes = dict(connection.execute("SELECT part, length(content) FROM state WHERE part > 0"))
+    connection.close()
+    pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] == sizes[pair[1]]]
+    assert pairs
+    for statements in (*(swapped("state", "part", *pair) for pair in pairs[:12]), swapped("history", "number", 0, 1)):
+        copy = shutil.copy(path, tmp_path / "copy")
+        altered(copy, *statements)
+        with pytest.raises((CheckpointError, StoreCorrupted), match=r"checksum|damaged"):
+            load(copy)
 
 
 def crashed(durable, to):
@@ -337,6 +343,8 @@ def test_no_byte_of_forgotten_rows_is_left_in_file_or_log(history, path, tmp_pat
             durable.partial_fit(marked[part])
         durable.checkpoint()
         durable.forget(range(150))
+        segments = durable.model._engine.construction.caught_up().history.n_segments
+        assert durable._database.select("SELECT count(*) FROM history") == [(segments,)]
         for content in bytes_of(path.parent, path.name):
             assert not any(number.tobytes() in content for number in marked[:150].ravel()[::7])
         assert any(marked[399].tobytes() in content for content in bytes_of(path.parent, path.name))

@@ -137,7 +137,7 @@ def test_centers_in_all_columns_are_the_weighted_means_of_the_clusters_found():
     groups = np.arange(60) // 20
     low = np.stack([search.low.points[groups == j].mean(axis=0) for j in range(3)])
     expected = [np.average(points[groups == j], axis=0, weights=weights[groups == j]) for j in range(3)]
-    np.testing.assert_allclose(search._raised(low), expected, rtol=1e-9)
+    np.testing.assert_allclose(search.raised(low), expected, rtol=1e-9)
 
 
 # -- steps -------------------------------------------------------------------------------------------------
