@@ -196,7 +196,7 @@ def test_nothing_of_a_forgotten_row_is_left_in_model_changes_or_regret():
 
 
 def test_the_order_of_merging_leaves_nothing_in_the_model():
-    """Both ways to merge two shards give the same model, up to rounding of sums; so nothing of either's model is in it."""
+    """Both ways to merge two shards give the same model, up to rounding of sums."""
     X, y, _ = regression_stream(300)
     for make, make_later in zip(learners(), learners(first_id=100), strict=True):
         one, other = (
