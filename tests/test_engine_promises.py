@@ -290,7 +290,9 @@ def test_regret_by_hand():
     assert regret.regret() == 2.0
     assert regret.regret(0.1) == pytest.approx(1.0)
     assert Regret(0.0, 0.0, 1, 0.0).ratio == 1.0
-    assert Regret(1.0, 0.0, 1, 0.0).ratio == math.inf
+    assert math.isnan(Regret(1.0, 0.0, 1, 0.0).ratio)
+    assert Regret(1e-9, 1e-12, 1, 0.0, resolution=1e-8).ratio == 1.0
+    assert math.isnan(Regret(1e-3, 1e-12, 1, 0.0, resolution=1e-8).ratio)
 
 
 def test_the_excess_of_a_change_by_hand():
