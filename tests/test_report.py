@@ -82,7 +82,14 @@ def test_equal_runs_give_equal_reports(page, tmp_path):
     command = json.loads(page.with_name("result.json").read_text())["command"]
     task = next(words for words in TASKS.values() if " ".join(words) in command)
     assert run_safely(["run", *task, "--chunk", "13", "--out", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again" / "report.html").read_bytes() == page.read_bytes()
+    assert timeless(tmp_path / "again" / "report.html") == timeless(page)
+
+
+def timeless(page):
+    """The page without its date and duration."""
+    text, count = re.subn(r"<tr><th>(date|duration)</th>.*?</tr>", "", page.read_text())
+    assert count == 2
+    return text
 
 
 def test_names_cannot_break_the_page(tmp_path):

@@ -35,6 +35,8 @@ class ChangeEvent:
         For clusters: what became of each id.
     churn : float or None
         For clusters: share of the weight of all rows whose label has changed.
+    coefficients : tuple of (int, float, float) or None
+        For one target: the columns whose coefficients moved the predictions most, with their values before and after.
     """
 
     at: int
@@ -47,6 +49,7 @@ class ChangeEvent:
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
+    coefficients: tuple[tuple[int, float, float], ...] | None = None
 
     @property
     def excess(self) -> float:

@@ -116,10 +116,39 @@ class LeastSquares(Problem):
         """Root mean square change of the predictions on all rows seen."""
         moments = construction.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
-        return {"magnitude": float(np.sqrt(np.square(moved).sum() / construction.weight))}
+        magnitude = float(np.sqrt(np.square(moved).sum() / construction.weight))
+        return {"magnitude": magnitude, "coefficients": _moved_most(old, new, moments)}
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
+
+
+MOST_MOVED = 3
+"""Coefficients that a change names."""
+
+
+def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[tuple[int, float, float], ...] | None:
+    """Return the columns whose coefficients moved predictions most, with their values before and after."""
+    if len(new.coefficients) != 1:
+        return None
+    before, after = old.coefficients[0], new.coefficients[0]
+    effects = np.abs(after - before) * moments.spreads(moments.regular_factor)[moments.inner]
+    strongest = np.argsort(-effects, kind="stable")[:MOST_MOVED]
+    return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
+
+
+def standard_errors(construction: Leverage) -> FloatArray:
+    """Return standard errors (n_targets, d) of the coefficients of least squares on all rows."""
+    moments = construction.statistics.moments
+    i, inputs = int(moments.intercept), moments.n_inputs
+    factor, freedom = moments.regular_factor, construction.weight - inputs
+    if freedom <= 0:
+        return np.full((moments.n_targets, moments.width), np.inf)
+    scale = np.linalg.norm(factor[i:inputs, i:inputs], axis=0)
+    unit = factor[i:inputs, i:inputs] / np.where(scale > 0, scale, 1.0)
+    lengths = np.linalg.norm(np.linalg.pinv(unit), axis=1) / np.where(scale > 0, scale, np.inf)
+    residuals = np.sqrt(np.square(factor[inputs:, inputs:]).sum(axis=0) / freedom)
+    return np.asarray(np.outer(residuals, lengths))
 
 
 def _deviation(model: LinearModel, moments: Moments) -> FloatArray:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 
+from batch2online.estimators.headline import number
 from batch2online.report.text import visible
+from batch2online.report.words import explained
+
+__all__ = ["card_grid", "escape", "figure", "listing", "number", "pair", "scale", "section", "table", "tile", "warning"]
 
 
 def escape(text: object) -> str:
@@ -14,17 +19,18 @@ def escape(text: object) -> str:
 
 def section(title: str, lead: str, *content: str) -> str:
     """Return a part of the page: a heading, a sentence or two, figures and tables."""
-    return "\n".join(["<section>", f"<h2>{escape(title)}</h2>", f"<p>{escape(lead)}</p>", *content, "</section>"])
+    said = explained(escape(lead))
+    return "\n".join(["<section>", f"<h2>{escape(title)}</h2>", f"<p>{said}</p>", *content, "</section>"])
 
 
-def tile(number: str, meaning: str) -> str:
+def tile(shown: str, meaning: str) -> str:
     """Return a number in large print, and what it says."""
-    return f'<div class="tile"><b>{escape(number)}</b><span>{escape(meaning)}</span></div>'
+    return f'<div class="tile"><b>{escape(shown)}</b><span>{explained(escape(meaning))}</span></div>'
 
 
 def figure(svg: str, caption: str = "", wide: bool = False) -> str:
     """Return a drawing with a caption."""
-    under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    under = f"<figcaption>{explained(escape(caption))}</figcaption>" if caption else ""
     return f'<figure class="wide">{svg}{under}</figure>' if wide else f"<figure>{svg}{under}</figure>"
 
 
@@ -33,16 +39,33 @@ def pair(*parts: str) -> str:
     return f'<div class="pair">{"".join(parts)}</div>'
 
 
+def card_grid(cards: Sequence[str]) -> str:
+    """Cards side by side, as many as there is room for."""
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def warning(text: str) -> str:
+    """Return a sentence that is not to be overlooked."""
+    return f'<p class="warning">{explained(escape(text))}</p>'
+
+
 def table(rows: list[tuple[str, str]], tall: bool = False) -> str:
     """Names and values, one pair a line."""
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
     return f'<div class="card{" tall" if tall else ""}"><table><tbody>{body}</tbody></table></div>'
 
 
-def number(value: float) -> str:
-    """Return a number for a sentence.
+def listing(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, tall: bool = False) -> str:
+    """Return a table with a head; but for the last ``words`` columns, all are numbers and stand to the right."""
+    numbers = len(heads) - words
+    kinds = [' class="number"' if j < numbers else "" for j in range(len(heads))]
+    top = "".join(f"<th{kind}>{explained(escape(head))}</th>" for kind, head in zip(kinds, heads, strict=True))
+    lines = ["".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    tallness = " tall" if tall else ""
+    return f'<div class="card{tallness}"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
-    >>> number(1009660.3), number(0.04218)
-    ('1,009,660', '0.04218')
-    """
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
+
+def scale(low: str, high: str) -> str:
+    """Return what the colours of cells stand for."""
+    return f'<div class="scale"><span>{escape(low)}</span><i></i><span>{escape(high)}</span></div>'

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from batch2online._types import FloatArray
-from batch2online.report.svg import ACCENT, INK, MUTED, SECOND, SURFACE, drawing, svg_of
+from batch2online.estimators.headline import HUGE
+from batch2online.linalg.distances import nearest
+from batch2online.report.svg import ACCENT, GROUPS, INK, MUTED, SECOND, SURFACE, drawing, svg_of
 
 MOST_POINTS = 1500
 
@@ -32,7 +35,7 @@ def loss_figure(curve: list[dict[str, Any]]) -> str:
 def ratio_figure(curve: list[dict[str, Any]]) -> str:
     """Loss so far relative to hindsight."""
     rows = np.array([point["rows"] for point in curve], dtype=float)
-    ratio = np.array([point["loss"] / point["optimum"] if point["optimum"] > 0 else np.nan for point in curve])
+    ratio = np.array([point["ratio"] if point["ratio"] <= HUGE else np.nan for point in curve], dtype=float)
     with drawing() as (figure, axes):
         axes.axhline(1, color=SECOND, linewidth=1.2)
         axes.plot(rows, ratio, color=ACCENT)
@@ -60,13 +63,15 @@ def regret_figure(curve: list[dict[str, Any]]) -> str:
         return svg_of(figure, "regret", "Loss minus the loss of the best model in hindsight, over the rows seen")
 
 
-def changes_figure(events: list[Any], n_rows: int) -> str:
-    """When the model changed, and how much worse than the new one the old model was."""
+def changes_figure(events: list[Any], n_rows: int, tips: Sequence[str]) -> str:
+    """When the model changed, and how much worse than the new one the old model was; a tip for each change."""
     at = np.array([event.at for event in events], dtype=float)
     excess = np.array([_excess(event) for event in events])
     with drawing() as (figure, axes):
         axes.vlines(at, 1e-9, excess, color=ACCENT, linewidth=1.2)
-        axes.scatter(at, excess, s=26, color=ACCENT, edgecolors=SURFACE, linewidths=0.8, zorder=3)
+        for j, (row, height) in enumerate(zip(at, excess, strict=True)):
+            marks = {"color": ACCENT, "markeredgecolor": SURFACE, "markeredgewidth": 0.8, "zorder": 3}
+            axes.plot([row], [height], "o", markersize=6, gid=f"tip-{j}", **marks)
         rows_axis(axes, np.array([max(1.0, at.min() * 0.8), n_rows]))
         if excess.max() > 50 * np.median(excess) > 0:
             axes.set_yscale("log")
@@ -77,26 +82,35 @@ def changes_figure(events: list[Any], n_rows: int) -> str:
             axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{_short(value)} %"))
         axes.set_ylabel("extra cost of the old model")
-        return svg_of(figure, "changes", f"Timeline of {len(events)} changes of the model over the rows seen")
+        return svg_of(figure, "changes", f"Timeline of {len(events)} changes of the model over the rows seen", tips)
 
 
 def coreset_figure(points: FloatArray, weights: FloatArray, centers: FloatArray | None) -> tuple[str, float]:
-    """Where the coreset lies: its first two principal axes; and their share of its variance."""
+    """Where the coreset lies: its first two principal axes, each cluster in its colour; and their share of variance."""
     mean, axes_of_points, share = principal_axes(points, weights)
     chosen = np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).astype(int)
     flat = (points[chosen] - mean) @ axes_of_points.T
+    labels = np.zeros(len(chosen), dtype=int) if centers is None else nearest(points[chosen], centers)[0]
     with drawing(5.2, 3.8) as (figure, axes):
         heaviness = np.sqrt(weights[chosen] / weights.max())
-        for low, high, size in ((0.0, 0.4, 2.6), (0.4, 0.75, 4.2), (0.75, 2.0, 6.0)):
-            some = flat[(low <= heaviness) & (heaviness < high)]
-            axes.plot(some[:, 0], some[:, 1], "o", color=ACCENT, markersize=size, alpha=0.35, markeredgewidth=0)
+        for label in range(1 if centers is None else len(centers)):
+            colour = ACCENT if centers is None else GROUPS[label % len(GROUPS)]
+            for low, high, size in ((0.0, 0.4, 2.6), (0.4, 0.75, 4.2), (0.75, 2.0, 6.0)):
+                some = flat[(low <= heaviness) & (heaviness < high) & (labels == label)]
+                axes.plot(some[:, 0], some[:, 1], "o", color=colour, markersize=size, alpha=0.45, markeredgewidth=0)
         if centers is not None:
-            marks = (centers - mean) @ axes_of_points.T
-            axes.scatter(marks[:, 0], marks[:, 1], s=90, marker="X", color=SECOND, edgecolors=SURFACE, linewidths=1.2)
+            _mark_centers(axes, (centers - mean) @ axes_of_points.T)
         axes.set_xlabel("first principal axis")
         axes.set_ylabel("second principal axis")
         _few_ticks(axes)
         return svg_of(figure, "coreset", "Points of the coreset along its first two principal axes"), share
+
+
+def _mark_centers(axes: Any, places: FloatArray) -> None:
+    for label, (x, y) in enumerate(places):
+        colour = GROUPS[label % len(GROUPS)]
+        axes.plot([x], [y], "o", markersize=15, color=SURFACE, markeredgecolor=colour, markeredgewidth=1.8, zorder=4)
+        axes.text(x, y, str(label), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=5)
 
 
 def weights_figure(weights: FloatArray) -> str:

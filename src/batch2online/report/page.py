@@ -1,42 +1,28 @@
-"""The page around the figures."""
+"""The page: a verdict first, then quality, data, changes, coreset, the model itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.resources import files
 from string import Template
-from typing import Any, Protocol
+from typing import Any
 
-from batch2online.engine.changes import ChangeEvent
-from batch2online.report import figures
-from batch2online.report.elements import escape, figure, number, pair, section, table, tile
+import batch2online
+from batch2online.estimators.headline import HUGE, changes
+from batch2online.report import figures, story
+from batch2online.report.data import data_section
+from batch2online.report.elements import escape, figure, listing, number, pair, section, table, tile
+from batch2online.report.kinds import kind_of
 from batch2online.report.order import order_section
-from batch2online.report.text import why
+from batch2online.report.story import Ran, Story
+from batch2online.report.words import explained
 
 MOST_EVENTS = 12
 _TIMES = "\N{MULTIPLICATION SIGN}"
+_NO_SETTING: tuple[Any, ...] = (None, [], False, {}, ())
 
 
-class Subject(Protocol):
-    """What a report says of one kind of model alone."""
-
-    @property
-    def best(self) -> str:
-        """What the loss is compared with."""
-
-    @property
-    def hindsight_note(self) -> str:
-        """What must be known of that comparison, or nothing."""
-
-    @property
-    def unused_settings(self) -> frozenset[str]:
-        """Settings that say nothing about this kind of model."""
-
-    def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        """Return the section that shows the model."""
-
-
-def html(model: Any, result: dict[str, Any], subject: Subject) -> str:
+def html(model: Any, result: dict[str, Any], ran: Ran | None = None) -> str:
     """Return the report of a run as one self-contained page.
 
     Parameters
@@ -45,110 +31,127 @@ def html(model: Any, result: dict[str, Any], subject: Subject) -> str:
         The model at the end of the run.
     result : dict
         The content of ``result.json``.
-    subject : Subject
-        What is particular to this kind of model.
+    ran : Ran, optional
+        When the run took place, and how long it took.
     """
+    return page(story.of_run(model, result, ran))
+
+
+def of_model(model: Any, target: str | None = None) -> str:
+    """Return the report of a model alone: all but the curve of its loss."""
+    return page(story.of_model(model, target))
+
+
+def page(told: Story) -> str:
+    """Return the page of a story."""
     template = Template(files("batch2online.report").joinpath("template.html").read_text(encoding="utf-8"))
     sections = [
-        _loss(result, subject),
-        order_section(model.order_),
-        _changes(model, result),
-        _coreset(model),
-        subject.report_section(model, result),
-        _settings(result, subject),
+        _loss(told),
+        _changes(told),
+        kind_of(told.model).section(told) if told.model.has_model_ else "",
+        data_section(told),
+        order_section(told.model.order_),
+        _coreset(told.model),
+        _settings(told),
     ]
     return template.substitute(
-        title=escape(_sentence(result["title"])),
-        subtitle=escape(f"{result['rows']:,} rows from {result['source']}"),
-        tiles="\n".join(_tiles(result, subject)),
-        sections="\n".join(sections),
-        footer=escape(f"batch2online {result['versions']['batch2online']}. Made by one pass over the rows."),
+        title=escape(_sentence(told.title)),
+        subtitle=escape(f"{told.rows:,} rows from {told.source}"),
+        verdict=explained(escape(verdict(told))),
+        tiles="\n".join(_tiles(told)),
+        sections="\n".join(part for part in sections if part),
+        footer=escape(f"batch2online {batch2online.__version__}. Made by one pass over the rows."),
     )
+
+
+def verdict(told: Story) -> str:
+    """Return the headline in whole sentences."""
+    line = told.headline
+    measures = ", ".join(f"{name} {value}" for name, value in line.quality)
+    about = f"{line.subject}: {measures}" if line.subject else measures
+    judged = f"{about}, each row judged before it was learned" if about else "No row was judged"
+    rest = [_sentence(part) for part in (line.distance, line.changes, line.order) if part]
+    return ". ".join([_sentence(judged) if not line.subject else judged, *rest]) + "."
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _tiles(result: dict[str, Any], subject: Subject) -> Iterable[str]:
-    yield tile(f"{result['ratio']:.3f} {_TIMES}", f"loss online, relative to the best {subject.best}")
-    yield tile(f"{result['changes']:,}", f"changes of the model in {result['rows']:,} rows")
-    yield tile(
-        f"{result['last_model']['ratio']:.3f} {_TIMES}", "cost of the last model on all rows, relative to the best"
-    )
-    share = result["coreset_size"] / max(1, result["rows"])
-    yield tile(f"{result['coreset_size']:,}", f"rows in the coreset that the model rests on, {share:.1%} of all")
+def _tiles(told: Story) -> Iterable[str]:
+    model, regret = told.model, told.model.regret_
+    for name, value in told.headline.quality[:2]:
+        yield tile(value, f"{name}{f' of {told.target}' if told.target else ''}")
+    if regret.ratio <= HUGE and not regret.is_exact_fit:
+        error = f"± {regret.ratio_error:.3f}, " if regret.error else ""
+        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {model._best}")
+    else:
+        yield tile("exact", "the best model leaves nothing to compare with")
+    yield tile(f"{len(model.changes_):,}", f"changes of the model in {told.rows:,} rows")
 
 
-def _loss(result: dict[str, Any], subject: Subject) -> str:
-    curve = result["curve"]
+def _loss(told: Story) -> str:
+    curve, regret = told.result.get("curve"), told.model.regret_
+    if not curve:
+        return ""
     lead = (
-        "Each row is first scored by the model in force, then learned. Hindsight is the best single model for the "
-        f"same rows, computed once they are all known. {subject.hindsight_note}"
+        "Each row is first scored by the model in force, then learned. Before the first model it is scored by the mean "
+        "of those before it. Hindsight is the best single model for the same rows, computed once they are all known."
     )
-    final = f"Mean loss of a row. In all {number(result['loss'])} online, {number(result['optimum'])} in hindsight."
-    both = pair(
-        figure(figures.loss_figure(curve), final),
-        figure(
-            figures.ratio_figure(curve), "Loss of all rows so far over that of hindsight; 1 is as good as knowing all."
-        ),
-    )
+    if regret.error:
+        lead += f" It is measured on the coreset: with a chance of 95 % it is off by no more than {regret.error:.1%}."
+    final = f"Mean loss of a row. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
+    ratio = "Loss of all rows so far over that of hindsight; 1 is as good as knowing all."
+    both = pair(figure(figures.loss_figure(curve), final), figure(figures.ratio_figure(curve), ratio))
     return section("Loss against hindsight", lead.strip(), both)
 
 
-def _changes(model: Any, result: dict[str, Any]) -> str:
-    events = model.changes_
-    regret = f"Regret, loss online minus loss in hindsight: {number(result['regret'])} in all."
-    regret = figure(figures.regret_figure(result["curve"]), regret)
+def _changes(told: Story) -> str:
+    events, why = told.model.changes_, kind_of(told.model).why
+    curve, regret = told.result.get("curve"), told.model.regret_
+    drawn = []
+    if curve:
+        note = f"Regret, loss online minus loss in hindsight: {number(regret.regret())} in all."
+        drawn.append(figure(figures.regret_figure(curve), note))
     if not events:
-        return section("Regret and changes", "The model has not changed since the first one was solved.", regret)
-    lead = (
-        f"{len(events):,} changes, the last of them at row {events[-1].at:,}. Between changes the model stays as it is."
-    )
-    note = "Each change of the model, and how much more than the new one the old one costs on all rows so far."
-    both = pair(regret, figure(figures.changes_figure(events, result["rows"]), note))
-    latest = _event_table(events[-MOST_EVENTS:][::-1])
+        return section("Why it changed", "The model has not changed since the first one was solved.", *drawn)
+    reasons = [why(told, event) for event in events]
+    lead = f"{_sentence(changes(told.model))}. Between changes the model stays as it is."
+    note = "Each change, and how much more the old model costs than the new one, on all rows so far. Rest on one: why."
+    tips = [f"row {event.at:,}: {reason}" for event, reason in zip(events, reasons, strict=True)]
+    drawn.insert(0, figure(figures.changes_figure(events, told.rows, tips), note))
+    rows = [[f"{event.at:,}", reason] for event, reason in zip(events, reasons, strict=True)][::-1]
     more = []
-    if len(events) > MOST_EVENTS:
-        older = _event_table(events[:-MOST_EVENTS][::-1])
-        more = [f"<details><summary>Earlier changes: {len(events) - MOST_EVENTS:,}</summary>{older}</details>"]
-    return section("Regret and changes", lead, both, latest, *more)
-
-
-def _event_table(events: list[ChangeEvent]) -> str:
-    has_churn = any(event.churn is not None for event in events)
-    heads = ["at row", "moved", *(["churn"] if has_churn else []), "why"]
-    body = []
-    for event in events:
-        cells = [f"{event.at:,}", f"{event.magnitude:.3g}"]
-        cells += [f"{event.churn:.2%}" if event.churn is not None else ""] if has_churn else []
-        numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-        body.append(f"<tr>{numbers}<td>{escape(why(event))}</td></tr>")
-    numbers = "".join(f'<th class="number">{head}</th>' for head in heads[:-1])
-    head = f"<thead><tr>{numbers}<th>{heads[-1]}</th></tr></thead>"
-    return f'<div class="card"><table>{head}<tbody>{"".join(body)}</tbody></table></div>'
+    if len(rows) > MOST_EVENTS:
+        older = listing(["at row", "why"], rows[MOST_EVENTS:])
+        more = [f"<details><summary>Earlier changes: {len(rows) - MOST_EVENTS:,}</summary>{older}</details>"]
+    return section("Why it changed", lead, pair(*drawn), listing(["at row", "why"], rows[:MOST_EVENTS]), *more)
 
 
 def _coreset(model: Any) -> str:
     coreset = model.coreset_
-    total = number(coreset.weights.sum())
-    lead = f"{len(coreset):,} rows with weights that add up to {total}: the model is solved on these alone."
+    if not len(coreset):
+        return ""
+    lead = f"{len(coreset):,} rows with weights that add up to {number(coreset.weights.sum())} stand for all rows."
     if coreset.points.shape[1] == 1:
         return section("Coreset", lead, figure(figures.weights_figure(coreset.weights)))
     centers = getattr(model, "cluster_centers_", None)
     scatter, share = figures.coreset_figure(coreset.points, coreset.weights, centers)
-    note = f"The two axes hold {share:.0%} of the variance; larger dots weigh more."
-    note += " Crosses are the centers." if centers is not None else ""
+    note = f"The two principal axes hold {share:.0%} of the variance; larger dots weigh more."
+    note += " Each cluster has its colour, circles are the centers." if centers is not None else ""
     if len(coreset) > figures.MOST_POINTS:
         note += f" {figures.MOST_POINTS:,} of the points are drawn."
     weights = figure(figures.weights_figure(coreset.weights), "A weight of 1 is a row that stands for itself.")
     return section("Coreset", lead, pair(figure(scatter, note), weights))
 
 
-def _settings(result: dict[str, Any], subject: Subject) -> str:
-    used = {name: value for name, value in result["settings"].items() if name not in subject.unused_settings}
-    facts = {name: value for name, value in used.items() if value not in (None, [], False)}
-    facts |= {"rows left out": result["rows_dropped"], "checksum of the rows": result["rows_checksum"]}
+def _settings(told: Story) -> str:
+    result = told.result
+    if not result:
+        settings = {name: repr(value) for name, value in told.model.get_params(deep=False).items()}
+        return section("Settings", "The parameters of the estimator.", table(list(settings.items())))
+    facts = {name: value for name, value in result["settings"].items() if value not in _NO_SETTING}
+    facts |= {"checksum of the rows": result["rows_checksum"]}
     facts["versions"] = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
     lead = "The same rows, settings and seed give the same model, whatever the size of the chunks."
@@ -156,6 +159,6 @@ def _settings(result: dict[str, Any], subject: Subject) -> str:
 
 
 def _told(value: Any) -> str:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "yes" if value is True else str(value)

@@ -1,19 +1,76 @@
-"""The section of a linear regression."""
+"""The section of a linear regression, and why it changed."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.problems.regression import LeastSquares, standard_errors
 from batch2online.report import elements, models
+from batch2online.report.story import Story
+from batch2online.report.text import why as reason
+from batch2online.solvers.least_squares import least_squares
+
+_NORMAL = 1.96
 
 
-def coefficients(model: Any, names: list[str], target: str) -> str:
-    """Return what each input adds to the prediction."""
+def why(story: Story, event: Any) -> str:
+    """Return the reason of a change, and which coefficients moved by how much."""
+    said = f"{reason(event)}; predictions moved by {elements.number(event.magnitude)} (root mean square)"
+    moved = [
+        f"{story.names[j]} from {elements.number(old / story.scales[j])} to {elements.number(new / story.scales[j])}"
+        for j, old, new in event.coefficients or ()
+    ]
+    return f"{said}; coefficients: {', '.join(moved)}" if moved else said
+
+
+def section(story: Story) -> str:
+    """Return what each input adds to the prediction, strongest first."""
+    model = story.model
+    if np.ndim(model.coef_) != 1:
+        return _several_targets(story)
     _, spreads = models.spread(model.coreset_)
-    drawn = models.coefficients_figure(names, model.coef_, spreads)
-    rows = [("intercept", model.intercept_), *zip(names, model.coef_, strict=True)]
-    listed = elements.table([(name, f"{value:.6g}") for name, value in rows], tall=True)
-    lead = f"Prediction of {target}: the intercept plus each coefficient times its input."
-    lead += f" The {models.MOST_BARS} strongest are drawn." if len(names) > models.MOST_BARS else ""
-    picture = elements.figure(drawn, "Blue raises the prediction, orange lowers it.")
-    return elements.section("Coefficients", lead, elements.pair(picture, listed))
+    errors = _half_widths(model)
+    order = np.argsort(-np.abs(model.coef_ * spreads), kind="stable")
+    drawn = models.coefficients_figure(story.names, model.coef_ * spreads, None if errors is None else errors * spreads)
+    lead = f"Prediction of {story.target or 'the target'}: the intercept plus each coefficient times its input."
+    lead += f" The {models.MOST_BARS} strongest are drawn." if len(story.names) > models.MOST_BARS else ""
+    note = "Blue raises the prediction, orange lowers it. Lines are each 95 % interval."
+    picture = elements.figure(drawn, note)
+    return elements.section("Coefficients", lead, elements.pair(picture, _listed(story, order, errors)))
+
+
+def _listed(story: Story, order: Any, errors: FloatArray | None) -> str:
+    coefficients = story.model.coef_ / story.scales
+    intercept = float(story.model.intercept_ - coefficients @ story.means)
+    rows = [[elements.number(intercept), "", "intercept"]]
+    for j in order:
+        value, half = float(coefficients[j]), None if errors is None else float(errors[j] / story.scales[j])
+        between = "" if half is None or not np.isfinite(half) else _between(value, half)
+        rows.append([elements.number(value), between, story.names[j]])
+    return elements.listing(["coefficient", "95 % interval", "input"], rows, tall=True)
+
+
+def _between(value: float, half: float) -> str:
+    return f"{elements.number(value - half)} to {elements.number(value + half)}"
+
+
+def _half_widths(model: Any) -> FloatArray | None:
+    """Half the width of the interval of each coefficient, None where the problem is not least squares.
+
+    Intervals are those of least squares on all rows, widened by how far the present model is from it.
+    """
+    now = model._engine.caught_up()
+    if not isinstance(now.problem, LeastSquares) or not now.is_solved or now.problem != LeastSquares(now.problem.exact):
+        return None
+    best = least_squares(now.construction.statistics.moments).coefficients[0]
+    return np.asarray(_NORMAL * standard_errors(now.construction)[0] + np.abs(best - model.coef_))
+
+
+def _several_targets(story: Story) -> str:
+    cells = models.matrix_figure(
+        [str(j) for j in range(len(story.model.coef_))], story.names, story.model.coef_, "Coefficients, a target a row"
+    )
+    return elements.section("Coefficients", "One row for each target.", elements.figure(cells, wide=True))

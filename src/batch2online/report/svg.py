@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,8 @@ from matplotlib.figure import Figure
 from batch2online.report.text import visible
 
 INK, MUTED, GRID, ACCENT, SECOND, SURFACE = (f"#{n:02x}fe{n:02x}" for n in range(1, 7))
+GROUPS = tuple(f"#{n:02x}fe{n:02x}" for n in range(7, 17))
+"""Colours of clusters; after the last, the first again."""
 _VARIABLES = {
     INK: "var(--ink)",
     MUTED: "var(--muted)",
@@ -22,7 +25,7 @@ _VARIABLES = {
     ACCENT: "var(--accent)",
     SECOND: "var(--second)",
     SURFACE: "var(--surface)",
-}
+} | {colour: f"var(--group{j})" for j, colour in enumerate(GROUPS)}
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "batch2online",
@@ -61,8 +64,11 @@ def drawing(width: float = 5.2, height: float = 2.9) -> Iterator[tuple[Figure, A
         yield figure, axes
 
 
-def svg_of(figure: Figure, name: str, label: str) -> str:
-    """Return the figure as an inline element, with identifiers of its own and a text for those who cannot see it."""
+def svg_of(figure: Figure, name: str, label: str, tips: Sequence[str] = ()) -> str:
+    """Return the figure as an inline element, with identifiers of its own and a text for those who cannot see it.
+
+    ``tips`` are shown where the mouse rests on what was drawn with ``gid=tip-0``, ``tip-1``, ...
+    """
     buffer = io.StringIO()
     with mpl.rc_context(_STYLE):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -75,6 +81,9 @@ def svg_of(figure: Figure, name: str, label: str) -> str:
     text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', _opening(label), text, count=1)
     for colour, variable in _VARIABLES.items():
         text = text.replace(colour, variable)
+    for j, tip in enumerate(tips):
+        mark = f'<g id="{name}-tip-{j}">'
+        text = text.replace(mark, f"{mark}<title>{html.escape(visible(tip))}</title>")
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
 

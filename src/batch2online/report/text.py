@@ -32,7 +32,16 @@ def why(event: ChangeEvent) -> str:
         return event.reason
     if event.allowed is None:
         return "scheduled refresh"
-    more = f"{event.excess:.2%} more than the new one"
+    more = f"{percent(event.excess)} more than the new one"
     if math.isinf(event.excess):
         more = "more than the new one, which costs nothing"
-    return f"the old model costs {more}, {event.allowed:.2%} was allowed"
+    return f"the old model costs {more}, {percent(event.allowed)} was allowed"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, however small.
+
+    >>> percent(0.0215), percent(0.0000321)
+    ('2.15%', '0.0032%')
+    """
+    return f"{share:.2%}" if abs(share) >= 0.0005 or share == 0 else f"{100 * share:.2g}%"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
         line.end()
         result = result_of(loop, stream, task, task.settings.command(paths, dataset))
         with _named(loop.model, stream.preparation.names):
-            report_path = _write(wishes.out, loop.model, result, task)
+            report_path = _write(wishes.out, loop.model, result, loop.rows / rate)
     _show(result, task, rate, report_path, wishes)
     return result
 
@@ -125,9 +126,10 @@ def _check_wishes(wishes: Wishes, task: Task) -> None:
         raise DataError("A file that grows has no random order: leave --follow or --order out.")
 
 
-def _write(out: Path | None, model: Any, result: dict[str, Any], task: Task) -> str | None:
+def _write(out: Path | None, model: Any, result: dict[str, Any], seconds: float) -> str | None:
     if out is None:
         return None
     from batch2online.cli.run.outputs import write_outputs  # needs matplotlib, which is optional
+    from batch2online.report.story import Ran
 
-    return str(write_outputs(out, model, result, task))
+    return str(write_outputs(out, model, result, Ran(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)))

@@ -17,18 +17,19 @@ from batch2online.cli.run.replacing import put_in_place
 from batch2online.cli.run.result import change_record
 from batch2online.cli.run.state import INPUT
 from batch2online.persistence import model_file
-from batch2online.report.page import Subject, html
+from batch2online.report.page import html
+from batch2online.report.story import Ran
 
 FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
 
 
-def write_outputs(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> Path:
+def write_outputs(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None) -> Path:
     """Write everything beside the folder, then put it in place in one step; the path of the report."""
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        _write_all(staging, model, result, subject)
+        _write_all(staging, model, result, ran)
         put_in_place(staging, target, FILES)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
@@ -45,7 +46,7 @@ def _discard_replaced(staging: Path) -> None:
         staging.rmdir()
 
 
-def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subject) -> None:
+def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None) -> None:
     sources = {INPUT: {"preparation": result["preparation"], "source": result["source"]}}
     model_file.save(folder / "model.b2o", model._state() | model._fitted_state(), sources)
     coreset = coreset_table(model.coreset_, result)
@@ -54,7 +55,7 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], subject: Subjec
         write_csv(coreset, file)
     changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
-    (folder / "report.html").write_text(html(model, result, subject), encoding="utf-8")
+    (folder / "report.html").write_text(html(model, result, ran), encoding="utf-8")
     (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")
 
 

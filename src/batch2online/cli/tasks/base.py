@@ -64,10 +64,6 @@ class Task(ABC):
     def loss(self) -> Any:
         """Return what learners are compared by, as ``evaluate.prequential`` takes it."""
 
-    @abstractmethod
-    def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        """Return the part of the report that shows the model."""
-
     def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
         """Return the same rows in a form that suits every learner of a comparison."""
         return X, y

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from batch2online import OnlineClustering
 from batch2online.cli.tasks.base import Task, needed_count
 
@@ -32,8 +30,3 @@ class ClusteringTask(Task):
 
     def loss(self) -> tuple[str, float]:
         return ("kmeans", self.settings.z)
-
-    def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        from batch2online.report.clustering import centers  # needs matplotlib, which is optional
-
-        return centers(model, result["inputs"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from batch2online import OnlineLowRank
 from batch2online._types import FloatArray
 from batch2online.cli.tasks.base import Table, Task, needed_count
@@ -36,8 +34,3 @@ class LowRankTask(Task):
         super().check_width(width, name)
         if needed_count(self, "components") > width:
             raise DataError(f"--k {self.settings.k} is more than the {width} columns of {name}.")
-
-    def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        from batch2online.report.low_rank import components  # needs matplotlib, which is optional
-
-        return components(model, result["inputs"])

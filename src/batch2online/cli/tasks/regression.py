@@ -41,8 +41,3 @@ class RegressionTask(Task):
     def used_columns(self, table: NamedTable) -> tuple[str, ...]:
         inputs = table.inputs or tuple(name for name in table.columns if name != table.target)
         return (*inputs, str(table.target))
-
-    def report_section(self, model: Any, result: dict[str, Any]) -> str:
-        from batch2online.report.regression import coefficients  # needs matplotlib, which is optional
-
-        return coefficients(model, result["inputs"], str(self.settings.target))

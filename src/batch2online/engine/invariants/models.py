@@ -72,3 +72,4 @@ def check_change_event(event: ChangeEvent) -> None:
     require(event.at >= 0 and event.kind in KINDS, "a change has a time and a kind.")
     require(event.rows is not None or event.kind in ("scheduled", "fit"), "rows were merged or forgotten.")
     require(event.rows is None or event.rows >= 0, "rows are not negative.")
+    require(all(column >= 0 for column, _, _ in event.coefficients or ()), "columns are not negative.")
