@@ -16,6 +16,7 @@ from batch2online.linalg.distances import nearest
 HUGE = 1e4
 """Ratios above this are no measure of anything: hindsight fits nearly exactly."""
 
+MEAN_DISTANCE, RMS_DISTANCE = "mean distance", "RMS distance"
 SAMPLE = 1_000
 """Rows that a silhouette is measured on."""
 
@@ -48,16 +49,25 @@ class Headline:
         return "; ".join(part for part in (named, self.distance, self.changes, self.order) if part)
 
 
-def headline(model: Any, target: str | None = None) -> Headline:
+def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
     regret = model.regret_
+    quality = list(model._quality(regret)) if regret.weight > 0 else []
     return Headline(
         subject=target or "",
-        quality=tuple(model._quality(regret)) if regret.weight > 0 else (),
+        quality=tuple(_in_unit(regret, measure, scale, unit) for measure in quality),
         distance=distance(regret, model._best) if model.has_model_ else _waiting(model),
         changes=changes(model),
         order=model.order_.sentence(),
     )
+
+
+def _in_unit(regret: Regret, measure: Measure, scale: float, unit: str) -> Measure:
+    """Return a distance between rows in its unit; other measures as they are."""
+    known = {MEAN_DISTANCE: regret.unsquared_loss / regret.weight, RMS_DISTANCE: math.sqrt(regret.loss / regret.weight)}
+    if measure[0] not in known:
+        return measure
+    return measure[0], f"{number(scale * known[measure[0]])} {unit}".strip()
 
 
 def distance(regret: Regret, best: str) -> str:
@@ -123,7 +133,7 @@ def regression_quality(regret: Regret) -> list[Measure]:
 def low_rank_quality(regret: Regret) -> list[Measure]:
     """Return the share of variance kept, and the root mean square distance to the subspace."""
     kept = [("variance kept", f"{1 - regret.loss / regret.total:.2%}")] if regret.total > regret.resolution else []
-    return [*kept, ("RMS distance", number(math.sqrt(regret.loss / regret.weight)))]
+    return [*kept, (RMS_DISTANCE, number(math.sqrt(regret.loss / regret.weight)))]
 
 
 def classification_quality(regret: Regret) -> list[Measure]:
@@ -134,7 +144,7 @@ def classification_quality(regret: Regret) -> list[Measure]:
 
 def clustering_quality(regret: Regret) -> list[Measure]:
     """Return the mean distance to the nearest center, in the units of the columns."""
-    return [("mean distance", number(regret.unsquared_loss / regret.weight))]
+    return [(MEAN_DISTANCE, number(regret.unsquared_loss / regret.weight))]
 
 
 def silhouette(history: Any, centers: FloatArray) -> list[Measure]:

@@ -33,16 +33,20 @@ class Shown:
         """Return measures of quality in the user's units, each row judged before it was learned."""
         return words.mean_loss(regret)
 
-    def headline(self, target: str | None = None) -> words.Headline:
+    def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
         """Return quality, distance to the best possible fit, changes and order in one line.
 
         Parameters
         ----------
         target : str, optional
             Name of the target, to begin the line with.
+        scale : float, optional
+            What distances between rows are multiplied by, where columns were divided by it.
+        unit : str, optional
+            Unit of distances between rows.
         """
         self._check_fitted()
-        return words.headline(self, target)
+        return words.headline(self, target, scale, unit)
 
     def report(self, path: str | os.PathLike[str], *, target: str | None = None) -> Path:
         """Write a report in one HTML file, which needs nothing else; needs matplotlib.

@@ -22,18 +22,18 @@ def why(story: Story, event: Any) -> str:
     """Return the reason of a change, what became of which clusters, and how many labels changed."""
     said = [reason(event)]
     moved = sorted(event.matching or (), key=lambda change: -change.moved)
-    said += [f"cluster {change.id} {_fate(change)}" for change in moved[:TRAITS] if change.moved > 0]
+    said += [f"cluster {change.id} {_fate(story, change)}" for change in moved[:TRAITS] if change.moved > 0]
     if event.churn is not None:
         said.append(f"about {round(event.churn * event.at):,} rows ({event.churn:.2%}) changed their label")
     return "; ".join(said)
 
 
-def _fate(change: Any) -> str:
+def _fate(story: Story, change: Any) -> str:
     if change.split_from is not None:
         return f"began anew as a part of {change.split_from}"
     if change.merged_into is not None:
         return f"went to {change.merged_into} for the most part"
-    return f"moved by {number(change.moved)}"
+    return f"moved by {story.length(change.moved)}"
 
 
 def section(story: Story) -> str:
@@ -110,9 +110,9 @@ def _typical(story: Story, j: int, columns: Any, labels: IntArray) -> str:
 def _history(story: Story, j: int) -> str:
     """Return what became of an id over all changes."""
     events = [(event.at, change) for event in story.model.changes_ for change in event.matching or () if change.id == j]
-    notable = [f"{_fate(change)} at row {at:,}" for at, change in events if change.split_from is not None]
+    notable = [f"{_fate(story, change)} at row {at:,}" for at, change in events if change.split_from is not None]
     moves = [(at, change) for at, change in events if change.moved > 0]
     if not moves:
         return "Its center has never moved."
-    last = f"Its center moved {len(moves)} times, last at row {moves[-1][0]:,} by {number(moves[-1][1].moved)}."
+    last = f"Its center moved {len(moves)} times, last at row {moves[-1][0]:,} by {story.length(moves[-1][1].moved)}."
     return f"{last} It {'; '.join(notable[-2:])}." if notable else last

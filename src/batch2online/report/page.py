@@ -150,7 +150,8 @@ def _settings(told: Story) -> str:
     if not result:
         settings = {name: repr(value) for name, value in told.model.get_params(deep=False).items()}
         return section("Settings", "The parameters of the estimator.", table(list(settings.items())))
-    facts = {name: value for name, value in result["settings"].items() if value not in _NO_SETTING}
+    unused = set() if hasattr(told.model, "cluster_centers_") else {"z", "history"}
+    facts = {n: value for n, value in result["settings"].items() if value not in _NO_SETTING and n not in unused}
     facts |= {"checksum of the rows": result["rows_checksum"]}
     facts["versions"] = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'

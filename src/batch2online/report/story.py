@@ -48,7 +48,8 @@ class Story:
 
     @property
     def headline(self) -> Headline:
-        told: Headline = self.model.headline(self.target)
+        """What the terminal begins with."""
+        told: Headline = self.model.headline(self.target, **shared_scale(self.result.get("preparation")))
         return told
 
     @property
@@ -59,10 +60,32 @@ class Story:
         """Return rows (n, d) of inputs in the units of the source."""
         return np.asarray(values * self.scales + self.means)
 
+    def length(self, distance: float) -> str:
+        """Return a distance between rows: in the source's unit where all columns share one scale, else in spreads."""
+        if np.ptp(self.scales) == 0:
+            units = set(map(self.units.get, self.names))
+            unit = (units.pop() or "") if len(units) == 1 else ""
+            return f"{number(distance * float(self.scales[0]))} {unit}".strip()
+        return f"{number(distance)} spreads"
+
     def told(self, column: int, value: float) -> str:
         """Return a value of a column, in its unit where that is known."""
         unit = self.units.get(self.names[column], "")
         return f"{number(value)} {unit}".strip()
+
+
+def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
+    """Return how distances between prepared rows become those of the source: a factor, or that there is none.
+
+    >>> shared_scale({"standardised": True, "scales": [2.0, 2.0], "levels": {}})
+    {'scale': 2.0}
+    >>> shared_scale({"standardised": True, "scales": [2.0, 3.0], "levels": {}})
+    {'unit': 'spreads'}
+    """
+    if prepared is None or not prepared["standardised"]:
+        return {}
+    scales = set(prepared["scales"])
+    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["levels"] else {"unit": "spreads"}
 
 
 def of_model(model: Any, target: str | None = None) -> Story:

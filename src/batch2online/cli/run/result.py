@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batch2online.report.story import shared_scale
+
 if TYPE_CHECKING:
     from batch2online.cli.run.learning import LearningLoop
     from batch2online.cli.run.stream import PreparedStream
@@ -20,7 +22,8 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
     """Return the content of ``result.json``."""
     model = learner.model
     regret = model.regret_
-    told = model.headline(task.settings.target)
+    prepared = asdict(stream.preparation)
+    told = model.headline(task.settings.target, **shared_scale(prepared))
     return {
         "title": task.title(len(stream.preparation.names)),
         "source": stream.name,
@@ -47,7 +50,7 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
         "coreset_size": len(model.coreset_),
         "curve": learner.recorder.closed(model),
         "settings": task.settings.as_dict(),
-        "preparation": asdict(stream.preparation),
+        "preparation": prepared,
         "versions": versions(),
     }
 
