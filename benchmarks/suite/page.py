@@ -14,9 +14,10 @@ PLACES = {
     "peers": "evaluate.md",
     "orders": "evaluate.md",
     "sensitivity": "evaluate.md",
+    "drift": "drift.md",
 }
 """Pages by the places in them; each place has its own marks."""
-LEVEL = {"studies": "##", "peers": "###", "orders": "###", "sensitivity": "###"}
+LEVEL = {"studies": "##", "peers": "###", "orders": "###", "sensitivity": "###", "drift": "###"}
 
 
 def begin(place: str) -> str:
