@@ -108,7 +108,8 @@ learner = options(
     click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset."),
     click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead."),
     click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or adaptive:2,1.1."),
-    click.option("--half-life", type=click.IntRange(1), metavar="N", help="Rows after which a row counts half."),
+    click.option("--half-life", metavar="N|auto", help="Rows after which a row counts half."),
+    click.option("--window", type=click.IntRange(1), metavar="N", help="Learn from the last N rows alone."),
     click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder."),
 )
 

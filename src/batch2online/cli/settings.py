@@ -34,7 +34,8 @@ class Settings:
     epsilon: float | None = None
     coreset_size: int | None = None
     refresh: str | None = None
-    half_life: int | None = None
+    half_life: str | None = None
+    window: int | None = None
     history: str = "coreset"
     order: str = "given"
     seed: int = 0
@@ -61,7 +62,9 @@ class Settings:
         shared: dict[str, Any] = {"coreset_size": self.coreset_size, "random_state": self.seed}
         shared["refresh"] = None if self.refresh is None else parse_refresh(self.refresh)
         if self.half_life is not None:
-            shared["half_life"] = self.half_life
+            shared["half_life"] = parse_half_life(self.half_life)
+        if self.window is not None:
+            shared["window"] = self.window
         return shared if self.epsilon is None else {**shared, "epsilon": self.epsilon}
 
     def estimator(self) -> Any:
@@ -110,6 +113,19 @@ _POLICIES: dict[str, tuple[type[Policy], tuple[type, ...]]] = {
     "lazy": (policies.Lazy, (float, float)),
     "budget": (policies.Budget, (int, int)),
 }
+
+
+def parse_half_life(text: str) -> int | str:
+    """Return a half-life from what stands on the command line.
+
+    >>> parse_half_life("10000"), parse_half_life("auto")
+    (10000, 'auto')
+    """
+    if text == "auto":
+        return text
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise DataError(f"--half-life {text!r} is neither a number of rows nor auto.")
+    return int(text)
 
 
 def parse_refresh(text: str) -> Policy:

@@ -18,7 +18,7 @@ class ChangeEvent:
     ----------
     at : int
         Rows seen when the new model came into force.
-    kind : {"scheduled", "fit", "merged", "forgotten"}
+    kind : {"scheduled", "fit", "merged", "forgotten", "half_life"}
         What made the engine solve again.
     magnitude : float
         How far the model moved, in the problem's own measure.
@@ -28,7 +28,7 @@ class ChangeEvent:
         Share by which the old model might have cost more than the new one and stayed; None where the policy allows
         nothing.
     rows : int or None
-        Rows merged or forgotten.
+        Rows merged or forgotten; the half-life that has come into force, 0 for none.
     angle : float or None
         For subspaces: the largest angle between the old and the new one, in radians.
     matching : tuple of ClusterChange or None
@@ -65,6 +65,9 @@ class ChangeEvent:
             return f"scheduled refresh at {self.at:,} rows{self._comparison}"
         if self.kind == "merged":
             return f"merged with {self.rows:,} rows"
+        if self.kind == "half_life":
+            better = f"a half-life of {self.rows:,} rows" if self.rows else "no half-life"
+            return f"{better} has cost less lately"
         if self.kind == "forgotten":
             return f"{self.rows:,} rows forgotten"
         return f"{self.kind}: solved on all rows"

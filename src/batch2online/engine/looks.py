@@ -9,6 +9,7 @@ import numpy as np
 
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.window import Window
 from batch2online.problems.problem import Problem
 from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
@@ -34,6 +35,8 @@ class Looks:
     copy: Callable[[], Self]
     rows_to_cut: Callable[[], int]
     _process: Callable[..., None]
+    _slide: Callable[[], None]
+    window: Window | None
 
     def _look(self) -> None:
         """Solve at a scheduled time unless that cannot change anything; replace the model unless it is good enough."""
@@ -58,8 +61,8 @@ class Looks:
 
     def _soon(self, at: int) -> int:
         """Return the row count of the next look: the policy's, or an earlier one where old rows fade."""
-        decay = self.construction.decay
-        return at if decay is None else min(at, self.n_learned + decay.longest_step)
+        passing = self.window or self.construction.decay
+        return at if passing is None else min(at, self.n_learned + passing.longest_step)
 
     def _solve_first(self) -> None:
         self._adopt(self.problem.solve(self.construction, None))
@@ -94,6 +97,7 @@ class Looks:
     def _refresh(self, kind: str, **details: Any) -> None:
         """Solve now, with no regard to the present model: nothing that led to it is left in the new one."""
         self.construction.flush(self._process)
+        self._slide()
         self.construction.settle()
         if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)

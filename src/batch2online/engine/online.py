@@ -26,10 +26,13 @@ from batch2online.core.rows import Rows, ones
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.contest import Contest
+from batch2online.engine.following import Following
 from batch2online.engine.looks import Looks
 from batch2online.engine.regret import Regret, regret_of
-from batch2online.engine.scoring import scored
+from batch2online.engine.scoring import scored, total
 from batch2online.engine.stored import StoredEngine
+from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread_for
 from batch2online.monitor.order import Monitor
 from batch2online.monitor.verdict import OrderVerdict
@@ -42,7 +45,7 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @storable
-class Online(Looks, StoredEngine):
+class Online(Following, Looks, StoredEngine):
     """A batch problem turned into an online learner, at one moment.
 
     Parameters
@@ -77,6 +80,8 @@ class Online(Looks, StoredEngine):
         self.width, self.n_targets = int(width), int(n_targets)
         self.lock = RLock()
         construction.begin(self.width, self.n_targets, flat_targets)
+        self.window: Window | None = None
+        self.contest: Contest | None = None
         self._start_over()
 
     def _start_over(self) -> None:
@@ -91,13 +96,14 @@ class Online(Looks, StoredEngine):
         self.loss = 0.0
         self.second_loss = 0.0
         self.last_coreset: tuple[Any, ...] | None = None
-        self.monitor = Monitor.new(self.width, self.n_targets)
+        self.monitor: Monitor | None = Monitor.new(self.width, self.n_targets)
 
     def copy(self) -> Online:
         """Return an independent engine in the same state."""
         twin: Online = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, _known_regret=None)
         twin.construction = self.construction.copy()
+        twin.contest = None if self.contest is None else self.contest.copy()
         return twin
 
     @property
@@ -119,7 +125,8 @@ class Online(Looks, StoredEngine):
         """Return the engine after these validated rows of positive weight, and with this problem where one is given."""
         new = self.copy()
         if problem is not None:
-            new.problem = problem
+            for engine in (new, *new.rivals):
+                engine.problem = problem
         with one_thread_for(self.width):
             for points, targets, weights in pieces:
                 if self.recorder is not None:
@@ -142,17 +149,21 @@ class Online(Looks, StoredEngine):
         """Return how many rows may wait: up to the next refresh or the end of the block."""
         construction = self.construction
         ids_left = LARGEST_ID + 1 - construction.next_id
-        return min(self.next_refresh - self.n_learned, construction.rows_to_block_end(), ids_left)
+        next_looks = [self.next_refresh, *(rival.next_refresh for rival in self.rivals)]
+        return int(min(min(next_looks) - self.n_learned, construction.rows_to_block_end(), ids_left))
 
     def _process(self, rows: Rows, owned: bool = False) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
         self._score(rows)
         self.construction.absorb(rows, owned)
         self._count(len(rows))
+        if self.contest is not None:
+            self._compete(rows)
 
     def _count(self, n: int) -> None:
         self.n_learned += n
         if self.n_learned == self.next_refresh:
+            self._slide()
             self.construction.settle()
             self._look()
             self.next_refresh = self._soon(self.policy.following(self.n_learned, self.idle_solves))
@@ -167,12 +178,14 @@ class Online(Looks, StoredEngine):
 
     def _score(self, rows: Rows) -> None:
         self._advance(int(rows.ids[0]))
-        self.monitor = self.monitor.after(rows, self.construction.seed)
-        rows = self.construction.weighted(rows)
+        if self.monitor is not None:
+            self.monitor = self.monitor.after(rows, self.construction.seed)
+        weighted = self.construction.weighted(rows)
         known = None if self.is_solved else self.warm_up or self.problem.warm_up()
-        loss, second, self.warm_up = scored(self.problem, self.model, known, rows)
-        self.loss += loss
-        self.second_loss += second
+        losses, second, self.warm_up = scored(self.problem, self.model, known, weighted)
+        self.loss += total(losses, weighted.weights)
+        self.second_loss += total(second, weighted.weights)
+        self._remember(rows, losses, second)
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
 
@@ -180,6 +193,7 @@ class Online(Looks, StoredEngine):
 
     def merged(self, other: Online) -> Online:
         """Return an engine that has also seen what another one has, with a model solved afresh on all of it."""
+        self._check_all_rows_count("merge")
         theirs, new = other.caught_up().copy(), self.copy()
         new.construction.flush(new._process)
         if new.construction.decay is not None and theirs.construction.decay is not None:
@@ -189,6 +203,8 @@ class Online(Looks, StoredEngine):
         new.n_learned += theirs.n_learned
         new.loss += theirs.loss
         new.second_loss += theirs.second_loss
+        assert new.monitor is not None
+        assert theirs.monitor is not None
         new.monitor = new.monitor.joined(theirs.monitor)
         new._refresh("merged", rows=theirs.n_learned)
         return new
@@ -198,6 +214,7 @@ class Online(Looks, StoredEngine):
 
         The other rows are learned again in the order of their ids, so models, changes and losses are theirs alone.
         """
+        self._check_all_rows_count("forget")
         old, new = self.caught_up().construction, self.copy()
         known = np.empty(0, dtype=np.int64) if old.history is None else old.history.ids()
         unwanted = old.check_forgettable(ids, known)
@@ -251,4 +268,6 @@ class Online(Looks, StoredEngine):
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""
-        return self.caught_up().monitor.verdict()
+        monitor = self.caught_up().monitor
+        assert monitor is not None
+        return monitor.verdict()

@@ -88,7 +88,7 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
     regret = Regret(
         loss=loss,
         optimum=known.optimum,
-        rows=engine.n_learned,
+        rows=engine.n_learned if engine.window is None else engine.construction.n_rows,
         unsquared_loss=second_loss,
         error=known.error,
         total=known.total,

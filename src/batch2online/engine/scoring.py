@@ -12,8 +12,10 @@ from batch2online.problems.problem import Problem, check_losses
 from batch2online.problems.warm_up import WarmUp
 
 
-def scored(problem: Problem, model: Any, warm_up: WarmUp | None, rows: Rows) -> tuple[float, float, WarmUp | None]:
-    """Return the loss of rows and their second number, both summed, and the warm-up that has seen them.
+def scored(
+    problem: Problem, model: Any, warm_up: WarmUp | None, rows: Rows
+) -> tuple[FloatArray, FloatArray, WarmUp | None]:
+    """Return the loss of each row and its second number, and the warm-up that has seen them.
 
     A warm-up of None says that there is a model.
     """
@@ -24,8 +26,10 @@ def scored(problem: Problem, model: Any, warm_up: WarmUp | None, rows: Rows) -> 
             (losses, second), warm_up = warm_up.scored(rows.points, rows.targets, rows.weights)
             losses, second = problem.bounded(losses, second)
         check_losses(losses, rows.ids)
-        return _total(losses, rows.weights), _total(second, rows.weights), warm_up
+        return losses, second, warm_up
 
 
-def _total(values: FloatArray, weights: FloatArray) -> float:
-    return float((values if all_ones(weights) else values * weights).sum())
+def total(values: FloatArray, weights: FloatArray) -> float:
+    """Return the weighted sum of values."""
+    with np.errstate(over="ignore"):
+        return float((values if all_ones(weights) else values * weights).sum())

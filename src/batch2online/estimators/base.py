@@ -17,6 +17,7 @@ from batch2online.core.rows import ones
 from batch2online.core.validation import LARGEST, check_finite, check_targets
 from batch2online.engine.online import Online
 from batch2online.estimators import input as given
+from batch2online.estimators.letting_go import LettingGo
 from batch2online.estimators.reading import Reading
 from batch2online.estimators.shown import Shown
 from batch2online.estimators.single_rows import SingleRows
@@ -26,7 +27,7 @@ _FIRST_CALLS = RLock()
 _LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 
 
-class OnlineEstimator(Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
     All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
@@ -52,7 +53,7 @@ class OnlineEstimator(Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  
         """Return the parameters that every construction takes; ``without_use`` if no model is solved on the coreset."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
         settings = {name: getattr(self, name) for name in names}
-        if getattr(self, "half_life", None) is not None:
+        if getattr(self, "half_life", None) not in (None, "auto"):
             settings["half_life"] = self.half_life
         return settings | {"coreset_size": "audit"} if without_use and self.coreset_size is None else settings
 
@@ -167,6 +168,7 @@ class OnlineEstimator(Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  
         if is_first:
             engine = self._new_engine(targets.shape[1])
             engine.construction.flat_targets = y is not None and y.ndim == 1
+            self._let_go(engine)
         else:
             self._check_target_shape(y, targets)
             engine = self._engine

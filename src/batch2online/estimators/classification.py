@@ -48,8 +48,11 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     refresh : Policy or None
         When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``.
     fit_intercept : bool, default True
-    half_life : int or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -99,7 +102,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         coreset_size: int | None = None,
         refresh: Policy | None = None,
         fit_intercept: bool = True,
-        half_life: int | None = None,
+        half_life: int | str | None = None,
+        window: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -112,6 +116,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.refresh = refresh
         self.fit_intercept = fit_intercept
         self.half_life = half_life
+        self.window = window
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state
@@ -221,7 +226,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         state = super()._state()
         engine = state["engine"] = state["engine"].copy()
         state["labels"] = list(engine.problem.labels.items())
-        engine.problem = replace(engine.problem, labels={})
+        for each in (engine, *engine.rivals):
+            each.problem = replace(engine.problem, labels={})
         if self.class_weight:
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state
@@ -238,7 +244,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         params["class_weight"] = None if given is None else dict(given)
         estimator = cls._assembled(state | {"params": params})
         problem: Any = estimator._engine.problem
-        estimator._engine.problem = replace(problem, labels=estimator._checked_labels(state["labels"]))
+        known = replace(problem, labels=estimator._checked_labels(state["labels"]))
+        for each in (estimator._engine, *estimator._engine.rivals):
+            each.problem = known
         return estimator
 
 

@@ -59,8 +59,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     start_from_current : bool, default True
         Let the solver start from the present centers too. Switched off, models are independent of the past, and with
         ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
-    half_life : int or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
     first_id : int, default 0
@@ -111,7 +114,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         refresh: Policy | None = None,
         solve: str = "exact",
         start_from_current: bool = True,
-        half_life: int | None = None,
+        half_life: int | str | None = None,
+        window: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -126,6 +130,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.solve = solve
         self.start_from_current = start_from_current
         self.half_life = half_life
+        self.window = window
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state

@@ -49,8 +49,11 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     basis : {"stable", "variance"}
         Turn a new basis towards the old one, so that embeddings stored earlier stay comparable; or order it by
         variance, with signs that follow the old basis.
-    half_life : int or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -100,7 +103,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         refresh: Policy | None = None,
         solve: str = "exact",
         basis: str = "stable",
-        half_life: int | None = None,
+        half_life: int | str | None = None,
+        window: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -113,6 +117,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.solve = solve
         self.basis = basis
         self.half_life = half_life
+        self.window = window
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state

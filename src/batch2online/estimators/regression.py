@@ -73,8 +73,11 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     fit_intercept : bool, default True
     score_targets : bool, default True
         Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
-    half_life : int or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -136,7 +139,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         solve: str = "exact",
         fit_intercept: bool = True,
         score_targets: bool = True,
-        half_life: int | None = None,
+        half_life: int | str | None = None,
+        window: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -154,6 +158,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.fit_intercept = fit_intercept
         self.score_targets = score_targets
         self.half_life = half_life
+        self.window = window
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
@@ -14,7 +16,10 @@ from batch2online.coresets.construction import Construction
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.contest import Contest
+from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
+from batch2online.engine.window import Window
 from batch2online.monitor.order import Monitor
 from batch2online.persistence.legacy import Buffer
 from batch2online.problems.clustering import Centers, KZClustering
@@ -47,22 +52,48 @@ from batch2online.refresh import Policy
         "block": int,
         "buffer": Buffer,
         "room": int,
-        "monitor": Monitor,
+        "monitor": Monitor | None,
+        "window": Window | None,
+        "contest": Contest | None,
     },
-    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up", "monitor"),  # of schema 1, or later
+    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up", "monitor", "window", "contest"),
 )
 def check_engine(engine: Online) -> None:
     construction = engine.construction
     require((engine.width, engine.n_targets) == construction.shape, "all parts are as wide as the rows.")
-    require(engine.n_learned == construction.n_rows, "the construction has seen what was learned.")
+    _check_following(engine)
     require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
     monitor = engine.monitor
-    require((monitor.width, monitor.n_targets) == construction.shape, "all rows are watched.")
-    require(monitor.seen == engine.n_learned, "the monitor has seen what was learned.")
+    if monitor is not None:
+        require((monitor.width, monitor.n_targets) == construction.shape, "all rows are watched.")
+        require(monitor.seen == engine.n_learned, "the monitor has seen what was learned.")
     _check_model(engine.model, engine)
     _check_warm_up(engine)
+
+
+def _check_following(engine: Online) -> None:
+    """Check that the construction has seen what was learned, or what the window holds, and rivals the same rows."""
+    construction, window = engine.construction, engine.window
+    if window is None:
+        require(engine.n_learned == construction.n_rows, "the construction has seen what was learned.")
+    else:
+        held = sum(map(len, window.parts))
+        require(window.size >= 1 and held == construction.n_rows <= engine.n_learned, "a window holds its rows.")
+        check_width(window.parts, engine.width, engine.n_targets, np.inf)
+        check_ascending(window.parts)
+        shapes = [(2, len(part)) for part in window.parts]
+        require([losses.shape for losses in window.losses] == shapes, "rows of a window have their losses.")
+    for rival in engine.rivals:
+        require(type(rival) is Online and rival.contest is None, "rivals are engines.")
+        own = (engine.n_learned, construction.next_id, type(construction), construction.shape, construction.seed)
+        other = rival.construction
+        theirs = (rival.n_learned, other.next_id, type(other), other.shape, other.seed)
+        require(own == theirs and not len(other.queue), "rivals have learned the same rows.")
+    if engine.contest is not None:
+        shape = (len(engine.rivals),)
+        require(engine.contest.advantages.shape == engine.contest.squares.shape == shape, "rivals are compared.")
 
 
 def _check_warm_up(engine: Online) -> None:

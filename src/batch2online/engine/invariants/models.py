@@ -13,7 +13,7 @@ from batch2online.problems.matching import ClusterChange
 from batch2online.problems.regression import LinearModel
 from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar
 
-KINDS = ("scheduled", "fit", "merged", "forgotten")
+KINDS = ("scheduled", "fit", "merged", "forgotten", "half_life")
 
 
 @check_of(LinearModel)

@@ -77,6 +77,8 @@ class BatchToOnline(Delegating, StoredWrapped):
         Expected number of rows to solve on; None is 5,000.
     half_life : int or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -117,6 +119,7 @@ class BatchToOnline(Delegating, StoredWrapped):
     """
 
     _problem = type(None)  # it is made anew, by the parameters
+    _competes = False
 
     def __init__(
         self,
@@ -130,6 +133,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         epsilon: float = 0.1,
         coreset_size: int | None = None,
         half_life: int | None = None,
+        window: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
         random_state: Any = None,
@@ -143,6 +147,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         self.epsilon = epsilon
         self.coreset_size = coreset_size
         self.half_life = half_life
+        self.window = window
         self.keep_history = keep_history
         self.first_id = first_id
         self.random_state = random_state

@@ -1,0 +1,77 @@
+"""A model of the last rows alone: they are kept, and what is known of them is summed anew at every look.
+
+Nothing is ever subtracted, so no digits are lost however long the stream is, and the construction at a look is, to the
+last bit, one that has seen these rows alone. Looks come every quarter of a window at least; between two of them rows
+are added. A row is so taken in about five times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
+
+LOOKS = 4
+"""Looks in a window, at least."""
+
+
+@storable
+@dataclass(frozen=True)
+class Window:
+    """The last rows, and what each of them has cost when it came.
+
+    ``losses`` holds arrays (2, n): the loss of rows, and the problem's second number.
+    """
+
+    size: int
+    parts: tuple[Rows, ...] = ()
+    losses: tuple[FloatArray, ...] = ()
+
+    @classmethod
+    def of(cls, size: object) -> Window | None:
+        """Return an empty window of this size, none for None; refuse what is no number of rows."""
+        if size is None:
+            return None
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise ValueError(f"window must be a positive number of rows or None, got {size!r}.")
+        return cls(int(size))
+
+    def after(self, rows: Rows, losses: FloatArray) -> Window:
+        """Return the window with these rows as well."""
+        own = Rows(rows.points.copy(), rows.targets.copy(), np.array(rows.weights), rows.ids.copy())
+        return Window(self.size, (*self.parts, own), (*self.losses, losses))
+
+    def trimmed(self) -> Window:
+        """Return the window with no more rows than it is to hold."""
+        excess = sum(map(len, self.parts)) - self.size
+        parts, losses = list(self.parts), list(self.losses)
+        while excess > 0:
+            dropped = min(excess, len(parts[0]))
+            parts[0], losses[0] = parts[0][dropped:], losses[0][:, dropped:]
+            excess -= dropped
+            if not len(parts[0]):
+                del parts[0], losses[0]
+        return Window(self.size, tuple(parts), tuple(losses))
+
+    def blocks(self, block: int) -> Iterator[Rows]:
+        """Iterate over the rows a block of ids at a time, wherever they were cut as they came."""
+        for part in self.parts:
+            assert part.ids[0] // block == part.ids[-1] // block
+        for _, group in groupby(self.parts, key=lambda rows: int(rows.ids[0]) // block):
+            yield Rows.concatenate(list(group))
+
+    @property
+    def total(self) -> FloatArray:
+        """The loss of all rows, and the second number."""
+        return np.sum([part.sum(axis=1) for part in self.losses], axis=0) if self.losses else np.zeros(2)
+
+    @property
+    def longest_step(self) -> int:
+        """Rows between two looks, at most."""
+        return max(1, self.size // LOOKS)

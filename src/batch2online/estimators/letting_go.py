@@ -1,0 +1,47 @@
+"""What estimators share that let old rows go: a window, or half-lives that compete."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, Contest
+from batch2online.engine.online import Online
+from batch2online.engine.window import Window
+from batch2online.problems.problem import DependsOn
+
+
+class LettingGo:
+    """The parameters ``window`` and ``half_life="auto"`` of an estimator, where it has them."""
+
+    half_life: Any
+    window: Any
+    _competes: ClassVar[bool] = True
+    """Whether several half-lives may run side by side."""
+
+    def _let_go(self, engine: Online) -> None:
+        """Make a new engine keep a window of rows, or several half-lives."""
+        half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
+        if window is not None and half_life is not None:
+            raise ValueError("half_life and window are two ways to let old rows go: choose one.")
+        history = engine.construction.history
+        if window is not None and history is not None and not history.is_in_memory:
+            raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
+        engine.window = window
+        if half_life == "auto":
+            engine.contest = Contest.of([_rival(self, engine, each) for each in self._half_lives(engine)])
+
+    def _half_lives(self, engine: Online) -> tuple[int, ...]:
+        if not self._competes:
+            raise ValueError(f'half_life="auto" is not for {type(self).__name__}: give a number of rows.')
+        return HALF_LIVES if engine.problem.models_depend_on is DependsOn.ALL_ROWS else FEW_HALF_LIVES
+
+
+def _rival(estimator: Any, engine: Online, half_life: int) -> Online:
+    """Return an engine like this one, of another half-life."""
+    twin = estimator._fresh()
+    twin.half_life, twin.n_features_in_ = half_life, estimator.n_features_in_
+    rival: Online = twin._new_engine(engine.n_targets)
+    rival.construction.seed = engine.construction.seed
+    rival.construction.flat_targets = engine.construction.flat_targets
+    rival.monitor = None
+    return rival
