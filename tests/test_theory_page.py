@@ -44,3 +44,10 @@ def test_every_algorithm_and_theorem_of_the_paper_is_on_the_page():
     for item in [*(f"Algorithm {k}" for k in range(1, 8)), "Theorem 4.1", "Theorem 6.1", "Theorem 7.2", "Theorem 8.1"]:
         assert item in PAGE
     assert all(f"\n{slip}. **" in PAGE for slip in range(1, 11))
+
+
+def test_every_statement_of_ours_has_a_number_of_its_own():
+    ours = PAGE[PAGE.index("## Our statements and their proofs") :]
+    numbered = re.findall(r"(?:^### |\*\*)((?:Lemma|Theorem) \d+)(?= \(|\.\*\*)", ours, flags=re.MULTILINE)
+    assert len(numbered) >= 13
+    assert len(set(numbered)) == len(numbered)
