@@ -291,6 +291,10 @@ REFUSED = {
         lambda: learn(BatchToOnline(mean, coreset=coresets.Uniform, loss=squared, **(SETTINGS | ADAPTIVE))),
         "exact costs",
     ),
+    "half-life": (
+        lambda: learn(OnlineRegression(solve="coreset", half_life=1_000, **SETTINGS)),
+        "older rows count less",
+    ),
     "weights": (
         lambda: learn(OnlineRegression(solve="coreset", **SETTINGS), sample_weight=RNG(0).uniform(1, 2, N)),
         "weights",

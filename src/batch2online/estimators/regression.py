@@ -30,10 +30,11 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     r"""Linear regression on a stream: nearly the loss of hindsight, with a handful of model changes.
 
     Least squares, the default: the moments of all rows are kept where they lose no digits, and at row counts that grow
-    geometrically least squares is solved from them if the present model has become too costly. The squared loss is that
-    of the best model in hindsight plus a term that grows like the logarithm, for rows in random order. Beside it, rows
-    are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits and other losses; ``solve="coreset"``
-    solves on it, as the paper does.
+    geometrically least squares is solved from them if the present model has become too costly. For rows in random
+    order, losses that are bounded and no rows that dominate, the expected squared loss is at most 1 + eta times that of
+    the best model in hindsight plus a term that grows like the logarithm, for every eta above 0 (Lemma 6 and Theorem 5
+    of ``docs/theory.md``). Beside it, rows are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits and
+    other losses; ``solve="coreset"`` solves on it, as the paper does.
 
     Other losses, and penalties: the loss of each row is expanded at the model in force when it comes; sums of these
     expansions and a coreset of what is left give models like those of refits on all rows, see
