@@ -33,8 +33,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     geometrically least squares is solved from them if the present model has become too costly. For rows in random
     order, losses that are bounded and no rows that dominate, the expected squared loss is at most 1 + eta times that of
     the best model in hindsight plus a term that grows like the logarithm, for every eta above 0 (Lemma 6 and Theorem 5
-    of ``docs/theory.md``). Beside it, rows are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits and
-    other losses; ``solve="coreset"`` solves on it, as the paper does.
+    of ``docs/theory.md``). Beside it, rows are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits
+    and other losses; ``solve="coreset"`` solves on it, as the paper does.
 
     Other losses, and penalties: the loss of each row is expanded at the model in force when it comes; sums of these
     expansions and a coreset of what is left give models like those of refits on all rows, see

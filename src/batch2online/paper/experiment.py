@@ -58,10 +58,14 @@ class PaperProblem:
         return run(OURS, seed, model, self.loss, stream)[1]
 
     def papers(self, stream: Arrivals, epsilon: float, seed: int) -> Curve:
-        """Each row under the model solved on all rows before it; a change is a model unlike the one before."""
+        """Each row under the model solved on all rows before it.
+
+        A change is a model unlike the one before; as for ours, those that come after the warm-up are counted.
+        """
         models, losses = self.algorithm(np.random.default_rng(seed), stream.X, stream.y, epsilon, self.size(epsilon))
-        moves = [changed(old, new) for old, new in pairwise(models[1:])]
-        return curve_of(PAPER, seed, stream, losses, np.cumsum([0, 0, *moves]))
+        moves = np.array([False, False, *(changed(old, new) for old, new in pairwise(models[1:]))])
+        moves[: stream.warmup + 1] = False
+        return curve_of(PAPER, seed, stream, losses, np.cumsum(moves))
 
 
 def k_means(k: int) -> PaperProblem:
