@@ -128,7 +128,7 @@ class Anchored(Antitone):
         matrix = recoding.outputs(old.classes, classes)
         self.parts = [recoded_candidates(part, matrix) for part in self.parts]
         self.anchors = old.recoded(classes, matrix)
-        if old.pilot.mean:
+        if old.pilot.has_model:
             theta = recoding.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
             self.anchors = self.anchors.piloted(theta, old.pilot.width, *self.sample())
 

@@ -67,22 +67,23 @@ class Anchors:
 
         Rows go through in pieces that a processor's cache holds.
         """
-        sums, y, targets = self.sums, self.coded(rows), np.empty((len(rows), PREDICTORS + len(self.pilot.theta)))
+        after, y, targets = self, self.coded(rows), np.empty((len(rows), PREDICTORS + len(self.pilot.theta)))
         targets[:, 0], targets[:, WIDTH] = rows.targets[:, 0], self.pilot.width
         for start in range(0, len(rows), _PIECE_ROWS):
             piece = slice(start, start + _PIECE_ROWS)
-            own = self._expand(rows[piece], y[piece], targets[piece])
-            sums = sums + own
-        return replace(self, sums=sums), Rows(rows.points, targets, rows.weights, rows.ids)
+            after = after._with_piece(rows[piece], y[piece], targets[piece])
+        return after, Rows(rows.points, targets, rows.weights, rows.ids)
 
-    def _expand(self, rows: Rows, y: FloatArray, targets: FloatArray) -> Expansion:
-        """Return the expansions of a piece of rows; its scores and predictors are written beside its targets."""
-        design = self.frame.design(rows.points)
+    def _with_piece(self, rows: Rows, y: FloatArray, targets: FloatArray) -> Anchors:
+        """Return the anchors with a piece of rows; its scores and predictors are written beside its targets."""
+        design, weights = self.frame.design(rows.points), np.ascontiguousarray(rows.weights)
         eta = design @ self.pilot.theta.T
         slope = self.loss.slope(eta, y, self.pilot.width)
-        targets[:, SCORE], targets[:, PREDICTORS:] = self.pilot.scores(design, slope), eta
-        here = Expanded(design, y, np.ascontiguousarray(rows.weights), eta, self.pilot.width)
-        return Expansion.of(self.loss, here, slope, matrix=self.sums.n_orders == 3)
+        targets[:, PREDICTORS:] = eta
+        targets[:, SCORE], pilot = self.pilot.scored(design, slope, weights)
+        here = Expanded(design, y, weights, eta, self.pilot.width)
+        own = Expansion.of(self.loss, here, slope, matrix=self.sums.n_orders == 3)
+        return replace(self, sums=self.sums + own, pilot=pilot)
 
     def piloted(self, theta: FloatArray, width: float, rows: Rows, weights: FloatArray) -> Anchors:
         """Return the same with a model as the pilot, whose scores are measured by weighted rows."""

@@ -3,12 +3,13 @@ r"""The model in force as the pilot of an anchored coreset: where losses are exp
 The score of a row is :math:`s = 0.2 + 0.3\,\ell / p + 0.5\, a / \bar a`: a share for all rows alike, one for leverage
 :math:`\ell = z' M^{-1} z` under the second moments M of a row, and one for the size of the gradient under the pilot in
 the metric of the Hessian, :math:`a = |g| \sqrt{z' H^{-1} z}`, over its mean. Uniform scores alone fail on rare classes,
-those of the pilot alone on classes that are nearly separable.
+those of the pilot alone on classes that are nearly separable. Means are those of the coreset when the model came into
+force, or of all rows since where these are larger: rows of another kind than before cannot take the whole coreset.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class Pilot:
 
     ``whitening`` (p, p) turns z into rows whose squared length is their leverage, ``steepness`` (p, p) into rows whose
     length is that of a gradient of slope one; several classes share the whitening, each with a ``curvature``.
-    ``mean`` is that of the gradients' sizes; 0 before there is a model, when all rows score the same.
+    ``means`` are those of leverage and of the gradients' sizes when the model came into force; zero before there is a
+    model, when all rows score the same. ``totals`` are their sums over the ``weight`` of all rows.
     """
 
     theta: FloatArray
@@ -36,13 +38,15 @@ class Pilot:
     whitening: FloatArray
     steepness: FloatArray
     curvatures: FloatArray
-    mean: float
+    means: FloatArray
+    totals: FloatArray
+    weight: float
 
     @classmethod
     def nothing(cls, n_outputs: int, n_columns: int) -> Pilot:
         """Return what there is before the first model: losses are expanded at zero."""
         none = np.zeros((0, 0))
-        return cls(np.zeros((n_outputs, n_columns)), 1.0, none, none, np.zeros(0), 0.0)
+        return cls(np.zeros((n_outputs, n_columns)), 1.0, none, none, np.zeros(0), np.zeros(2), np.zeros(2), 0.0)
 
     @classmethod
     def of(cls, loss: PredictorLoss, theta: FloatArray, rows: Expanded) -> Pilot:
@@ -55,17 +59,26 @@ class Pilot:
             steepness = inverse_root((design * (weights * np.maximum(bend[:, 0], 0.0))[:, None]).T @ design / total)
         else:
             curvatures = np.maximum(weights @ bend / total, np.finfo(np.float64).tiny)
-        draft = cls(theta, float(np.mean(rows.width)), whitening, steepness, curvatures, 0.0)
-        sizes = draft._sizes(design, loss.slope(rows.eta, rows.y, rows.width))[1]
-        mean = float(weights @ sizes / total)
-        return cls(theta, draft.width, whitening, steepness, curvatures, mean if np.isfinite(mean) else 0.0)
+        draft = cls(theta, float(np.mean(rows.width)), whitening, steepness, curvatures, np.ones(2), np.zeros(2), total)
+        sizes = draft._sizes(design, loss.slope(rows.eta, rows.y, rows.width))
+        means = np.array([weights @ each / total for each in sizes])
+        return replace(draft, means=means if _are_usable(means) else np.zeros(2), totals=means * total)
 
-    def scores(self, design: FloatArray, slope: FloatArray) -> FloatArray:
-        """Return the scores of rows with these slopes; they are about 1 on average."""
-        if not self.mean:
-            return np.ones(len(design))
-        leverage, sizes = self._sizes(design, slope)
-        return np.asarray(_UNIFORM + (_LEVERAGE / design.shape[1]) * leverage + (_GRADIENT / self.mean) * sizes)
+    @property
+    def has_model(self) -> bool:
+        """Whether rows are scored by a model."""
+        return bool(self.means.any())
+
+    def scored(self, design: FloatArray, slope: FloatArray, weights: FloatArray) -> tuple[FloatArray, Pilot]:
+        """Return the scores of rows with these slopes, about 1 on average, and the pilot that has seen them."""
+        if not self.has_model:
+            return np.ones(len(design)), self
+        sizes = self._sizes(design, slope)
+        totals = self.totals + [weights @ each for each in sizes]
+        weight = self.weight + float(weights.sum())
+        leverage, gradient = np.maximum(self.means, totals / weight)
+        scores = _UNIFORM + (_LEVERAGE / leverage) * sizes[0] + (_GRADIENT / gradient) * sizes[1]
+        return np.asarray(scores), replace(self, totals=totals, weight=weight)
 
     def _sizes(self, design: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the leverage of each row, and the size of its gradient."""
@@ -75,3 +88,7 @@ class Pilot:
             return leverage, np.sqrt(leverage * (np.square(slope) @ (1 / self.curvatures)))
         steep = design @ self.steepness
         return leverage, np.abs(slope[:, 0]) * np.sqrt(np.vecdot(steep, steep))
+
+
+def _are_usable(means: FloatArray) -> bool:
+    return bool((np.isfinite(means) & (means > 0)).all())

@@ -37,10 +37,16 @@ def check_expansion(sums: Expansion) -> None:
 def check_pilot(pilot: Pilot) -> None:
     require(pilot.theta.ndim == 2 and is_finite(pilot.theta), "parameters are finite.")
     k, p = pilot.theta.shape
-    require(0 < pilot.width < math.inf and 0 <= pilot.mean < math.inf, "widths are positive.")
+    require(0 < pilot.width < math.inf and 0 <= pilot.weight < math.inf, "widths are positive.")
+    require(pilot.means.shape == pilot.totals.shape == (2,), "there are means of leverage and of gradients.")
+    require(is_finite(pilot.means, pilot.totals) and (pilot.means >= 0).all(), "means are finite.")
+    require(((pilot.means > 0).all() and pilot.weight > 0) or not pilot.has_model, "means are positive.")
+    require((pilot.totals >= 0).all(), "totals are not negative.")
     shapes = (pilot.whitening.shape, pilot.steepness.shape, pilot.curvatures.shape)
     expected = ((p, p), (p, p), (0,)) if k == 1 else ((p, p), (0, 0), (k,))
-    require(shapes == expected or (not pilot.mean and shapes == ((0, 0), (0, 0), (0,))), "scores fit the parameters.")
+    require(
+        shapes == expected or (not pilot.has_model and shapes == ((0, 0), (0, 0), (0,))), "scores fit the parameters."
+    )
     require(is_finite(pilot.whitening, pilot.steepness, pilot.curvatures), "scores are finite.")
     require((pilot.curvatures > 0).all(), "curvatures are positive.")
 
