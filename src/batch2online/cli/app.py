@@ -72,6 +72,8 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     batch2online run 'pixels-*.parquet' --task clustering --k 5
     tail -f rows.csv | batch2online run - --task lowrank --k 10
     """  # noqa: D301 (\b keeps lines apart)
+    if sys.stderr.isatty() and not (given["quiet"] or given["as_json"]):
+        click.echo("  starting\r", nl=False, err=True)  # until the live line can be drawn
     from batch2online.cli.commands.run import Wishes
     from batch2online.cli.commands.run import run as run_command
 

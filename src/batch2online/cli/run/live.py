@@ -36,14 +36,16 @@ class LiveLine:
         self._name, self._is_quiet = name, quiet
         self._learner: LearningLoop | None = None
         self._started = time.monotonic()
-        self._counts: deque[tuple[float, int]] = deque([(self._started, 0)])
+        self._counts: deque[tuple[float, int]] = deque()
         self.share: float | None = None
         self._live: Live | None = None
 
     def __call__(self, learner: LearningLoop, share: float | None = None) -> None:
         """Take note of where the run is, and which share of the input has been read, where that is known."""
-        self._learner, self.share = learner, share
+        is_first, self._learner, self.share = self._learner is None, learner, share
         self._count(time.monotonic(), learner.rows)
+        if is_first and self._live is not None:
+            self._live.refresh()
 
     def say(self, note: str) -> None:
         """Print a note above the line."""
@@ -69,6 +71,8 @@ class LiveLine:
     def recent_rate(self) -> float:
         """Rows a second in the last seconds."""
         (since, before), (_, rows) = self._counts[0], self._counts[-1]
+        if len(self._counts) == 1:
+            return self.rate(rows)
         return (rows - before) / max(time.monotonic() - since, 1e-9)
 
     def __rich__(self) -> Any:
