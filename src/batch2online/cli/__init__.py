@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line; say what to install where its packages are missing."""
+    _ask_for_one_thread()
     try:
         import click  # noqa: F401
     except ImportError:
@@ -18,3 +20,10 @@ def main() -> None:
         sys.exit(run_safely(sys.argv[1:]))
     except KeyboardInterrupt:  # before the commands could see it
         sys.exit(130)
+
+
+def _ask_for_one_thread() -> None:
+    """Keep BLAS, which is loaded later, to one thread, unless somebody asks for more (``linalg/threads.py``)."""
+    variables = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+    if not any(name in os.environ for name in (*variables, "OMP_NUM_THREADS")):
+        os.environ.update(dict.fromkeys(variables, "1"))

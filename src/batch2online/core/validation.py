@@ -10,7 +10,7 @@ from scipy.linalg import blas
 
 from batch2online._types import FloatArray
 from batch2online.core.rows import ones
-from batch2online.linalg.threads import one_thread_for
+from batch2online.linalg.threads import one_thread
 
 LARGEST = 2.0**501
 """Largest magnitude of a value, 6.5e150: the sum of a million such squares is still representable."""
@@ -95,7 +95,7 @@ def _sum_of_squares(flat: FloatArray) -> float:
     dot = blas.sdot if flat.dtype.char == "f" else blas.ddot  # NumPy's own warns of overflow
     if flat.size <= _SINGLE_THREADED:
         return float(dot(flat, flat)) if flat.size else 0.0
-    with one_thread_for(1):
+    with one_thread():
         return float(dot(flat, flat))
 
 

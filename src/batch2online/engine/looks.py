@@ -10,6 +10,7 @@ import numpy as np
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.window import Window
+from batch2online.linalg.threads import one_thread
 from batch2online.problems.problem import Problem
 from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
@@ -88,6 +89,7 @@ class Looks:
         old, self.last_coreset = self.last_coreset, (coreset.ids, coreset.weights)
         return old is None or not all(map(np.array_equal, old, self.last_coreset))
 
+    @one_thread()
     def refreshed(self, kind: str, **details: Any) -> Self:
         """Return the engine with a model solved afresh on all rows seen, whatever the present one costs."""
         new = self.copy()

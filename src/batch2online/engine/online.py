@@ -33,7 +33,7 @@ from batch2online.engine.regret import Regret, regret_of
 from batch2online.engine.scoring import scored, total
 from batch2online.engine.stored import StoredEngine
 from batch2online.engine.window import Window
-from batch2online.linalg.threads import one_thread_for
+from batch2online.linalg.threads import one_thread
 from batch2online.monitor.order import Monitor
 from batch2online.monitor.verdict import OrderVerdict
 from batch2online.problems.problem import Problem, check_joined
@@ -127,7 +127,7 @@ class Online(Following, Looks, StoredEngine):
         if problem is not None:
             for engine in (new, *new.rivals):
                 engine.problem = problem
-        with one_thread_for(self.width):
+        with one_thread():
             for points, targets, weights in pieces:
                 if self.recorder is not None:
                     self.recorder(points, targets, weights)
@@ -191,6 +191,7 @@ class Online(Following, Looks, StoredEngine):
 
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
+    @one_thread()
     def merged(self, other: Online) -> Online:
         """Return an engine that has also seen what another one has, with a model solved afresh on all of it."""
         self._check_all_rows_count("merge")
@@ -220,7 +221,7 @@ class Online(Following, Looks, StoredEngine):
         unwanted = old.check_forgettable(ids, known)
         new.construction = old.emptied()
         new._start_over()
-        with one_thread_for(self.width):
+        with one_thread():
             for rows in old.history or ():
                 new._learn_again(rows[~np.isin(rows.ids, unwanted)])
         new._refresh("forgotten", rows=len(np.unique(unwanted)))
@@ -235,6 +236,7 @@ class Online(Following, Looks, StoredEngine):
             self._count(len(first))
             rows = rows[len(first) :]
 
+    @one_thread()
     def caught_up(self) -> Online:
         """Return the engine with no row waiting any more."""
         if not len(self.construction.queue):
@@ -254,10 +256,12 @@ class Online(Following, Looks, StoredEngine):
         answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
         return self.problem.initial(answer, self.width, self.n_targets)
 
+    @one_thread()
     def coreset(self) -> Coreset:
         """Return the coreset of all rows seen."""
         return self.construction.coreset()
 
+    @one_thread()
     def regret(self) -> Regret:
         """Return the loss and the hindsight optimum on all rows seen; asked again before others come, the same."""
         known = self._known_regret

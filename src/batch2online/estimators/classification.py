@@ -18,6 +18,7 @@ from batch2online.engine.regret import Regret
 from batch2online.estimators.headline import Measure, classification_quality
 from batch2online.estimators.labelled import Labelled
 from batch2online.estimators.stored import Trusted, check_plain
+from batch2online.linalg.threads import one_thread
 from batch2online.losses import Logistic
 from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
 from batch2online.refresh import Geometric, Policy
@@ -185,6 +186,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
         return float(self._check_fitted().model.error)
 
+    @one_thread()
     def decision_function(self, X: Any) -> FloatArray:
         """Logits of the second class (n,), or of all classes (n, n_classes)."""
         engine = self._check_fitted()

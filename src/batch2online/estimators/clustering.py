@@ -19,6 +19,7 @@ from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.headline import Measure, clustering_quality, silhouette
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.linalg.threads import one_thread
 from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Adaptive, Policy
 
@@ -184,6 +185,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _n_features_out(self) -> int:
         return len(self._centers)
 
+    @one_thread()
     def predict(self, X: Any) -> IntArray:
         """Return the id of the nearest center of each row."""
         centers = self._centers
@@ -193,6 +195,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """:meth:`fit`, and the labels of these rows."""
         return self.fit(X, y, sample_weight).labels_
 
+    @one_thread()
     def transform(self, X: Any) -> FloatArray:
         """Distances of rows to all centers, (n_samples, n_clusters)."""
         centers = self._centers

@@ -14,6 +14,7 @@ from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.headline import Measure, low_rank_quality
+from batch2online.linalg.threads import one_thread
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.refresh import Adaptive, Lazy, Policy
 from batch2online.statistics.second_moments import SecondMoments, second_moments
@@ -186,11 +187,13 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def _n_features_out(self) -> int:
         return self.n_components_
 
+    @one_thread()
     def transform(self, X: Any) -> FloatArray:
         """Coordinates of rows in the current basis, (n_samples, n_components)."""
         model = self._model
         return model.coordinates(self._checked_rows(X))
 
+    @one_thread()
     def inverse_transform(self, X: Any) -> FloatArray:
         """Rows from their coordinates."""
         model = self._model

@@ -16,6 +16,7 @@ from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.headline import Measure, mean_loss, number, regression_quality
 from batch2online.estimators.input import flattened
+from batch2online.linalg.threads import one_thread
 from batch2online.losses import PredictorLoss, of_regression
 from batch2online.problems.generalized_linear import GeneralizedLinear
 from batch2online.problems.regression import LeastSquares, LinearModel
@@ -236,6 +237,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         intercepts = engine.present_model.intercepts.copy()
         return float(intercepts[0]) if engine.construction.flat_targets else intercepts
 
+    @one_thread()
     def predict(self, X: Any) -> FloatArray:
         """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
         engine = self._check_fitted()

@@ -10,7 +10,7 @@ from batch2online.core.blocks import block_rows
 from batch2online.core.randomness import seed_from
 from batch2online.core.rows import Rows, ones
 from batch2online.core.validation import check_rows, check_targets
-from batch2online.linalg.threads import one_thread_for
+from batch2online.linalg.threads import one_thread
 from batch2online.monitor.order import Monitor
 from batch2online.monitor.verdict import OrderVerdict
 
@@ -51,7 +51,7 @@ def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
     points, targets = check_rows(X), check_targets(_numbers(y), len(X))
     seed, monitor = seed_from(random_state), Monitor.new(points.shape[1], targets.shape[1])
     step = block_rows(points.shape[1])
-    with one_thread_for(points.shape[1]):
+    with one_thread():
         for start in range(0, len(points), step):
             part = slice(start, min(start + step, len(points)))
             ids = np.arange(part.start, part.stop)

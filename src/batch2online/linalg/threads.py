@@ -1,11 +1,13 @@
-"""One BLAS thread where two would only wait for each other.
+"""One BLAS thread, unless somebody asks for more.
 
-On blocks of a few columns a second thread gains nothing on an idle machine (``python -m benchmarks.suite --only
-lines/threads``), and on a busy one threads wait for each other.
+Blocks of rows are small work for BLAS. On an idle machine a second thread gains little, and nothing for few columns; on
+a busy one threads wait for each other, which costs up to a hundred times the work. Whoever has the machine for himself
+and thousands of columns asks for threads by the variable that his BLAS knows, such as ``OPENBLAS_NUM_THREADS``.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -13,18 +15,21 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-FEW_COLUMNS = 200
+_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 @cache
 def _blas_libraries() -> list[Any]:
+    """Libraries to be limited: none if threads were asked for when the first was needed."""
+    if any(os.environ.get(name) for name in _VARIABLES):
+        return []
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @contextmanager
-def one_thread_for(columns: int) -> Iterator[None]:
-    """Limit BLAS to one thread while rows of so few columns are worked on."""
-    libraries = _blas_libraries() if columns <= FEW_COLUMNS else []
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread for a while; also a decorator."""
+    libraries = _blas_libraries()
     before = [library.get_num_threads() for library in libraries]
     if all(count == 1 for count in before):
         yield

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from batch2online.cli import terminal
 from batch2online.cli.files import json_text
+from batch2online.cli.in_units import in_units
 from batch2online.cli.models import load_model
 from batch2online.cli.run.recorder import ratio_text
 from batch2online.cli.run.result import change_record, described, present_model
@@ -20,12 +21,13 @@ from batch2online.report.text import why
 
 def show(path: Path, as_json: bool, most: int) -> None:
     """Print what a model is, what it saw, what it cost and how it changed."""
-    model = load_model(path).model
-    facts = facts_of(model)
+    stored = load_model(path)
+    model = stored.model
+    facts = facts_of(model) | {"in_units": in_units(model, stored.preparation)}
     if as_json:
         click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
         return
-    tables = [terminal.pairs(_lines(facts))]
+    tables = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
     if model.changes_:
         tables.append(_changes(model.changes_[-most:][::-1]))
     terminal.print_apart(*tables)
@@ -67,6 +69,27 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
         ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, on all rows"),
         ("coreset", f"{facts['coreset_size']:,} rows"),
     ]
+
+
+def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
+    """Coefficients, centers or components, a line for each input; of many inputs those with the largest values."""
+    columns = {
+        str(index + 1): column for index, column in enumerate(found.get("centers") or found.get("components") or [])
+    }
+    columns = dict(list(columns.items())[:8]) or ({"coefficient": found["coefficients"]} if found else {})
+    if not columns:
+        return []
+    names = list(next(iter(columns.values())))
+    if len(names) > most:
+        names = sorted(names, key=lambda name: -max(abs(column[name]) for column in columns.values()))[:most]
+    table = terminal.listing("input")
+    for head in columns:
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("unit")
+    for name in names:
+        cells = [f"{column[name]:.4g}" for column in columns.values()]
+        table.add_row(terminal.shown(name), *cells, terminal.shown(found["units"].get(name, "")))
+    return [table]
 
 
 def _changes(events: list[ChangeEvent]) -> Table:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batch2online.cli.in_units import in_units
 from batch2online.report.story import shared_scale
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
         "quality": dict(told.quality),
         "distance": told.distance,
         "last_model": {**present_model(model), **described(model)},
+        "in_units": in_units(model, stream.preparation),
         "changes": int(model.n_changes_),
         "last_change": model.changes_[-1].at if model.changes_ else None,
         "coreset_size": len(model.coreset_),
