@@ -116,7 +116,21 @@ def blocks(
                 rest, line, least = rest[cut:], line + n_lines, least_lines
                 yield block
     if rest and not feed.grows:
+        _check_closed(rest, line, feed.name, quoted)
         yield LineBlock(rest, line, quoted)
+
+
+def _check_closed(rest: bytes, line: int, name: str, quoted: bool) -> None:
+    """Refuse a quoted value that the end of the file cuts off."""
+    if not quoted or b'"' not in rest:
+        return
+    cut = _end_of_last_record(rest)
+    is_open = False
+    for text in rest[cut:].splitlines():
+        is_open = is_open_after(text, is_open)
+    if is_open:
+        number = line + LineBlock(rest[:cut], line).n_lines()
+        raise DataError(f"{name}, line {number:,}: a quoted value does not end properly.")
 
 
 def _too_long(name: str, line: int, is_quoted: bool) -> DataError:

@@ -46,8 +46,9 @@ def delimiter_of(text: str, block: LineBlock, given: str | None) -> str:
     found = max(_DELIMITERS, key=text.count)
     if text.count(found):
         return found
-    counts = {len(line.split()) for _, line in islice(block.lines(), 10)}
-    return WHITESPACE if len(counts) == 1 and counts != {1} and block.n_lines() > 1 else ","
+    first, *others = [len(line.split()) for _, line in islice(block.lines(), 10)]
+    is_table = len(set(others)) == 1 and others[0] in (first, first + 1)  # R gives names of rows no name of their own
+    return WHITESPACE if is_table and others[0] > 1 else ","
 
 
 def spaced(block: LineBlock) -> LineBlock:

@@ -134,9 +134,11 @@ class DuckDbRows(Columnar):
     """Rows of a DuckDB query."""
 
     def __init__(self, connection: Any, query: str, name: str) -> None:
-        answer = connection.execute(query)
-        make = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
-        self._reader = make(ROWS)
+        answer = connection.sql(query)
+        if answer is None:
+            raise DataError(f"{name}: the query gives no rows.", Remedy.QUERY)
+        make = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # of versions before 2
+        self._connection, self._reader = connection, make(ROWS)
         super().__init__(name, self._reader.schema)
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:

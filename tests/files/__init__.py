@@ -1,0 +1,1 @@
+"""Tables as people have them, and what becomes of each."""

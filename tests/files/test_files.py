@@ -1,0 +1,81 @@
+"""Every kind of file works, or ends in one sentence that names an option with which it does."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from batch2online.cli.app import app, run_safely
+
+from .kinds import FILES
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def options_of(command: str) -> set[str]:
+    return {word for each in app.commands[command].params for word in (*each.opts, *each.secondary_opts)}
+
+
+def learned(path, options, capsys):
+    assert run_safely(["run", str(path), *options, "--json"]) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(words, capsys):
+    """The one sentence; every option that it names is one of the command."""
+    assert run_safely(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
+    assert set(OPTION.findall(captured.err)) <= options_of(words[0])
+    return captured.err
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_kind_of_file_works_or_names_the_way_on(tmp_path, capsys, name):
+    file, path = FILES[name], tmp_path / name
+    file.write(path)
+    options = list(file.options)
+    if file.refused:
+        sentence = refusal(["run", str(path), *options], capsys)
+        assert file.refused in sentence
+        if not file.way_on:
+            return
+        assert file.way_on[0] in sentence
+        if file.way_on[0] in options:
+            options[options.index(file.way_on[0]) + 1] = file.way_on[1]
+        options += file.way_on
+    result = learned(path, options, capsys)
+    assert result["rows"] == file.rows
+    assert set(file.inputs) <= set(result["inputs"])
+    assert not set(file.absent) & set(result["inputs"])
+    assert all(any(repr(column) in note for note in result["notes"]) for column in file.absent)
+
+
+def test_there_are_many_kinds():
+    assert len(FILES) >= 40
+
+
+def test_the_same_table_gives_the_same_rows_in_every_format(tmp_path, capsys):
+    """Checksums are of the prepared rows."""
+    same = ["iris.csv", "semicolons.csv", "tabs.tsv", "fixed_width.txt", "utf16_of_excel.txt", "all_quoted.csv",
+            "pandas_index.csv", "write_table_of_r.txt", "iris.csv.gz", "iris.csv.zip", "iris.jsonl", "iris.parquet",
+            "iris.feather", "asked.sqlite", "asked.duckdb"]  # fmt: skip
+    sums = {}
+    for name in same:
+        FILES[name].write(tmp_path / name)
+        sums[name] = learned(tmp_path / name, FILES[name].options, capsys)["rows_checksum"]
+    assert set(sums.values()) == {sums["iris.csv"]}, sums
+
+
+def test_way_on_can_be_pasted(tmp_path, capsys):
+    """A column whose name needs quoting is named so that a shell takes it."""
+    path = tmp_path / "x.csv"
+    path.write_text('"it\'s, odd",b\n1,2\n3,4\n5,6\nno,7\n')
+    sentence = refusal(["run", str(path), "--task", "lowrank", "--k", "1"], capsys)
+    words = shlex.split(re.search(r"(--exclude .*) leaves the column out", sentence)[1])
+    assert learned(path, ["--task", "lowrank", "--k", "1", *words], capsys)["inputs"] == ["b"]
