@@ -291,10 +291,13 @@ REFUSED = {
         lambda: learn(BatchToOnline(mean, coreset=coresets.Uniform, loss=squared, **(SETTINGS | ADAPTIVE))),
         "exact costs",
     ),
-    "half-life": (
-        lambda: learn(OnlineRegression(solve="coreset", half_life=1_000, **SETTINGS)),
-        "older rows count less",
-    ),
+    **{
+        f"{name}={value}": (
+            lambda name=name, value=value: learn(OnlineRegression(solve="coreset", **{name: value}, **SETTINGS)),
+            "older rows count less",
+        )
+        for name, value in (("half_life", 1_000), ("half_life", "auto"), ("window", 1_000))
+    },
     "weights": (
         lambda: learn(OnlineRegression(solve="coreset", **SETTINGS), sample_weight=RNG(0).uniform(1, 2, N)),
         "weights",

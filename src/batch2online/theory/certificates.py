@@ -133,6 +133,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 def _gaps(engine: Online) -> list[str]:
     """Return why no theorem covers the run, as far as the engine knows."""
     construction, is_exact = engine.construction, engine.problem.models_depend_on is DependsOn.ALL_ROWS
+    fading = (construction.decay, engine.window, engine.contest)
     found = {
         "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
         and engine.policy.needs_coupling,
@@ -142,7 +143,7 @@ def _gaps(engine: Online) -> list[str]:
         and construction.sensitivity(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
-        "older rows count less": construction.decay is not None,
+        "older rows count less": any(each is not None for each in fading),
         "rows have weights other than one": construction.weight != construction.n_rows,
         "rows were merged or forgotten": any(event.kind in ("merged", "forgotten") for event in engine.changes),
     }
