@@ -165,3 +165,15 @@ def test_what_a_contest_refuses():
     one, other = (OnlineRegression(half_life="auto", first_id=i, random_state=0).partial_fit(X, y) for i in (0, 900))
     with pytest.raises(ValueError, match="merge"):
         one.merge(other)
+
+
+def test_the_verdict_on_the_order_knows_what_is_followed():
+    X, y = stream(2_000)
+    y[1_000:] += 5
+    said = [
+        OnlineRegression(**s).partial_fit(X, y).order_.sentence() for s in ({}, {"half_life": 300}, {"window": 300})
+    ]
+    assert all("not in random order" in sentence for sentence in said)
+    assert "--half-life for a stream" in said[0]
+    assert said[1].endswith("alike within a half-life")
+    assert said[2].endswith("alike within the window")

@@ -18,9 +18,9 @@ HALF_LIVES = (600, 2_400, 9_600, 38_400)
 CHUNK = 250
 TEXT = (
     f"Each row is predicted before it is learned, chunks of {CHUNK}, the first not scored: loss over that of the best "
-    "*single* model of all rows in hindsight, changes of the model in brackets. Below 1 is what no single model can do. "
-    "Flights in time are in the order in which they are shipped. The constants of `auto` were chosen on another random "
-    "walk, with three columns."
+    "*single* model of all rows in hindsight, changes of the model in brackets. Below 1 is what no such model can do. "
+    "Flights in time are in the order in which they are shipped. The constants of `auto` were chosen on another "
+    "random walk, with three columns."
 )
 Stream = tuple[np.ndarray, np.ndarray]
 

@@ -174,6 +174,11 @@ class Intake(ABC):
             self.rescale(factor)
         return factor
 
+    @property
+    def newest_weight(self) -> float:
+        """What the last row weighs, if it was given a weight of one."""
+        return 1.0 if self.decay is None else float(self.decay.factors(np.array([self.next_id - 1]))[0])
+
     def rescale(self, factor: float) -> None:
         """Multiply the weights of all rows so far by a power of 4."""
         self.weight *= factor

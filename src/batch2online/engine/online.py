@@ -14,6 +14,7 @@ engines that come from one share its lock, for whoever puts the next one in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 
@@ -274,4 +275,6 @@ class Online(Following, Looks, StoredEngine):
         """Return whether the rows seen look as if they came in random order."""
         monitor = self.caught_up().monitor
         assert monitor is not None
-        return monitor.verdict()
+        within = "the window" if self.window is not None else "a half-life"
+        is_following = self.window or self.contest or self.construction.decay
+        return replace(monitor.verdict(), within=within if is_following else None)

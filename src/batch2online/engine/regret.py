@@ -6,10 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from batch2online.core.decay import ForwardDecay
-
 
 @dataclass(frozen=True)
 class Regret:
@@ -96,8 +92,7 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
         unsquared_optimum=known.unsquared,
         resolution=known.resolution,
     )
-    decay: ForwardDecay | None = engine.construction.decay
+    decay = engine.construction.decay
     if decay is None or not regret.rows:
         return regret
-    last = float(decay.factors(np.array([engine.construction.next_id - 1]))[0])
-    return replace(regret._scaled(1 / last), half_life=decay.half_life)
+    return replace(regret._scaled(1 / engine.construction.newest_weight), half_life=decay.half_life)

@@ -30,6 +30,8 @@ class OrderVerdict:
         The evidence of each score.
     curve_rows, curve : arrays
         Row counts, and the evidence at each of them; it may fall again.
+    within : str or None
+        What the guarantee is limited to where old rows are let go: "a half-life" or "the window".
     """
 
     evidence: float
@@ -40,6 +42,7 @@ class OrderVerdict:
     scores: dict[str, float]
     curve_rows: IntArray = field(repr=False)
     curve: FloatArray = field(repr=False)
+    within: str | None = None
 
     @property
     def looks_random(self) -> bool:
@@ -49,5 +52,6 @@ class OrderVerdict:
     def sentence(self) -> str:
         """Return the verdict in words."""
         if self.alarm is not None:
-            return f"not in random order (evidence 1e{self.evidence:.0f} from row {self.alarm:,}): {_REMEDY}"
+            so = _REMEDY if self.within is None else f"the guarantee holds for rows that are alike within {self.within}"
+            return f"not in random order (evidence 1e{self.evidence:.0f} from row {self.alarm:,}): {so}"
         return "order looks random" if self.ranked else "too few rows to tell whether their order is random"

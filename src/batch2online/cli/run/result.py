@@ -61,6 +61,7 @@ def present_model(model: Any) -> dict[str, Any]:
     """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
     now = model._engine.caught_up()
     cost = float(now.problem.cost(now.model, now.construction)) if now.is_solved else math.nan
+    cost /= now.construction.newest_weight
     last = replace(model.regret_, loss=cost)
     return {"cost": cost, "ratio": last.ratio}
 
