@@ -86,7 +86,12 @@ def test_other_estimators_have_a_headline():
     model = OnlineClassifier(random_state=0).partial_fit(X, labels)
     accuracy = dict(model.headline().quality)["accuracy"]
     assert 80 < float(accuracy[:-1]) <= 100
-    assert "mean loss" in dict(BatchToOnline(Ridge(), random_state=0).partial_fit(X, Y).headline().quality)
+    wrapped = BatchToOnline(Ridge(), random_state=0).partial_fit(X, Y)
+    assert float(dict(wrapped.headline().quality)["RMSE"]) == pytest.approx(
+        math.sqrt(wrapped.regret_.loss / 400), rel=1e-3
+    )
+    own = BatchToOnline(Ridge(), loss=lambda model, X, y: np.abs(y - model.predict(X)), random_state=0)
+    assert "mean loss" in dict(own.partial_fit(X, Y).headline().quality)
     early = OnlineRegression().partial_fit(X[:2], Y[:2])
     assert "no model yet: the first comes at row 12, 2 seen" in str(early.headline())
     assert "no rows yet" in OnlineRegression()._repr_html_()

@@ -140,4 +140,4 @@ def test_a_wrapped_model_has_a_report(tmp_path):
     from sklearn.linear_model import Ridge
 
     text = BatchToOnline(Ridge(), random_state=0).partial_fit(X, Y).report(tmp_path / "r.html").read_text()
-    assert "Mean loss" in text
+    assert "RMSE</abbr> " in text

@@ -25,7 +25,7 @@ from batch2online.core.rows import all_ones
 from batch2online.coresets import Clustering
 from batch2online.linalg.distances import Sums, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.problems.assignments import Assignments
-from batch2online.problems.hindsight import Hindsight, resolution, sampling_error
+from batch2online.problems.hindsight import Hindsight, certain_weight, resolution, sampling_error
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
@@ -146,8 +146,9 @@ class KZClustering(Problem):
             mean = coreset.weights @ coreset.points / weight
         total = self._full_cost(Centers(mean[None]), construction)
         error = 0.0
-        if construction.history is None:
-            error = sampling_error(coreset.weights, power(self._assignments.of(coreset, best.points)[1], self.z))
+        if construction.past is None:
+            losses = power(self._assignments.of(coreset, best.points)[1], self.z)
+            error = sampling_error(coreset.weights, losses, certain=certain_weight(construction))
         rounding = resolution(total, weight, float(np.abs(mean).max(initial=0.0)), self.z)
         return Hindsight(optimum, error, total, rounding, unsquared=optimum if self.z == 1 else None)
 

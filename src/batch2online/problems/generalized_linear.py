@@ -14,6 +14,7 @@ from batch2online.coresets import recoding
 from batch2online.coresets.anchored import Anchored
 from batch2online.coresets.anchors import Sample
 from batch2online.losses.base import PredictorLoss
+from batch2online.problems.hindsight import Hindsight, certain_weight, sampling_error
 from batch2online.problems.predictor_warm_up import MeanUnderLoss
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar, WarmUp
@@ -128,6 +129,14 @@ class GeneralizedLinear(Problem):
         if not construction.n_rows:
             return 0.0
         return min(self.cost(option, construction) for option in (model, self.solve(construction, model)))
+
+    def hindsight(self, construction: Anchored, model: LinearPredictor) -> Hindsight:
+        """Return the optimum and, unless all rows are kept, how far the coreset's plain sum may be from that of all."""
+        optimum = self.optimum(construction, model)
+        if construction.is_complete or not construction.n_rows:
+            return Hindsight(optimum)
+        weights, losses = construction.coreset().weights, self._losses_on(construction, model)
+        return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(construction)))
 
     def difference(self, old: LinearPredictor, new: LinearPredictor, construction: Anchored) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,16 +46,22 @@ def resolution(total: float, weight: float, offset: float, power: float = 2.0) -
     return float(total * _ROUNDING**power + weight * (16 * np.finfo(np.float64).eps * offset) ** power)
 
 
-def sampling_error(weights: FloatArray, losses: FloatArray) -> float:
+def sampling_error(weights: FloatArray, losses: FloatArray, *, certain: float = 1.0) -> float:
     """Return how far a cost measured on a coreset may be from that on all rows, as a share of it (docs/theory.md).
 
     For centers that do not depend on the draws, the mean of ``sum w l`` is their cost on all rows, and its variance
     that of ``sum w (w - 1) l^2``. The largest term is added once more, for rows like it that were not drawn.
+    ``certain`` is the weight of rows that are drawn in any case: 1, or 0, which makes a bound, where rows have weights.
 
     >>> sampling_error(np.ones(4), np.ones(4)), round(sampling_error(np.full(10_000, 2.0), np.ones(10_000)), 3)
     (0.0, 0.031)
     """
     with np.errstate(over="ignore"):
-        cost, terms = float(weights @ losses), weights * np.maximum(weights - 1, 0.0) * np.square(losses)
+        cost, terms = float(weights @ losses), weights * np.maximum(weights - certain, 0.0) * np.square(losses)
         largest = float(terms.max(initial=0.0))
         return math.sqrt(_CANTELLI * (float(terms.sum()) + largest)) / cost if cost else 0.0
+
+
+def certain_weight(construction: Any) -> float:
+    """Return the weight of a row that is drawn in any case: 1, or 0 where rows have weights of their own."""
+    return 1.0 if construction.decay is None and construction.weight == construction.n_rows else 0.0

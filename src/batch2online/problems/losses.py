@@ -6,6 +6,7 @@ there is a model, rows are scored by those before them, see ``warm_up``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,6 +27,9 @@ class RowLoss(Protocol):
 
     def warm_up(self) -> WarmUp: ...
 
+    def measure(self, mean: float) -> tuple[str, float]:
+        """Return what a mean loss is called, and its value in the user's units."""
+
 
 @dataclass(frozen=True)
 class Deviation:
@@ -38,6 +42,9 @@ class Deviation:
 
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=True, power=self.power)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
 
     def _of(self, residuals: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
@@ -53,6 +60,9 @@ class ZeroOne:
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=False)
 
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "error rate", mean
+
 
 @dataclass(frozen=True)
 class LogLoss:
@@ -66,6 +76,9 @@ class LogLoss:
 
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=True)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "log loss", mean
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,9 @@ class Distance:
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=False, power=self.power)
 
+    def measure(self, mean: float) -> tuple[str, float]:
+        return ("RMS distance", math.sqrt(mean)) if self.power == 2 else ("mean distance", mean)
+
 
 @dataclass(frozen=True)
 class Reconstruction:
@@ -92,6 +108,9 @@ class Reconstruction:
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=False)
 
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "RMS distance", math.sqrt(mean)
+
 
 @dataclass(frozen=True)
 class NegativeLogLikelihood:
@@ -102,6 +121,9 @@ class NegativeLogLikelihood:
 
     def warm_up(self) -> WarmUp:
         return Free()
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "mean loss", mean
 
 
 @dataclass(frozen=True)
@@ -119,6 +141,9 @@ class OwnLoss:
 
     def warm_up(self) -> WarmUp:
         return Free()
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "mean loss", mean
 
 
 LOSSES: dict[str, RowLoss] = {

@@ -13,7 +13,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
-from batch2online.problems.hindsight import Hindsight, sampling_error
+from batch2online.problems.hindsight import Hindsight, certain_weight, sampling_error
 from batch2online.problems.losses import RowLoss
 from batch2online.problems.problem import Problem, check_losses
 from batch2online.problems.warm_up import Scored, WarmUp
@@ -141,9 +141,10 @@ class Wrapped(Problem):
         costs = [self._full_cost(option, construction) for option in options]
         best = options[costs.index(min(costs))]
         coreset = construction.coreset()
-        is_full = construction.history is not None
-        error = 0.0 if is_full else sampling_error(coreset.weights, self._losses_on(coreset, best))
-        return Hindsight(min(costs), error)
+        if construction.past is not None:
+            return Hindsight(min(costs))
+        losses, certain = self._losses_on(coreset, best), certain_weight(construction)
+        return Hindsight(min(costs), sampling_error(coreset.weights, losses, certain=certain))
 
     def _full_cost(self, model: Solved, construction: Any) -> float:
         if construction.past is None:

@@ -33,6 +33,8 @@ def why(event: ChangeEvent) -> str:
     if event.allowed is None:
         return "scheduled refresh"
     more = f"{percent(event.excess)} more than the new one"
+    if event.excess >= 1:
+        more = f"{1 + event.excess:,.3g} times as much as the new one"
     if math.isinf(event.excess):
         more = "more than the new one, which costs nothing"
     return f"the old model costs {more}, {percent(event.allowed)} was allowed"

@@ -18,6 +18,7 @@ from batch2online.engine.regret import Regret
 from batch2online.estimators.batch_to_online import kinds
 from batch2online.estimators.batch_to_online.delegation import Delegating
 from batch2online.estimators.batch_to_online.storing import StoredWrapped
+from batch2online.estimators.headline import Measure, number
 from batch2online.problems.losses import loss_of
 from batch2online.problems.wrapped import LossBoundWarning, Wrapped
 from batch2online.refresh import Geometric, Policy
@@ -120,6 +121,10 @@ class BatchToOnline(Delegating, StoredWrapped):
 
     _problem = type(None)  # it is made anew, by the parameters
     _competes = False
+
+    def _quality(self, regret: Regret) -> list[Measure]:
+        name, value = self._engine.problem.loss.measure(max(0.0, regret.loss / regret.weight))
+        return [(name, number(value))]
 
     def __init__(
         self,
