@@ -59,9 +59,8 @@ def huber(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return inner**2 / scale + 2 * 1.35 * (size - inner)
 
 
-def _labelled(name: str, several: bool = False) -> Contest:
-    batch = partial(LogisticRegression, solver="lbfgs" if several else "newton-cholesky", max_iter=1_000)
-    return Contest(partial(datasets.load_classification, name), OnlineClassifier, batch, log_loss)
+def _labelled(name: str) -> Contest:
+    return Contest(partial(datasets.load_classification, name), OnlineClassifier, LogisticRegression, log_loss)
 
 
 def _numbers(name: str, loss: str, measure: Any, batch: Any = None) -> Contest:
@@ -77,8 +76,8 @@ CONTESTS: dict[str, Contest] = {
     "flights_rare": _labelled("flights_rare"),
     "flights_departure": _labelled("flights_departure"),
     "shuttle": _labelled("shuttle"),
-    "diamonds_cut": _labelled("diamonds_cut", several=True),
-    "letter": _labelled("letter", several=True),
+    "diamonds_cut": _labelled("diamonds_cut"),
+    "letter": _labelled("letter"),
     "air_time, gamma": _numbers("air_time", "gamma", half_gamma, _gamma),
     "doctor_visits, poisson": _numbers("doctor_visits", "poisson", half_poisson, _poisson),
     "weeks_worked, poisson": _numbers("weeks_worked", "poisson", half_poisson, _poisson),
@@ -122,6 +121,61 @@ class Refits:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["model"], name)
+
+
+def refits_of(contest: Contest, width: int) -> Any:
+    """Return what refits the batch algorithm of a contest on all rows, at the times of ours."""
+    if contest.batch is None:
+        return contest.ours(coreset_size=EVERYTHING, random_state=0)
+    return Refits(contest.batch, 3 * (width + 1))
+
+
+class RowByRow:
+    """Ours, one row at a time."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def partial_fit(self, X: np.ndarray, y: Any) -> None:
+        for row, target in zip(X, y, strict=True):
+            self.model.learn_one(row, target)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["model"], name)
+
+
+class Sgd(RowByRow):
+    """scikit-learn's stochastic gradient descent, in chunks."""
+
+    changes_ = ()
+
+    def __init__(self, model: Any, classes: np.ndarray) -> None:
+        super().__init__(model)
+        self.classes = classes
+
+    def partial_fit(self, X: np.ndarray, y: Any) -> None:
+        self.model.partial_fit(X, y, classes=self.classes)
+
+
+class RiverClassifier:
+    """River's logistic regression, one row at a time."""
+
+    changes_ = ()
+
+    def __init__(self, classes: np.ndarray) -> None:
+        from river import linear_model, multiclass, preprocessing
+
+        binary = linear_model.LogisticRegression()
+        inner = binary if len(classes) == 2 else multiclass.OneVsRestClassifier(binary)
+        self.classes_, self.model = classes, preprocessing.StandardScaler() | inner
+
+    def partial_fit(self, X: np.ndarray, y: Any) -> None:
+        for row, target in zip(X.tolist(), y.tolist(), strict=True):
+            self.model.learn_one(dict(enumerate(row)), target)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        found = [self.model.predict_proba_one(dict(enumerate(row))) for row in X.tolist()]
+        return np.array([[each.get(label, 0.0) for label in self.classes_.tolist()] for each in found])
 
 
 @dataclass(frozen=True)

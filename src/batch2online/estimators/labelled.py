@@ -87,6 +87,8 @@ class Labelled(OnlineEstimator):
         if not self._has_labels or not self.__sklearn_is_fitted__():
             return super().learn_one(x, y)
         with self._engine.lock:
+            if self._known_code(y) is not None:
+                return super().learn_one(x, y)
             _, known = labels.encoded([y], self._labels)
             if known is self._labels:
                 return super().learn_one(x, y)
@@ -101,4 +103,15 @@ class Labelled(OnlineEstimator):
         return self._engine.learned([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
 
     def _target_of(self, y: Any) -> Any:
-        return super()._target_of(float(labels.encoded([y], self._labels)[0][0]) if self._has_labels else y)
+        if not self._has_labels:
+            return super()._target_of(y)
+        found = self._known_code(y)
+        return super()._target_of(float(labels.encoded([y], self._labels)[0][0]) if found is None else found)
+
+    def _known_code(self, y: Any) -> float | None:
+        """Return the code of a label, if it is one of those that are known."""
+        label = y.item() if isinstance(y, np.generic) else y
+        if type(label) not in (bool, int, float, str):
+            return None
+        found, known = labels.code(label), self._labels
+        return found if found in known and known[found] == label else None

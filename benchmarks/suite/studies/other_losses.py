@@ -1,0 +1,95 @@
+"""Anchored coresets against refits on all rows and streaming peers: classes, counts, quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+
+from batch2online import datasets
+from benchmarks.suite import predictors
+from benchmarks.suite.form import Form
+from benchmarks.suite.study import Study
+
+NAMES = tuple(name for name in predictors.CONTESTS if name != "breast_cancer")
+PEER_ROWS = 50_000
+FORMATS = {"rows/s": ",.0f", "times refits": ".1f", "MB": ".1f", "worst ours / refits": ".5f", "ours / refits": ".5f"}
+TEXT = (
+    "`OnlineClassifier` and `OnlineRegression(loss=...)` with their defaults against the batch algorithm refitted on "
+    "all rows at the same times, whenever their number has doubled: scikit-learn's `LogisticRegression()`, "
+    "`PoissonRegressor`, `GammaRegressor`, and for the absolute and Huber losses ours with all rows kept. Random "
+    "order, chunks of 1,000, losses from row 1,000 on over those of the best model in hindsight, means over seeds; rows a "
+    "processor second; the most memory taken beyond the rows of a call; changes after row 1,000."
+)
+PEERS = (
+    f"The first {PEER_ROWS:,} rows of one stream; River's `LogisticRegression` after its `StandardScaler`, and ours, "
+    "learn row by row (`learn_one`), `SGDClassifier(loss='log_loss')` in chunks of 1,000."
+)
+
+
+def measure(form: Form) -> Iterator[Study]:
+    names = form.sets or form.choose(tiny=("breast_cancer",), quick=NAMES, full=NAMES)
+    records = [record for name in names for record in compared(name, form)]
+    columns = ["data", "rows", "refits", "ours", "ours / refits", "worst ours / refits"]
+    columns += ["rows/s", "times refits", "MB", "changes"]
+    yield Study("studies", "Other losses than squares", TEXT, columns, records, formats=FORMATS)
+    labelled = [name for name in names if predictors.CONTESTS[name].loss is predictors.log_loss][:3]
+    rows = [record for name in labelled for record in peers(name, form)]
+    yield Study("studies", "Classes row by row", PEERS, ["data", "learner", "ratio", "rows/s"], rows, formats=FORMATS)
+
+
+def shuffled(name: str, seed: int) -> tuple[np.ndarray, Any]:
+    X, y = predictors.CONTESTS[name].load()
+    order = np.random.default_rng(seed).permutation(len(X))
+    return np.ascontiguousarray(X[order]), y[order]
+
+
+def compared(name: str, form: Form) -> Iterator[dict[str, Any]]:
+    contest, chunk, found = predictors.CONTESTS[name], form.chunk, []
+    try:
+        best = contest.ours(coreset_size=predictors.EVERYTHING, random_state=0).fit(*contest.load())
+    except datasets.MissingPackageError as missing:
+        print(f"left out: {missing}", flush=True)
+        return
+    for seed in form.seeds_of(5):
+        X, y = shuffled(name, seed)
+        least = float(contest.loss(best, X[chunk:], y[chunk:]).sum())
+        ours = predictors.stream(contest.ours(random_state=seed), contest.loss, X, y, chunk)
+        refits = predictors.stream(predictors.refits_of(contest, X.shape[1]), contest.loss, X, y, chunk)
+        print(
+            name, seed, ours.loss / least, refits.loss / least, ours.rows_per_second, refits.rows_per_second, flush=True
+        )
+        found.append((ours, refits, least))
+    X, y = shuffled(name, 0)
+    memory = predictors.peak_megabytes(contest.ours(random_state=0), X, y, chunk)
+    yield {"data": name, "rows": len(X), "MB": memory, **summary(found)}
+
+
+def summary(found: list[tuple[predictors.Stream, predictors.Stream, float]]) -> dict[str, Any]:
+    ratios = np.array([(refits.loss / least, ours.loss / least) for ours, refits, least in found])
+    return {
+        "refits": ratios[:, 0].mean(),
+        "ours": ratios[:, 1].mean(),
+        "ours / refits": (ratios[:, 1] / ratios[:, 0]).mean(),
+        "worst ours / refits": (ratios[:, 1] / ratios[:, 0]).max(),
+        "rows/s": float(np.median([ours.rows_per_second for ours, _, _ in found])),
+        "times refits": float(np.median([ours.rows_per_second / refits.rows_per_second for ours, refits, _ in found])),
+        "changes": max(ours.changes for ours, _, _ in found),
+    }
+
+
+def peers(name: str, form: Form) -> Iterator[dict[str, Any]]:
+    contest = predictors.CONTESTS[name]
+    X, y = (part[:PEER_ROWS] for part in shuffled(name, form.seeds_of(1)[0]))
+    best = contest.ours(coreset_size=predictors.EVERYTHING, random_state=0).fit(X, y)
+    least = float(contest.loss(best, X[form.chunk :], y[form.chunk :]).sum())
+    learners = {
+        "OnlineClassifier, row by row": predictors.RowByRow(contest.ours(random_state=0)),
+        "SGDClassifier": predictors.Sgd(SGDClassifier(loss="log_loss", random_state=0), np.unique(y)),
+        "River, row by row": predictors.RiverClassifier(np.unique(y)),
+    }
+    for learner, made in learners.items():
+        found = predictors.stream(made, contest.loss, X, y, form.chunk)
+        yield {"data": name, "learner": learner, "ratio": found.loss / least, "rows/s": found.rows_per_second}
