@@ -59,8 +59,9 @@ def huber(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return inner**2 / scale + 2 * 1.35 * (size - inner)
 
 
-def _labelled(name: str) -> Contest:
-    return Contest(partial(datasets.load_classification, name), OnlineClassifier, LogisticRegression, log_loss)
+def _labelled(name: str, solver: str = "newton-cholesky") -> Contest:
+    batch = partial(LogisticRegression, solver=solver, max_iter=1_000)
+    return Contest(partial(datasets.load_classification, name), OnlineClassifier, batch, log_loss)
 
 
 def _numbers(name: str, loss: str, measure: Any, batch: Any = None) -> Contest:
@@ -76,8 +77,8 @@ CONTESTS: dict[str, Contest] = {
     "flights_rare": _labelled("flights_rare"),
     "flights_departure": _labelled("flights_departure"),
     "shuttle": _labelled("shuttle"),
-    "diamonds_cut": _labelled("diamonds_cut"),
-    "letter": _labelled("letter"),
+    "diamonds_cut": _labelled("diamonds_cut", "lbfgs"),
+    "letter": _labelled("letter", "lbfgs"),
     "air_time, gamma": _numbers("air_time", "gamma", half_gamma, _gamma),
     "doctor_visits, poisson": _numbers("doctor_visits", "poisson", half_poisson, _poisson),
     "weeks_worked, poisson": _numbers("weeks_worked", "poisson", half_poisson, _poisson),

@@ -25,7 +25,7 @@ from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.coresets import recoding
-from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ShareOfScores, recoded_candidates
+from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ScorePerWeight, recoded_candidates
 from batch2online.coresets.antitone import Antitone, Candidates, Statistics
 from batch2online.losses import named
 from batch2online.losses.base import PredictorLoss
@@ -78,7 +78,7 @@ class Anchored(Antitone):
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         if n_targets != 1:
             raise ValueError(f"A loss of a linear predictor has one target, got {n_targets} columns of y.")
-        return ShareOfScores(0.0, 0, 0.0), 1.0, width + self.intercept
+        return ScorePerWeight(0.0, 0, 0.0), 1.0, width + self.intercept
 
     def _begin(self, width: int, n_targets: int) -> None:
         super()._begin(width, n_targets)
@@ -93,7 +93,7 @@ class Anchored(Antitone):
         if size is None or size == "theory":
             size = sizes.anchored_size(self.loss.n_outputs(n_classes) * (self.shape[0] + self.intercept))
         self.constant = self.expected_size = sizes.sampling_constant(size, 1.0, 1, self.epsilon)
-        self.statistics = ShareOfScores(self.statistics.total, self.statistics.rows, self.expected_size)
+        self.statistics = ScorePerWeight(self.statistics.total, self.statistics.rows, self.expected_size)
 
     # -- rows come ------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Anchored(Antitone):
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
         assert self.anchors is not None
-        words, empty = self._candidates().words, ShareOfScores(0.0, 0, self.expected_size)
+        words, empty = self._candidates().words, ScorePerWeight(0.0, 0, self.expected_size)
         self.anchors, extended = self.anchors.expanded(rows)
         self.statistics, _ = empty.add(extended)
         self.parts, self.n_unthinned = [Candidates(extended, words, ones(len(words)))], 0

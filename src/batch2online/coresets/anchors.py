@@ -114,23 +114,26 @@ class Anchors:
 
 @storable
 @dataclass(frozen=True)
-class ShareOfScores(Statistics):
-    """The score of a row is its share of all scores; as long as no more rows than ``size`` have come, all are kept."""
+class ScorePerWeight(Statistics):
+    """The score of a row, which is about 1 on average, over the weight of all rows; up to ``size`` rows all are kept.
+
+    It is not its share of all scores: those of later rows come from models that depend on what was kept, and then a row
+    would have a part in its own probability.
+    """
 
     total: float
     rows: int
     size: float
 
-    def add(self, rows: Rows) -> tuple[ShareOfScores, FloatArray]:
-        total = self.total + float((rows.weights * rows.targets[:, SCORE]).sum())
-        new = ShareOfScores(total, self.rows + len(rows), self.size)
+    def add(self, rows: Rows) -> tuple[ScorePerWeight, FloatArray]:
+        new = ScorePerWeight(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
         return new, new.scores(rows)
 
-    def scaled(self, factor: float) -> ShareOfScores:
-        return ShareOfScores(self.total * factor, self.rows, self.size)
+    def scaled(self, factor: float) -> ScorePerWeight:
+        return ScorePerWeight(self.total * factor, self.rows, self.size)
 
-    def merged(self, other: ShareOfScores) -> ShareOfScores:
-        return ShareOfScores(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
+    def merged(self, other: ScorePerWeight) -> ScorePerWeight:
+        return ScorePerWeight(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
 
     def scores(self, rows: Rows) -> FloatArray:
         if self.rows <= self.size:

@@ -8,7 +8,7 @@ import numpy as np
 
 from batch2online.core.registry import check_of, require
 from batch2online.coresets.anchored import Anchored
-from batch2online.coresets.anchors import PREDICTORS, SCORE, WIDTH, Anchors, ShareOfScores
+from batch2online.coresets.anchors import PREDICTORS, SCORE, WIDTH, Anchors, ScorePerWeight
 from batch2online.coresets.pilot import Pilot
 from batch2online.engine.invariants.rows import is_finite
 from batch2online.losses.base import PredictorLoss
@@ -60,8 +60,8 @@ def check_anchors(anchors: Anchors) -> None:
     require(anchors.loss.has_classes or not anchors.classes, "only labels have classes.")
 
 
-@check_of(ShareOfScores)
-def check_share_of_scores(statistics: ShareOfScores) -> None:
+@check_of(ScorePerWeight)
+def check_score_per_weight(statistics: ScorePerWeight) -> None:
     require(statistics.rows >= 0 <= statistics.total < math.inf and statistics.size >= 1, "scores are not negative.")
 
 

@@ -15,7 +15,7 @@ from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.anchored import Anchored
-from batch2online.coresets.anchors import ShareOfScores
+from batch2online.coresets.anchors import ScorePerWeight
 from batch2online.coresets.antitone import Antitone, Candidates
 from batch2online.coresets.bounded import MovingSeeds
 from batch2online.coresets.clustering import Clustering
@@ -33,7 +33,7 @@ from batch2online.persistence.model_file import HistoryPlace
 from batch2online.statistics.ridge import RidgeMoments
 
 _STATISTICS: dict[type, tuple[type, ...]] = {
-    Anchored: (ShareOfScores,),
+    Anchored: (ScorePerWeight,),
     Everything: (Nothing,),
     Leverage: (LeverageStatistics,),
     RidgeLeverage: (RidgeMoments,),
