@@ -27,7 +27,7 @@ TEXT = (
     "`OnlineClassifier` and `OnlineRegression(loss=...)` with their defaults against the batch algorithm refitted on "
     "all rows at the same times, whenever their number has doubled: scikit-learn's `LogisticRegression` (by Newton's "
     "method, its fastest; lbfgs for several classes), `PoissonRegressor` and `GammaRegressor` (Newton's), and for the "
-    "absolute and Huber losses ours with all rows kept. `times lbfgs` compares with `LogisticRegression()` as it is, on "
+    "absolute and Huber losses ours with all rows kept. `times lbfgs` compares with `LogisticRegression()` as is, on "
     "one stream. Random order, chunks of 1,000, losses from row 1,000 on over those of the best model in hindsight, "
     "means over seeds; rows a processor second; the most memory taken beyond the rows of a call; changes after row "
     "1,000."
