@@ -31,7 +31,7 @@ def found(queue, first_id=7):
 
 
 def queues():
-    return Queue(WIDTH, TARGETS, 100), Queue(WIDTH, TARGETS, 100, Arena(WIDTH + TARGETS))
+    return Queue(WIDTH, TARGETS, 100), Queue(WIDTH, TARGETS, 100, Arena(WIDTH))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -104,7 +104,7 @@ def at_a_full_queue():
     """A model whose queue has no place for the next row."""
     model = learned(OnlineRegression(refresh=Geometric(100.0), **SMALL), Y, 0, 20)
     model = learned_one_by_one(model, Y, 20, 40)
-    while model._engine.construction.queue.count < len(model._engine.construction.queue._room.values):
+    while model._engine.construction.queue.count < len(model._engine.construction.queue._room.points):
         learned_one_by_one(model, Y, model.n_seen_, model.n_seen_ + 1)
     return model
 

@@ -28,22 +28,19 @@ def block_rows(columns: int) -> int:
 
 
 class _Room:
-    """Arrays with room for rows [a | b]; the first ``filled`` rows are taken, by one queue or another."""
+    """Arrays with room for rows; the first ``filled`` of them are taken, by one queue or another."""
 
-    def __init__(self, rows: int, columns: int, arena: Arena | None = None) -> None:
+    def __init__(self, rows: int, width: int, n_targets: int, arena: Arena | None = None) -> None:
         self.filled = 0
+        self.points: FloatArray = np.empty((rows, width)) if arena is None else arena.rows(rows)
+        self.targets: FloatArray = np.empty((rows, n_targets))
         self.weights: FloatArray | None = None  # all ones
-        self.packed: Any  # where single rows are packed: a byte array takes them in half the time of an array
-        if arena is None:
-            self.packed = bytearray(rows * columns * 8)
-            self.values: FloatArray = np.frombuffer(self.packed).reshape(rows, columns)
-        else:
-            self.packed = self.values = arena.rows(rows)
+        self.packed = [memoryview(part if part.size else b"").cast("B") for part in (self.points, self.targets)]
 
     def own_weights(self) -> FloatArray:
         """Return the weights as an array that can be written to."""
         if self.weights is None:
-            self.weights = np.ones(len(self.values))
+            self.weights = np.ones(len(self.points))
         return self.weights
 
 
@@ -55,7 +52,7 @@ class Queue:
         self.width, self.columns, self.block = width, width + n_targets, block
         self.count = 0
         self.arena = arena
-        self._room = _Room(0, self.columns)
+        self._room = _Room(0, width, n_targets)
 
     def __len__(self) -> int:
         return self.count
@@ -74,9 +71,8 @@ class Queue:
         """Return a queue with these rows at its end."""
         start, stop = self.count, self.count + len(points)
         room = self._room_up_to(stop)
-        place = room.values[start:stop]
-        place[:, : self.width] = points
-        place[:, self.width :] = targets
+        room.points[start:stop] = points
+        room.targets[start:stop] = targets
         if room.weights is not None or not all_ones(weights):
             room.own_weights()[start:stop] = weights
         room.filled = stop
@@ -87,9 +83,12 @@ class Queue:
     def append_one(self, values: Sequence[float], target: Sequence[float]) -> None:
         """Add one row of Python floats to this queue itself. The last statement makes it visible."""
         at, room = self.count, self._room
-        if at == len(room.values) or room.filled != at:
+        if at == len(room.points) or room.filled != at:
             self._room = room = self._room_up_to(at + 1)
-        _packer(self.columns)(room.packed, at * self.columns * 8, *values, *target)
+        width, n_targets = self.width, self.columns - self.width
+        _packer(width)(room.packed[0], at * width * 8, *values)
+        if n_targets:
+            _packer(n_targets)(room.packed[1], at * n_targets * 8, *target)
         if room.weights is not None:
             room.weights[at] = 1.0
         room.filled = at + 1
@@ -98,19 +97,18 @@ class Queue:
     def rows(self, first_id: int) -> Rows:
         """Return the rows that wait, numbered from ``first_id`` on, in arrays that nobody writes to again."""
         count, room = self.count, self._room
-        values = room.values[:count]
-        points, targets = np.ascontiguousarray(values[:, : self.width]), values[:, self.width :].copy()
         weights = ones(count) if room.weights is None else room.weights[:count]
-        return Rows(points, targets, weights, np.arange(first_id, first_id + count))
+        return Rows(room.points[:count], room.targets[:count], weights, np.arange(first_id, first_id + count))
 
     def _room_up_to(self, stop: int) -> _Room:
         """Return the room, or a copy that is larger or that no other queue has written to."""
         old = self._room
-        if old.filled == self.count and stop <= len(old.values):
+        if old.filled == self.count and stop <= len(old.points):
             return old
         size = _FEW if stop <= _FEW else max(stop, self.block)
-        room = _Room(size, self.columns, self.arena if size == self.block else None)
-        room.values[: self.count] = old.values[: self.count]
+        room = _Room(size, self.width, self.columns - self.width, self.arena if size == self.block else None)
+        room.points[: self.count] = old.points[: self.count]
+        room.targets[: self.count] = old.targets[: self.count]
         if old.weights is not None:
             room.own_weights()[: self.count] = old.weights[: self.count]
         room.filled = self.count
@@ -125,7 +123,7 @@ class Queue:
             "width": self.width,
             "columns": self.columns,
             "block": self.block,
-            "values": self._room.values[: len(rows)].copy(),
+            "values": np.concatenate([rows.points, rows.targets], axis=1),
             "weights": None if all_ones(rows.weights) else rows.weights.copy(),
         }
 

@@ -100,7 +100,7 @@ class Intake(ABC):
         """Pass on what waits, whether its block is complete or not."""
         if len(self.queue):
             rows, self.queue = self.queue.rows(self.next_id), self.queue.emptied()
-            (self.absorb if process is None else process)(rows, owned=True)
+            (self.absorb if process is None else process)(rows, owned=self.queue.arena is not None)
 
     def absorb(self, rows: Rows, owned: bool = False) -> None:
         """Take in rows of one block that follow those before; ``owned`` ones may be kept uncopied."""

@@ -18,6 +18,7 @@ from batch2online.theory.bounds import leverage_sensitivity
 class LeverageStatistics(Statistics):
     """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
 
+    has_closer_bounds: ClassVar[bool] = True
     has_cheap_bounds: ClassVar[bool] = True
     moments: Moments
     with_targets: bool

@@ -39,7 +39,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         models do not depend on it.
     coreset_size : int, "theory", "audit" or None
         Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
-        otherwise ``"audit"``, as for an epsilon of 0.1: enough to measure with.
+        otherwise ``"audit"``, 40 rows for each component: enough to measure with.
     refresh : Policy or None
         When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=3, growth=1.5)``. With
         ``solve="coreset"`` it is ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with

@@ -64,7 +64,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         models do not depend on it.
     coreset_size : int, "theory", "audit" or None
         Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
-        otherwise ``"audit"``, as for an epsilon of 0.1: enough to measure with.
+        otherwise ``"audit"``, 20 rows for each column of ``[1 | a | b]``: enough to measure with.
     refresh : Policy or None
         When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=5, growth=1.2)``,
         ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.

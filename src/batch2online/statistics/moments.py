@@ -4,7 +4,7 @@ A plain Gram matrix loses half of the digits: leverage scores from it are wrong 
 1e8 on. A triangular factor updated by QR does not, at five to eight times the cost. Here the data choose,
 by the condition number of the rows with columns of norm one:
 
-- *plain* (up to 1e3): the Gram matrix of the rows as they come, the cost of ``X.T @ X``; or *shifted*: values near
+- *plain* (up to 1e4): the Gram matrix of the rows as they come, the cost of ``X.T @ X``; or *shifted*: values near
   the mean of the first rows are subtracted (only next to a constant column, where scores stay the same);
 - *whitened* (up to about 1e5): the Gram matrix of ``z = (m - shift) T``, with T the inverse of an earlier factor.
 
@@ -35,8 +35,8 @@ from batch2online.statistics.columns import Columns
 from batch2online.statistics.reference import DEPENDENT, Condition, Reference
 from batch2online.statistics.whitening import regularised, white_coordinates
 
-WELL_CONDITIONED = 1e-6
-"""Least eigenvalue of the correlations at which coordinates are kept: condition number 1e3 of the rows."""
+WELL_CONDITIONED = 1e-8
+"""Least eigenvalue of the correlations at which coordinates are kept: condition number 1e4 of the rows."""
 
 AMPLIFICATION = 1e5
 """How far T may amplify rounding before a block is rather absorbed by QR in the original coordinates."""
@@ -80,7 +80,7 @@ class Moments(Columns):
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.reference is None:
                 new = self._first(rows)._checked()
-                return new, new.bounds(rows)
+                return new, new.coarse_bounds(rows)
             if self.is_plain:
                 columns = self.plain_columns(rows)
                 grown = self.gram + self.plain_gram(*columns)
@@ -91,11 +91,11 @@ class Moments(Columns):
             is_amplified = self.transform is not None and self._is_amplified(m, grown)
             if is_amplified or not (grown.diagonal() <= self.reference.limits).all():
                 new = self._absorb(rows)
-                return new, new.bounds(rows)
+                return new, new.coarse_bounds(rows)
             new = self._with(grown, self.rows + len(rows))
             if new.rows >= 2 * self.reference.rows:
                 new = new._checked()
-            return new, self._plain_bounds(*columns) if self.is_plain else self.reference.bounds(z)
+            return new, self._plain_coarse_bounds(*columns) if self.is_plain else self.reference.coarse_bounds(z)
 
     def sharpened(self) -> Moments:
         """Return the same with closer bounds, where rows have come since the last check."""
@@ -196,12 +196,35 @@ class Moments(Columns):
         if self.reference is not None:
             if condition.least < WELL_CONDITIONED:
                 return replace(self, reference=None)._whitened(gram_factor(self.gram))._checked()
-            if self.transform is not None:
-                simpler = self._based_on(self.shifted_factor, self.rows)
-                if simpler.transform is None:
-                    return simpler._checked()
+            simpler = self._simpler()
+            if simpler is not None:
+                return simpler._checked()
         own = self.gram.diagonal() > DEPENDENT**2 * (gram - self.gram).diagonal()
         return replace(self, reference=condition.reference(self.rows, own))
+
+    def _simpler(self) -> Moments | None:
+        """Return the same in the rows' own coordinates, with the shift or without, where these have become good enough.
+
+        ``None`` where there are none, or where the present ones are as simple.
+        """
+        for shifted in (False, True) if not self.is_plain else ():
+            if shifted and self.transform is None:
+                return None
+            factor, shift = self.shifted_factor, self.shift
+            if not shifted:
+                factor = factor + factor[:, :1] * shift if self.intercept else factor
+                shift = np.zeros_like(shift)
+            tried = replace(
+                self,
+                transform=None,
+                untransform=None,
+                shift=shift,
+                gram=factor.T @ factor,
+                reference=None,
+            )
+            if tried._is_well_conditioned():
+                return tried
+        return None
 
     # -- coordinates ----------------------------------------------------------------------------
 
@@ -253,14 +276,17 @@ class Moments(Columns):
         return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
 
     def bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of the scores of rows that are among those added, in O(p) a row."""
-        if self.is_plain:
-            bounds = [self._plain_bounds(*self.plain_columns(piece)) for piece in rows.pieces()]
-        else:
-            assert self.reference is not None
-            bounds = [self.reference.bounds(self.coordinates(piece)) for piece in rows.pieces()]
-        return np.concatenate(bounds)
-
-    def _plain_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
+        """Upper bounds of the scores of rows that are among those added: their scores at the last check."""
         assert self.reference is not None
-        return self.reference.plain_bounds(points, others, self.inner, self.outer)
+        return np.concatenate([self.reference.bounds(self.coordinates(piece)) for piece in rows.pieces()])
+
+    def coarse_bounds(self, rows: Rows) -> FloatArray:
+        """Upper bounds of :meth:`bounds`, in O(p) a row."""
+        assert self.reference is not None
+        if self.is_plain:
+            return np.concatenate([self._plain_coarse_bounds(*self.plain_columns(piece)) for piece in rows.pieces()])
+        return np.concatenate([self.reference.coarse_bounds(self.coordinates(piece)) for piece in rows.pieces()])
+
+    def _plain_coarse_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
+        assert self.reference is not None
+        return self.reference.plain_coarse_bounds(points, others, self.inner, self.outer)

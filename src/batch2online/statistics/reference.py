@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from scipy.linalg import lapack
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.linalg.scratch import scratch
-from batch2online.linalg.triangular import correlations
+from batch2online.linalg.triangular import correlations, inverse
 
-LOSS_OF_DIGITS = 1e7
+LOSS_OF_DIGITS = 1e9
 """Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
-
-TIGHT = 0.25
-"""Eigenvalues of the correlations below this get a direction of their own in the cheap score bound."""
 
 DEPENDENT = 30.0
 """A column whose part of its own is at most this many times the regularisation all but depends on earlier columns."""
@@ -26,8 +25,8 @@ DEPENDENT = 30.0
 class Reference:
     """What was known at the last check of the condition: bounds that stay valid as rows are added.
 
-    With correlations C = U diag(lam) U' in units where columns have norm one, and v = z in these units,
-    v' C^-1 v <= sum_{j <= r} (1/lam_j - 1/lam_{r+1}) (u_j' v)^2 + |v|^2 / lam_{r+1}.
+    The bound of a score is ``sum_j scales_j z_j^2 + |z directions|^2``, at least as large as the score among the rows
+    of the check. A diagonal matrix above this quadratic form gives coarser bounds with fewer operations.
 
     Attributes
     ----------
@@ -38,7 +37,7 @@ class Reference:
     scales : (p,) array
         Weights of the squares of z in the bound.
     directions : (p, r) array
-        The directions of small eigenvalues, scaled.
+        Of the rest of the form: the inverse of a triangular factor.
     own : (p,) array
         True for a column that has a substantial part of its own, one that no combination of the columns before it
         explains. False where what is left of it is no more than rounding.
@@ -60,47 +59,75 @@ class Reference:
         along = z @ self.directions
         return np.asarray((z * z) @ self.scales + np.einsum("ij,ij->i", along, along))
 
-    def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
+    @cached_property
+    def coarse_scales(self) -> FloatArray:
+        """Weights c with ``sum_j c_j z_j^2`` at least the form without its last direction: sums of absolute values.
+
+        They are taken in units where columns have norm one, in which the sum of all of them is least.
+        """
+        others = self.directions[:, :-1]
+        form = others @ others.T
+        form[np.diag_indices_from(form)] += self.scales
+        return np.asarray(np.abs(form) @ self.norms * self._per_norm)
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """Norms of the columns of all rows at the check."""
+        return np.asarray(np.sqrt(self.limits / self.limits.max(initial=1e-300)))
+
+    @property
+    def _per_norm(self) -> FloatArray:
+        return np.divide(1.0, self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
+
+    def coarse_bounds(self, z: FloatArray) -> FloatArray:
+        """Upper bounds of :meth:`bounds`, in O(p) a row. The last direction, that of the targets, is left as it is."""
+        bound = np.multiply(z, z, out=scratch.room("squares", z.shape)) @ self.coarse_scales
+        along = z @ self.directions[:, -1]
+        along *= along
+        bound += along
+        return np.asarray(bound)
+
+    def plain_coarse_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
-        scales = self.scales
+        scales, direction = self.coarse_scales, self.directions[:, -1]
         bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
         bound += scales[outer] @ (others * others)
-        for direction in self.directions.T:
-            along = points @ direction[inner]
-            along += direction[outer] @ others
-            along *= along
-            bound += along
+        along = points @ direction[inner]
+        along += direction[outer] @ others
+        along *= along
+        bound += along
         return np.asarray(bound)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """The spectrum of a Gram matrix in units where its columns have norm one."""
+    """How far the columns of rows are from depending on each other, in units where each has norm one."""
 
     norms: FloatArray
-    values: FloatArray
-    vectors: FloatArray
+    inverse_factor: FloatArray  # of the correlations, (p, p)
 
     @classmethod
     def of(cls, gram: FloatArray) -> Condition:
         correlation, norms = correlations(gram)
-        return cls(norms, *np.linalg.eigh(correlation))
+        factor, info = lapack.dpotrf(correlation, clean=1)
+        if info == 0:
+            return cls(norms, inverse(factor))
+        values, vectors = np.linalg.eigh(correlation)
+        return cls(norms, vectors / np.sqrt(np.maximum(values, np.finfo(np.float64).tiny)))
 
-    @property
+    @cached_property
     def least(self) -> float:
-        """The least eigenvalue: one for orthogonal columns, zero for dependent ones."""
-        return float(self.values[0])
+        """Return a lower bound of the least eigenvalue: one for orthogonal columns, zero for dependent ones."""
+        return float(1 / np.abs(self.inverse_factor @ self.inverse_factor.T).sum(axis=0).max())
 
     def reference(self, rows: int, own: BoolArray) -> Reference:
         """Return the bounds that follow for all rows that come after these."""
-        norms, values, vectors = self.norms, self.values, self.vectors
-        few = int((values < TIGHT).sum())
-        floor = values[min(few, len(values) - 1)]
+        norms = self.norms
         per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         return Reference(
             rows=rows,
-            limits=LOSS_OF_DIGITS * values[0] * norms**2,
-            scales=per_norm**2 / floor,
-            directions=per_norm[:, None] * vectors[:, :few] * np.sqrt(1 / values[:few] - 1 / floor),
+            limits=LOSS_OF_DIGITS * self.least * norms**2,
+            scales=np.zeros_like(norms),
+            directions=per_norm[:, None] * self.inverse_factor,
             own=own,
         )
