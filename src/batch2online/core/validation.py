@@ -20,6 +20,8 @@ _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _SINGLE_THREADED = 10_000
 """Sums of more products than this OpenBLAS divides among threads."""
 
+_FEW_PIECES = 4
+
 
 def check_rows(
     rows: Any, width: int | None = None, names: Sequence[str] | None = None, largest: float = LARGEST
@@ -93,8 +95,9 @@ def check_finite(
 
 def _sum_of_squares(flat: FloatArray) -> float:
     dot = blas.sdot if flat.dtype.char == "f" else blas.ddot  # NumPy's own warns of overflow
-    if flat.size <= _SINGLE_THREADED:
-        return float(dot(flat, flat)) if flat.size else 0.0
+    if flat.size <= _FEW_PIECES * _SINGLE_THREADED:  # asking for one thread takes longer
+        pieces = (flat[start : start + _SINGLE_THREADED] for start in range(0, flat.size, _SINGLE_THREADED))
+        return float(sum(dot(piece, piece) for piece in pieces))
     with one_thread():
         return float(dot(flat, flat))
 

@@ -31,7 +31,9 @@ _FEW = 1.5
 """So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
 
 _MANY = 0.1
-"""Share of a block beyond which closer bounds are computed at once, not when candidates are thinned."""
+"""Share of a block beyond which closer bounds are computed at once, not when candidates are thinned.
+
+They must also be more than half of the expected size: fewer can wait."""
 
 
 class Statistics(Protocol):
@@ -164,7 +166,7 @@ class Antitone(Construction):
 
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
-        self.statistics, self.parts = self.statistics.settled(), [self._candidates()]
+        self.statistics = self.statistics.settled()
 
     def copy(self) -> Self:
         """Return an independent copy: all parts are immutable but for the list of them."""
@@ -177,7 +179,7 @@ class Antitone(Construction):
         self.statistics, bounds = self.statistics.add(rows)
         words, few = self._chosen(rows.ids, bounds)
         candidates = Candidates(_copied(rows) if len(few) == len(rows) else rows[few], words, ones(len(few)))
-        is_worthwhile = len(few) > _MANY * len(rows) and self.n_rows > self.expected_size
+        is_worthwhile = len(few) > max(_MANY * len(rows), self.expected_size / 2) and self.n_rows > self.expected_size
         closer = self.statistics.has_closer_bounds and is_worthwhile
         self._add_candidates(self._not_ruled_out(self.statistics, candidates) if closer else candidates)
 

@@ -152,6 +152,10 @@ class KZClustering(Problem):
         rounding = resolution(total, weight, float(np.abs(mean).max(initial=0.0)), self.z)
         return Hindsight(optimum, error, total, rounding, unsquared=optimum if self.z == 1 else None)
 
+    def degrees(self, model: Centers, construction: Clustering) -> float:
+        """Return the number of centers: k d numbers, where the loss of a row has d."""
+        return float(self.k)
+
     def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
         """Return what became of each cluster; the magnitude is the largest distance that a center moved."""
         shared = self._shared(old.points, new.points, construction.coreset())

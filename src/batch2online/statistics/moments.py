@@ -277,8 +277,12 @@ class Moments(Columns):
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added: their scores at the last check."""
-        assert self.reference is not None
-        return np.concatenate([self.reference.bounds(self.coordinates(piece)) for piece in rows.pieces()])
+        reference = self.reference
+        assert reference is not None
+        if not self.is_plain:
+            return np.concatenate([reference.bounds(self.coordinates(piece)) for piece in rows.pieces()])
+        columns = (self.plain_columns(piece) for piece in rows.pieces())
+        return np.concatenate([reference.plain_bounds(*piece, self.inner, self.outer) for piece in columns])
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of :meth:`bounds`, in O(p) a row."""

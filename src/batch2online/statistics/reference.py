@@ -10,6 +10,7 @@ from scipy.linalg import lapack
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.core.registry import storable
+from batch2online.linalg.distances import squared_lengths
 from batch2online.linalg.scratch import scratch
 from batch2online.linalg.triangular import correlations, inverse
 
@@ -56,8 +57,17 @@ class Reference:
 
     def bounds(self, z: FloatArray) -> FloatArray:
         """Upper bounds of the scores of rows in the coordinates z (n, p)."""
-        along = z @ self.directions
-        return np.asarray((z * z) @ self.scales + np.einsum("ij,ij->i", along, along))
+        bound = squared_lengths(z @ self.directions)
+        return np.asarray(bound + (z * z) @ self.scales if self.scales.any() else bound)
+
+    def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
+        """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
+        white = points @ self.directions[inner]
+        white += others.T @ self.directions[outer]
+        bound = squared_lengths(white)
+        if self.scales.any():
+            bound += (points * points) @ self.scales[inner] + self.scales[outer] @ (others * others)
+        return bound
 
     @cached_property
     def coarse_scales(self) -> FloatArray:

@@ -9,7 +9,7 @@ FAILURE = 0.01
 
 
 AUDIT = 20.0
-"""The constant of a coreset that is there to measure with: so many rows for each column, twice as many for each rank."""
+"""The constant of a coreset that is there to measure with: so many rows a column, twice as many a component."""
 
 
 def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
