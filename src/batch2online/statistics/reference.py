@@ -86,20 +86,25 @@ class Reference:
         return np.asarray(np.sqrt(self.limits / self.limits.max(initial=1e-300)))
 
     @property
+    def _last(self) -> FloatArray:
+        """The last direction; zero where there is none, as in files of earlier versions."""
+        return self.directions[:, -1] if self.directions.shape[1] else np.zeros(len(self.directions))
+
+    @property
     def _per_norm(self) -> FloatArray:
         return np.divide(1.0, self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
 
     def coarse_bounds(self, z: FloatArray) -> FloatArray:
         """Upper bounds of :meth:`bounds`, in O(p) a row. The last direction, that of the targets, is left as it is."""
         bound = np.multiply(z, z, out=scratch.room("squares", z.shape)) @ self.coarse_scales
-        along = z @ self.directions[:, -1]
+        along = z @ self._last
         along *= along
         bound += along
         return np.asarray(bound)
 
     def plain_coarse_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
-        scales, direction = self.coarse_scales, self.directions[:, -1]
+        scales, direction = self.coarse_scales, self._last
         bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
         bound += scales[outer] @ (others * others)
         along = points @ direction[inner]
