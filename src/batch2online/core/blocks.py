@@ -35,13 +35,18 @@ class _Room:
         self.points: FloatArray = np.empty((rows, width)) if arena is None else arena.rows(rows)
         self.targets: FloatArray = np.empty((rows, n_targets))
         self.weights: FloatArray | None = None  # all ones
-        self.packed = [memoryview(part if part.size else b"").cast("B") for part in (self.points, self.targets)]
+        self.packed = [_packed(part) for part in (self.points, self.targets)]
 
     def own_weights(self) -> FloatArray:
         """Return the weights as an array that can be written to."""
         if self.weights is None:
             self.weights = np.ones(len(self.points))
         return self.weights
+
+
+def _packed(array: Any) -> memoryview:
+    """Return the memory of an array, to pack single rows into; a view of nothing cannot be cast."""
+    return memoryview(array).cast("B") if array.size else memoryview(b"")
 
 
 @storable
