@@ -5,10 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, theory
+from batch2online.problems.parameters import degrees_of
 from batch2online.refresh import Adaptive, Geometric
 from streams import stream
 
@@ -121,6 +130,35 @@ def test_weights_count_by_what_they_say_not_by_their_size():
     model = OnlineRegression(random_state=1).partial_fit(X, y, weights)
     expected = weights.sum() ** 2 / np.square(weights).sum()
     assert model._engine.caught_up().construction.effective_rows == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "degrees"),
+    [
+        (Ridge(), 6),
+        (make_pipeline(StandardScaler(), Ridge()), 6),
+        (KMeans(3, n_init=1, random_state=0), 3),
+        (PCA(2), 2),
+        (GaussianMixture(2, random_state=0), 2),
+        (DecisionTreeRegressor(max_leaf_nodes=7), 7),
+        (RandomForestRegressor(3, max_leaf_nodes=5, random_state=0), 5),
+        (KNeighborsRegressor(), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_fitted_models_tell_their_degrees_of_freedom(estimator, degrees):
+    X, y = stream("gaussian", 200)
+    assert degrees_of(estimator.fit(X, y)) == degrees
+
+
+def test_the_noise_of_a_coreset_counts():
+    X, y = stream("gaussian", 2_000)
+    model = BatchToOnline(Ridge(), coreset_size=100, random_state=0, refresh=Adaptive()).partial_fit(X, y)
+    engine = model._engine.caught_up()
+    rows = len(engine.construction.coreset())
+    assert 60 < rows < 140
+    assert engine.problem.degrees(engine.model, engine.construction) == pytest.approx(6 * 2_000 / rows)
+    assert engine.problem.degrees(None, engine.construction) == pytest.approx(6 * 2_000 / rows)
 
 
 # -- solves that change nothing -----------------------------------------------------------------------------------

@@ -35,6 +35,11 @@ GROUPS = {
         "Drawn and real rows in chunks of 1,000. `MiniBatchKMeans` does not track its loss; in the last column it "
         "does.",
     ),
+    "doublings": (
+        "Beside moments that are solved at doublings",
+        "Real rows in random orders that chose no default. The other learner keeps a Gram matrix and solves it "
+        "whenever the rows have doubled. It checks no value, keeps no coreset and tracks no loss.",
+    ),
     "mapped file": ("Rows from a file", "A memory-mapped file, read by us and by the bare product alike."),
     "single rows": ("Single rows", "A prediction for one row, the best of many rounds."),
     "refreshes": (

@@ -15,6 +15,7 @@ from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
 from batch2online.problems.hindsight import Hindsight, certain_weight, sampling_error
 from batch2online.problems.losses import RowLoss
+from batch2online.problems.parameters import degrees_of
 from batch2online.problems.problem import Problem, check_losses
 from batch2online.problems.warm_up import Scored, WarmUp
 from batch2online.solvers.weighted_fit import copies, fitted
@@ -150,6 +151,16 @@ class Wrapped(Problem):
         if construction.past is None:
             return self.cost(model, construction)
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.past)
+
+    def degrees(self, model: Solved | None, construction: Any) -> float:
+        """Return the degrees of freedom that the model tells of, or one for each column and one more.
+
+        Where the coreset holds fewer rows than have come, its own noise counts: as if these were all.
+        """
+        known = None if model is None else degrees_of(model.model)
+        own = construction.shape[0] + 1.0 if known is None else known
+        rows, kept = construction.effective_rows, max(1, len(construction.coreset()))
+        return float(own * max(1.0, rows / kept))
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""
