@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets import scores
 from batch2online.coresets.antitone import Candidates
@@ -36,11 +37,17 @@ class MovingSeeds(Seeded):
         )
         self.seeds = weighted[chosen]
         empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
-        self.statistics = empty.add(weighted)[0]
-        self.parts, self.n_unthinned = [_limited(self.statistics, candidates, self.constant)], 0
+        self.statistics, of_weighted = empty.add(weighted)
+        of_rows = of_weighted * candidates.limits  # scores are in proportion to weights
+        self.parts, self.n_unthinned = [_within(candidates, self.constant * of_rows)], 0
 
 
 def _limited(statistics: SeedStatistics, candidates: Candidates, constant: float) -> Candidates:
-    """Return the candidates that present scores keep; their inclusion probability never rises above the present one."""
-    q = np.minimum(candidates.limits, constant * statistics.scores(candidates.rows))
+    """Return the candidates that present scores keep."""
+    return _within(candidates, constant * statistics.scores(candidates.rows))
+
+
+def _within(candidates: Candidates, probabilities: FloatArray) -> Candidates:
+    """Return those that are kept; their inclusion probability never rises above the present one."""
+    q = np.minimum(candidates.limits, probabilities)
     return replace(candidates, limits=q).within(q)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.coresets.race_draws import distances, exponentials, race_keys
-from batch2online.linalg.distances import nearest, power
+from batch2online.coresets.race_draws import exponentials, race_keys
+from batch2online.linalg.distances import nearest, power, squared_distances
 from batch2online.linalg.triangular import column_norms, inverse, qr_factor
 from batch2online.statistics.whitening import MU
 
@@ -115,12 +115,14 @@ def clustering_seeds(
     weights = np.ones(n) if weights is None else weights
     ids = np.arange(n) if ids is None else ids
     chosen: list[int] = []
+    squared = np.full(n, np.inf)
     for stage in range(k):
-        losses = distances(points, points[chosen], z)
+        losses = power(squared, z) if stage else np.ones(n)
         keys = race_keys(exponentials(seed, ids, np.full(n, stage)), weights, losses)
         if not np.isfinite(keys).any():
             break
         chosen.append(int(keys.argmin()))
+        np.minimum(squared, squared_distances(points, points[chosen[-1:]])[0], out=squared)
     return np.array(chosen, dtype=np.int64)
 
 

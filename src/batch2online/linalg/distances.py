@@ -20,12 +20,18 @@ _PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
 
 def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
     """Squared distances (k, n) by differences: exact where points and centers nearly coincide."""
-    return np.stack([_sums_of_squares(points - center) for center in centers])
+    squared = np.empty((len(centers), len(points)))
+    for piece in _pieces(points, 1):
+        some = points[piece]
+        room = scratch.room("differences", some.shape)
+        for center, to in zip(centers, squared, strict=True):
+            to[piece] = _sums_of_squares(np.subtract(some, center, out=room))
+    return squared
 
 
 def _sums_of_squares(rows: FloatArray) -> FloatArray:
-    """Row by row, so that one does not depend on the others."""
-    return np.asarray(np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.square(rows).sum(axis=1))
+    """Row by row, so that one does not depend on the others; narrow rows are overwritten."""
+    return np.asarray(np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.square(rows, out=rows).sum(axis=1))
 
 
 def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:
