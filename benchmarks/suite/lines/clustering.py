@@ -17,6 +17,7 @@ from benchmarks.suite.line import Line
 from benchmarks.suite.problems.clustering import draw, learner
 
 GROUP, CHUNK = "clustering", 1_000
+MANY_COLUMNS = 100
 MINI_BATCH = named("scikit-learn MiniBatchKMeans")
 
 
@@ -39,17 +40,40 @@ def drawn(form: Form, rows: int, k: int = 5) -> Iterator[Line]:
 
 
 def real(form: Form, name: str) -> Iterator[Line]:
+    """Against a peer that is asked for its loss too: rows a second, and loss, of each of several streams."""
     try:
         X = datasets.load_rows(name)
     except datasets.MissingPackageError as missing:
         print(f"left out: {missing}", flush=True)
         return
-    X = X[np.random.default_rng(0).permutation(len(X))]
-    for k in (5, 10):
-        times = timed(X, k, form.repeats)
-        ours, untracked, tracked = (times[name] for name in ("ours", "mini batch", "tracked"))
-        note = f"loss of both tracked: {tracked / ours:.2f}"
-        yield Line(GROUP, f"rows/s / `MiniBatchKMeans`, {name}, k={k}", untracked / ours, at_least=0.5, note=note)
+    turns = form.choose(tiny=1, quick=5, full=7)
+    for k in (5, 10) if X.shape[1] < MANY_COLUMNS else (10,):
+        times, losses = turned(X, k, turns)
+        size = f"{name}, k={k}"
+        yield Line(
+            GROUP, f"rows/s / `MiniBatchKMeans`, its loss tracked, {size}", times["peer"] / times["ours"], at_least=1
+        )
+        yield Line(GROUP, f"loss / `MiniBatchKMeans`, the worst of {turns} streams, {size}", max(losses), at_most=1)
+        yield Line(
+            GROUP, f'time with `history="coreset"` / with all rows, {size}', times["bounded"] / times["ours"], at_most=1
+        )
+
+
+def turned(X: np.ndarray, k: int, turns: int) -> tuple[dict[str, Timing], list[float]]:
+    """Times of all turns, each another order of the rows, and our loss over the peer's, after the first chunk."""
+    times = {name: Timing(len(X)) for name in ("ours", "bounded", "peer")}
+    orders = (X[np.random.default_rng(seed).permutation(len(X))] for seed in range(turns))
+    return times, [turn(times, rows, k, seed) for seed, rows in enumerate(orders)]
+
+
+def turn(times: dict[str, Timing], X: np.ndarray, k: int, seed: int) -> float:
+    ours, bounded = learner(k, seed=seed), learner(k, seed=seed, history="coreset")
+    peers: list[float] = []
+    times["peer"].time(lambda: peers.append(mini_batch(X, k, tracked=True, seed=seed)))
+    times["ours"].time(lambda: feed(ours, X, None, CHUNK))
+    times["bounded"].time(lambda: feed(bounded, X, None, CHUNK))
+    first = feed(learner(k, seed=seed), X[:CHUNK], None, CHUNK)
+    return (ours.regret_.loss - first.regret_.loss) / peers[0]
 
 
 def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
@@ -65,9 +89,9 @@ def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
     )
 
 
-def mini_batch(X: np.ndarray, k: int, tracked: bool) -> float:
+def mini_batch(X: np.ndarray, k: int, tracked: bool, seed: int = 0) -> float:
     """Tracked: asked for its distances to each chunk before it learns it."""
-    model, loss = fresh(MINI_BATCH.make("clustering", Told(k)), 0), 0.0
+    model, loss = fresh(MINI_BATCH.make("clustering", Told(k)), seed), 0.0
     for start in range(0, len(X), CHUNK):
         rows = X[start : start + CHUNK]
         if tracked and start:

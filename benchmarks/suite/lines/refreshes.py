@@ -19,6 +19,8 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line
 
 FIRST = 20_000
+MOST = {"clustering": 5}
+"""Where a look takes a solve and two passes over all rows."""
 
 
 def measure(form: Form) -> Iterator[Line]:
@@ -27,7 +29,7 @@ def measure(form: Form) -> Iterator[Line]:
         ratios = prices(problem, first, last, form.repeats)
         text = f"dearest refresh from {first:,} rows on / the rows since the last, {problem.NAME}"
         note = f"median {np.median(ratios):.2f}, {len(ratios)} refreshes up to {last:,} rows"
-        yield Line("refreshes", text, float(ratios.max()), at_most=1, note=note)
+        yield Line("refreshes", text, float(ratios.max()), at_most=MOST.get(problem.NAME, 1), note=note)
 
 
 def prices(problem: Any, first: int, last: int, repeats: int) -> np.ndarray:

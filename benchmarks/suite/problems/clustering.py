@@ -35,5 +35,5 @@ def limits(X: np.ndarray, chunk: int) -> dict[str, Callable[[], None]]:
     return {"distances": lambda: physical.distances(X, K, chunk), "reading": lambda: physical.read(X, chunk)}
 
 
-def learner(k: int | None = None, **settings: Any) -> OnlineClustering:
-    return OnlineClustering(k or K, random_state=0, **settings)
+def learner(k: int | None = None, seed: int = 0, **settings: Any) -> OnlineClustering:
+    return OnlineClustering(k or K, random_state=seed, **settings)
