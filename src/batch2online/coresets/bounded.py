@@ -22,7 +22,8 @@ class MovingSeeds(Seeded):
     """
 
     def _thin(self) -> None:
-        self._reseed(_limited(self.statistics, self._candidates(), self.constant))
+        candidates = self._candidates()
+        self._reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
 
     def _merge(self, other: Any) -> None:
         sides = [(self.statistics, self._candidates()), (other.statistics, other._candidates())]
