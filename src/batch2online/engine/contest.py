@@ -1,8 +1,8 @@
 """Several half-lives side by side: the one in force is the one that has cost the least lately.
 
-Each rival is an engine of its own, fed with the same segments. What the model in force has cost more than a rival's is
-summed over segments, with a half-life of its own, and so are the squares of these differences. A rival takes over when
-the sum exceeds twice the root of the squares: more than chance would make of equals. Then all comparisons start anew.
+Each rival is an engine of its own, fed with the same segments. What each has cost is summed, with a half-life of its
+own. A rival takes over when its sum is the least and below that of the half-life in force by half a percent: smaller
+differences are not worth a change.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ HALF_LIVES = (600, 2_400, 9_600, 38_400)
 FEW_HALF_LIVES = (5_000,)
 """Beside none: for models whose solution takes longer."""
 
-_MEMORY = 10_000
-"""Rows after which a difference counts half."""
+_MEMORY = 20_000
+"""Rows after which a loss counts half."""
 
-_CHANCE = 2.0
+_MARGIN = 0.005
+"""Share of the loss by which a rival must be better to take over."""
+
 _FIRST = 1_000
 """Rows before the first comparison."""
 
@@ -32,34 +34,36 @@ _FIRST = 1_000
 @storable
 @dataclass(frozen=True)
 class Contest:
-    """The rivals, and by how much each has been better lately."""
+    """The rivals, and what all have cost lately: ``recent`` holds the half-life in force first."""
 
     rivals: tuple[Any, ...]
-    advantages: FloatArray
-    squares: FloatArray
+    recent: FloatArray
 
     @classmethod
     def of(cls, rivals: list[Any]) -> Contest:
-        return cls(tuple(rivals), np.zeros(len(rivals)), np.zeros(len(rivals)))
+        """Return a contest in which nothing has happened yet."""
+        return cls(tuple(rivals), np.zeros(len(rivals) + 1))
 
     def copy(self) -> Contest:
         """Return an independent contest in the same state."""
-        return Contest(tuple(rival.copy() for rival in self.rivals), self.advantages, self.squares)
+        return Contest(tuple(rival.copy() for rival in self.rivals), self.recent)
 
-    def after(self, rows: int, differences: FloatArray) -> Contest:
-        """Return the contest after a segment in which the model in force has cost so much more than each rival's."""
-        kept = 2.0 ** (-rows / _MEMORY)
-        return Contest(
-            self.rivals, kept * self.advantages + differences, kept**2 * self.squares + differences * differences
-        )
+    def after(self, rows: int, losses: FloatArray) -> Contest:
+        """Return the contest after a segment that has cost each so much."""
+        return Contest(self.rivals, 2.0 ** (-rows / _MEMORY) * self.recent + losses)
 
     def winner(self, n_learned: int) -> int | None:
-        """Return the rival that is to take over, None while none is better than chance would have it."""
+        """Return the place of the rival that is to take over, None while none is better by enough."""
         if n_learned < _FIRST or not all(rival.is_solved for rival in self.rivals):
             return None
-        margins = self.advantages - _CHANCE * np.sqrt(self.squares)
-        best = int(margins.argmax())
-        return best if margins[best] > 0 else None
+        best = int(self.recent[1:].argmin())
+        return best if self.recent[best + 1] < (1 - _MARGIN) * self.recent[0] else None
+
+    def with_winner(self, place: int) -> Contest:
+        """Return the contest after the rival at this place has changed places with the one in force."""
+        recent = self.recent.copy()
+        recent[[0, place + 1]] = recent[[place + 1, 0]]
+        return Contest(self.rivals, recent)
 
 
 def exchange(one: Any, other: Any) -> None:

@@ -64,15 +64,15 @@ class Following:
     def _compete(self, rows: Rows) -> None:
         """Let the rivals learn what came, and one of them take over if it has been better."""
         assert self.contest is not None
-        own = self._segment_loss
+        losses = [self._segment_loss]
         for rival in self.contest.rivals:
             rival._process(rows)
-        differences = np.array([own - rival._segment_loss for rival in self.contest.rivals])
-        self.contest = self.contest.after(len(rows), differences)
+            losses.append(rival._segment_loss)
+        self.contest = self.contest.after(len(rows), np.array(losses))
         winner = self.contest.winner(self.n_learned)
         if winner is not None:
             self._change_places(self.contest.rivals[winner])
-            self.contest = Contest.of(list(self.contest.rivals))
+            self.contest = self.contest.with_winner(winner)
 
     def _change_places(self, rival: Any) -> None:
         """Take over all that a rival knows, and leave it what was in force."""

@@ -92,8 +92,8 @@ def _check_following(engine: Online) -> None:
         theirs = (rival.n_learned, other.next_id, type(other), other.shape, other.seed)
         require(own == theirs and not len(other.queue), "rivals have learned the same rows.")
     if engine.contest is not None:
-        shape = (len(engine.rivals),)
-        require(engine.contest.advantages.shape == engine.contest.squares.shape == shape, "rivals are compared.")
+        recent = engine.contest.recent
+        require(recent.shape == (len(engine.rivals) + 1,) and not np.isnan(recent).any(), "rivals are compared.")
 
 
 def _check_warm_up(engine: Online) -> None:
