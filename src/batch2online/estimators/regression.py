@@ -122,7 +122,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     _best = "possible linear fit"
 
     def _quality(self, regret: Regret) -> list[Measure]:
-        if self.loss == "squared":
+        if isinstance(self._check_fitted().problem, LeastSquares):
             return regression_quality(regret)
         return [("MAE", number(regret.unsquared_loss / regret.weight)), *mean_loss(regret)]
 

@@ -39,7 +39,7 @@ def learners(task: str, told: Told, shown: str, columns: int = 0) -> dict[str, A
     our learner itself, from its settings.
 
     >>> list(learners("clustering", Told(k=3), COMPARE))[:2]
-    ['refit on all rows at doublings', 'uniform sample, as large as our coreset']
+    ['refit on all rows at doublings', 'uniform sample of equal size']
     """
     return {
         peer.name: peer.make(task, told)
@@ -133,7 +133,7 @@ PEERS = (
         MEASURED,
     ),
     Peer(
-        "uniform sample, as large as our coreset",
+        "uniform sample of equal size",
         {
             task: lambda told, batch=batch: Reservoir(batch(told), size=told.size)  # type: ignore[misc]
             for task, batch in BATCH.items()
