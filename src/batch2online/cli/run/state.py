@@ -6,6 +6,7 @@ by mistake.
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from batch2online.cli.files import valid
 from batch2online.cli.run.stream import Chunk
 from batch2online.estimators.durable import Durable
 from batch2online.readers import DataError
@@ -91,7 +93,7 @@ class Kept(AbstractContextManager["Kept"]):
                 )
         preparation = found.get("preparation")
         known = None if preparation is None else Preparation.from_dict(preparation)
-        return Position(found["rows"], found["checksum"], tuple(found["curve"]), known)
+        return Position(found["rows"], found["checksum"], tuple(map(_point, found["curve"])), known)
 
     @property
     def model(self) -> Any:
@@ -101,7 +103,7 @@ class Kept(AbstractContextManager["Kept"]):
     def learn(self, chunk: Chunk, position: Position) -> None:
         """Learn the rows and keep them, with the position after them."""
         rows, targets = chunk
-        kept = asdict(position) | {"settings": self._settings}  # JSON, like all that a file holds of a source
+        kept = asdict(position) | {"settings": self._settings, "curve": valid(list(position.curve))}
         self._durable.partial_fit(rows, targets, source=(INPUT, kept))
         if time.monotonic() - self._written_at >= self._every:
             self._durable.checkpoint()
@@ -112,6 +114,11 @@ class Kept(AbstractContextManager["Kept"]):
 
     def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
         self._durable.close()
+
+
+def _point(kept: dict[str, Any]) -> dict[str, Any]:
+    """Return a point of the curve; JSON knows no number that is not finite."""
+    return {name: math.nan if value is None else value for name, value in kept.items()}
 
 
 def checksum(chunk: Chunk, before: int = 0) -> int:
