@@ -62,10 +62,12 @@ class PreparedStream:
         return rows if self.shuffle_seed is None else _shuffled(rows, self.shuffle_seed)
 
     def _in_order(self) -> Iterator[Chunk]:
-        for note in self.notes:
-            self.hear(note)
+        waiting = list(self.notes)  # said when the first rows can be used: a refusal is one sentence
         for batch in self.batches:
             rows, targets, kept = self.preparation.apply(batch, self._say_once)
+            for note in waiting:
+                self.hear(note)
+            waiting = []
             self._note_source()
             if len(rows) < len(kept):
                 self.dropped += len(kept) - len(rows)
