@@ -66,3 +66,19 @@ def test_rows_without_columns_are_at_every_center():
     labels, squared = nearest(np.empty((3, 0)), np.empty((2, 0)))
     assert labels.tolist() == [0, 0, 0]
     assert squared.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("d", [2, 40])
+def test_points_beside_centers_that_lie_far_apart_keep_their_distance(d):
+    """Distances of 1e-4 between numbers of 1e3: a product of rows would leave none of their digits."""
+    rng = np.random.default_rng(d)
+    centers = 1e3 * rng.normal(size=(6, d))
+    points = np.concatenate([centers + 1e-4 * rng.normal(size=(6, d)), centers])
+    labels, squared = exact(points, centers)
+    is_nearest, again = membership(points, squared_lengths(points), centers)
+    found, near = nearest(points, centers)
+    np.testing.assert_array_equal(found, labels)
+    np.testing.assert_array_equal(is_nearest.argmax(axis=0), labels)
+    for other in (near, again, nearest_squared(points, centers)):
+        np.testing.assert_allclose(other, squared, rtol=1e-9)
+        assert (other[6:] == 0).all()

@@ -11,11 +11,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineClustering, OnlineRegression, load
-from batch2online.core.rows import Rows
-from batch2online.persistence import atomic, disk_history, owner
+from batch2online import Durable, OnlineRegression, load
+from batch2online.persistence import atomic, owner
 from batch2online.persistence.checkpoint import serialise
-from batch2online.persistence.disk_history import DiskHistory, scratch
+from batch2online.persistence.database import Database
 from batch2online.persistence.errors import StoreCorrupted, StoreError, StoreLocked
 from batch2online.persistence.tree import CheckpointError
 from batch2online.refresh import Geometric
@@ -77,6 +76,19 @@ def test_parts_of_a_state_and_segments_that_have_changed_places_are_noticed(path
             load(copy)
 
 
+def test_a_state_and_a_history_of_different_moments_are_refused(path):
+    """All checksums are right, but the counts are not those that the state was written with."""
+    model = regression(keep_history=True, refresh=Geometric(1.5)).partial_fit(X, Y)
+    model.save(path)
+    database = Database(path, "live")
+    branch, segments = database.meta["history"]
+    database.transact(lambda: database.meta.update(history=[branch, segments - 1]))
+    database.pragma("journal_mode=DELETE")
+    database.close()
+    with pytest.raises((CheckpointError, StoreCorrupted), match="lost rows"):
+        load(path)
+
+
 def crashed(durable, to):
     """Return a copy of the files as a crash would leave them."""
     to.mkdir()
@@ -127,6 +139,24 @@ def test_altered_counts_lost_rows_and_damaged_blobs_are_noticed(statement, path,
     altered(copy, statement)
     with pytest.raises((CheckpointError, StoreCorrupted)):
         Durable.open(copy, accept_loss=True)
+
+
+@pytest.mark.parametrize(("statement", "missing"), [("SELECT 1", 1), ("DELETE FROM tail WHERE number = 2", 50)])
+def test_a_tail_of_other_counts_than_were_written_is_refused(statement, missing, path):
+    """All checksums are right: a row too few is claimed, or a call is gone and its rows are not claimed."""
+    durable = Durable(path, regression(), durability="os")
+    for part in np.array_split(np.arange(400), 8):
+        durable.partial_fit(X[part], Y[part])
+    database = durable._database
+
+    def tamper():
+        database.run(statement)
+        database.meta["tail_rows"] -= missing
+
+    database.transact(tamper)
+    durable._session.abandon()
+    with pytest.raises(StoreCorrupted, match="lost rows"):
+        Durable.open(path)
 
 
 # -- one call, one transaction -----------------------------------------------------------------------------
@@ -278,6 +308,8 @@ def test_a_file_that_was_moved_or_replaced_is_not_written_to(path, tmp_path):
 
 def test_the_note_of_another_owner_is_not_removed(tmp_path):
     first = owner.Owner(tmp_path / "model")
+    with pytest.raises(StoreLocked):
+        owner.Owner(tmp_path / "model")
     first.path.unlink()
     second = owner.Owner(tmp_path / "model")
     first.release(remove=True)
@@ -324,68 +356,3 @@ def test_a_fork_may_not_write(path):
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-# -- nothing left over -----------------------------------------------------------------------------------------------
-
-
-def bytes_of(folder, name):
-    return [(folder / each).read_bytes() for each in os.listdir(folder) if each.startswith(name)]
-
-
-@pytest.mark.parametrize("history", ["memory", "disk"])
-def test_no_byte_of_forgotten_rows_is_left_in_file_or_log(history, path, tmp_path):
-    marked = X.copy()
-    marked[:150] = np.pi * np.arange(1, 301).reshape(150, 2)
-    place = "memory" if history == "memory" else tmp_path / "rows"
-    with Durable(path, OnlineClustering(2, random_state=0, history=place), durability="os") as durable:
-        for part in np.array_split(np.arange(400), 10):
-            durable.partial_fit(marked[part])
-        durable.checkpoint()
-        durable.forget(range(150))
-        segments = durable.model._engine.construction.caught_up().history.n_segments
-        assert durable._database.select("SELECT count(*) FROM history") == [(segments,)]
-        for content in bytes_of(path.parent, path.name):
-            assert not any(number.tobytes() in content for number in marked[:150].ravel()[::7])
-        assert any(marked[399].tobytes() in content for content in bytes_of(path.parent, path.name))
-
-
-def segment(first, stop):
-    ids = np.arange(first, stop)
-    return Rows(np.stack([ids, ids], axis=1) * 1.0, np.empty((len(ids), 0)), np.ones(len(ids)), ids)
-
-
-def numbers(database):
-    return [number for (number,) in database.select("SELECT number FROM history ORDER BY number")]
-
-
-def test_a_history_that_was_rewritten_leaves_nothing_behind_and_looking_writes_nothing():
-    database = scratch()
-    assert database.select("PRAGMA secure_delete") == [(1,)]
-    history = DiskHistory(10, 2, 0, database)
-    for first in range(0, 300, 10):
-        history.append(segment(first, first + 10))
-    history.write()
-    before = numbers(database)
-    assert len(before) == 30
-    looking = history.for_reading()
-    for first in range(300, 600, 10):
-        looking.append(segment(first, first + 10))
-    assert numbers(database) == before
-    other = history.emptied()
-    for first in range(0, 300, 20):
-        other.append(segment(first, first + 10))
-    other.write()
-    assert history.everything().ids.tolist() == list(range(300))
-    other.tidy()
-    assert len(numbers(database)) == 15
-    assert other.everything().ids.tolist() == [i for i in range(300) if i % 20 < 10]
-
-
-def test_reading_a_history_on_disk_holds_few_segments():
-    history = DiskHistory(10, 2, 0, scratch())
-    for first in range(0, 500, 10):
-        history.append(segment(first, first + 10))
-    history.write()
-    assert len(list(history)) == 50
-    assert len(history._recent) <= disk_history._CACHED

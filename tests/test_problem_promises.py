@@ -257,3 +257,15 @@ def test_everything_is_its_own_coreset():
     coreset = Everything(random_state=0).add(points, targets, weights).coreset()
     assert np.array_equal(coreset.points, points)
     assert np.array_equal(coreset.weights, weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_centers_of_clusters_that_lie_apart_are_the_weighted_means_of_all_rows(weighted):
+    points = np.repeat([[0.0, 0.0], [90.0, 0.0], [0.0, 70.0]], 200, axis=0) + RNG(7).normal(size=(600, 2))
+    weights = RNG(8).uniform(0.2, 3, size=600) if weighted else np.ones(600)
+    construction = ready(Clustering(3, coreset_size=30, random_state=0).add(points, weights=weights))
+    assert len(construction.coreset()) < 100
+    found = KZClustering(3, exact=True).solve(construction, None).points
+    groups = [np.arange(600) // 200 == j for j in range(3)]
+    expected = [np.average(points[own], axis=0, weights=weights[own]) for own in groups]
+    np.testing.assert_allclose(found[np.argsort(found @ [1.0, 3.0])], expected, rtol=1e-9, atol=1e-9)
