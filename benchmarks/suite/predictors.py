@@ -202,12 +202,14 @@ def stream(learner: Any, loss: Any, X: np.ndarray, y: Any, chunk: int) -> Stream
     return Stream(total, len(X) / seconds, changes)
 
 
-def peak_megabytes(learner: Any, X: np.ndarray, y: Any, chunk: int) -> float:
-    """Most memory that learning has taken beyond the rows themselves, as Python counts it."""
+def megabytes(learner: Any, X: np.ndarray, y: Any, chunk: int) -> tuple[float, float]:
+    """Most memory that a learner has held between calls, rows that wait included, and taken during one."""
+    held = 0
     tracemalloc.start()
     try:
         for start in range(0, len(X), chunk):
             learner.partial_fit(X[start : start + chunk], y[start : start + chunk])
-        return tracemalloc.get_traced_memory()[1] / 1e6
+            held = max(held, tracemalloc.get_traced_memory()[0])
+        return held / 1e6, tracemalloc.get_traced_memory()[1] / 1e6
     finally:
         tracemalloc.stop()

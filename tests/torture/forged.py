@@ -28,7 +28,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets, load
+from batch2online import (
+    BatchToOnline,
+    OnlineClassifier,
+    OnlineClustering,
+    OnlineLowRank,
+    OnlineRegression,
+    coresets,
+    load,
+)
 from batch2online.persistence.checkpoint import CheckpointError
 from batch2online.refresh import Budget, OnChange
 from forging import forged, opened
@@ -56,6 +64,10 @@ def originals() -> tuple[bytes, ...]:
         (OnlineRegression(**some), Y),
         (OnlineRegression(**some, keep_history=True, solve="exact", refresh=OnChange()), Y),
         (OnlineRegression(**some, fit_intercept=False), np.column_stack([Y, -Y])),
+        (OnlineRegression(**some, loss="huber", alpha=0.1), Y),
+        (OnlineRegression(**some, loss="gamma", keep_history=True), np.exp(Y / 10)),
+        (OnlineClassifier(**some), words),
+        (OnlineClassifier(**some, class_weight={1: 2.0}, l1_ratio=0.5, alpha=0.01), np.digitize(Y, [-5, 5])),
         (OnlineLowRank(2, **some), None),
         (OnlineLowRank(1, **some, center=True, keep_history=True, refresh=Budget(5, 1000)), None),
         (OnlineClustering(3, **some), None),
@@ -255,7 +267,9 @@ def use(model) -> None:
     targets = None if not n_targets else np.resize(Y[250:], (10, n_targets))
     if targets is not None and model._engine.construction.flat_targets:
         targets = targets[:, 0]
-    if isinstance(model, BatchToOnline) and model._has_labels:
+    if getattr(model, "loss", None) == "gamma":
+        targets = np.abs(targets) + 0.1
+    if getattr(model, "_has_labels", False):
         targets = np.resize(np.array(list(model._labels.values())), 10)
     for _ in range(2):
         for name in ("predict", "transform"):
