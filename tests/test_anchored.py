@@ -113,8 +113,9 @@ def remainders(sample):
     eta = rows.design @ sample.frame.inner(*_at(sample)).T
     moved = eta - rows.eta
     plain = loss.value(eta, rows.y, 0.8)
-    first = plain - loss.value(rows.eta, rows.y, rows.width)
-    first = first - (loss.slope(rows.eta, rows.y, rows.width) * moved).sum(axis=1)
+    sharp = loss.slope_width(rows.width)
+    first = plain - loss.value(rows.eta, rows.y, sharp)
+    first = first - (loss.slope(rows.eta, rows.y, sharp) * moved).sum(axis=1)
     second = first - (loss.bent(rows.eta, rows.y, rows.width, moved) * moved).sum(axis=1) / 2
     return plain, first, second
 

@@ -78,7 +78,7 @@ class Anchors:
         """Return the anchors with a piece of rows; its scores and predictors are written beside its targets."""
         design, weights = self.frame.design(rows.points), np.ascontiguousarray(rows.weights)
         eta = design @ self.pilot.theta.T
-        slope = self.loss.slope(eta, y, self.pilot.width)
+        slope = self.loss.slope(eta, y, self.loss.slope_width(self.pilot.width))
         targets[:, PREDICTORS:] = eta
         targets[:, SCORE], pilot = self.pilot.scored(design, slope, weights)
         here = Expanded(design, y, weights, eta, self.pilot.width)

@@ -29,6 +29,9 @@ class PredictorLoss(ABC):
     has_width: ClassVar[bool] = False
     """Whether the model has a width, see above."""
 
+    size_factor: ClassVar[float] = 1.0
+    """How many times the usual size a coreset has by default."""
+
     def n_outputs(self, n_classes: int) -> int:
         """Return K, the number of predictors."""
         return 1
@@ -85,6 +88,10 @@ class PredictorLoss(ABC):
 
     def anchor_width(self, width: float, rows: float) -> float:
         """Return the width with which losses are expanded, under a model of so many rows with this width."""
+        return width
+
+    def slope_width(self, width: Width) -> Width:
+        """Return the width of values and slopes in expansions whose second derivatives have this one."""
         return width
 
     def width_of(self, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float:

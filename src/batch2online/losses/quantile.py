@@ -25,6 +25,7 @@ class Quantile(PredictorLoss):
     """
 
     has_width: ClassVar[bool] = True
+    size_factor: ClassVar[float] = 2.5  # what is left of a kink is not small
     quantile: float = 0.5
     factor: float = 1.0
 
@@ -65,6 +66,10 @@ class Quantile(PredictorLoss):
     def anchor_width(self, width: float, rows: float) -> float:
         """Return a width that shrinks as rows come: a kernel's, for the density of residuals at zero."""
         return float(width * max(rows, 1.0) ** (-1 / 3))
+
+    def slope_width(self, width: Width) -> Width:
+        """Return hardly any: slopes that are not smoothed leave nothing over at the model they belong to."""
+        return 1e-6 * width
 
     def _below(self, eta: FloatArray, y: FloatArray, width: Width) -> FloatArray:
         return np.asarray(expit((eta[:, 0] - y) / width))

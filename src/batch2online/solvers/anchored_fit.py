@@ -159,7 +159,7 @@ def _noises(sample: Sample, penalty: Penalty, found: _Found) -> list[float]:
     loss, rows = sample.loss, sample.anchored
     eta = rows.design @ found.theta.T
     slope = loss.slope(eta, rows.y, found.width)
-    first = slope - loss.slope(rows.eta, rows.y, rows.width)
+    first = slope - loss.slope(rows.eta, rows.y, loss.slope_width(rows.width))
     remainders = [slope, first, first - loss.bent(rows.eta, rows.y, rows.width, eta - rows.eta)]
     factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))  # u^2 w (w - 1), in its root
     width = loss.anchor_width(loss.width_of(eta, rows.y, rows.weights), sample.weight)

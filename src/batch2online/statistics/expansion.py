@@ -65,9 +65,10 @@ class Expansion:
     def of(cls, loss: PredictorLoss, rows: Expanded, slope: FloatArray | None = None, matrix: bool = True) -> Expansion:
         """Return the sums over these rows; ``slope`` where it is known already."""
         design, y, weights, eta, width = rows
-        slope = loss.slope(eta, y, width) if slope is None else slope
+        sharp = loss.slope_width(width)
+        slope = loss.slope(eta, y, sharp) if slope is None else slope
         bent = loss.bent(eta, y, width, eta)
-        values = loss.value(eta, y, width) - (slope * eta).sum(axis=1)
+        values = loss.value(eta, y, sharp) - (slope * eta).sum(axis=1)
         constants = [weights @ values, weights @ (values + (bent * eta).sum(axis=1) / 2)]
         weighted = weights[:, None] * np.concatenate([slope, slope - bent], axis=1)
         linear = (weighted.T @ design).reshape(2, eta.shape[1], design.shape[1])
