@@ -25,6 +25,9 @@ _TAILS = (0.3, 0.8)
 _MEMORIES = np.array([1.0, 0.98, 0.85])[:, None, None]
 """What a gambler who learns keeps of the past at each block: all of it, about 3,000 rows, about 400 rows."""
 
+_PERIOD = 64
+"""Blocks after which what is remembered is brought to scale."""
+
 _DOUBT = 8.0
 """Ranks in each cell that such a gambler imagines to have seen."""
 
@@ -51,7 +54,7 @@ class Capital:
     """The gamblers of K scores after some blocks.
 
     ``shares`` (K, gamblers) are their shares in the capital, ``logarithm`` (K,) the logarithm of the capital, ``past``
-    (memories, K, cells) the ranks that the learning ones remember.
+    (memories, K, cells) the ranks that the learning ones remember, in units of the last multiple of 64 blocks.
     """
 
     blocks: int
@@ -69,20 +72,30 @@ class Capital:
 
         ``counts`` is (blocks, K, cells); the logarithms are (blocks, K).
         """
-        past = self._pasts(counts)
-        gains = np.exp(_log_gains(counts, past[:-1]))
+        past, known = self._pasts(counts)
+        gains = np.exp(_log_gains(counts, past))
         shares, totals = self._shared(gains)
         logarithms = np.cumsum(np.concatenate([self.logarithm[None], np.log(totals)]), axis=0)[1:]
-        return Capital(self.blocks + len(counts), shares, logarithms[-1], past[-1]), logarithms
+        return Capital(self.blocks + len(counts), shares, logarithms[-1], known), logarithms
 
-    def _pasts(self, counts: IntArray) -> FloatArray:
-        """Return what is remembered before each block, and after the last."""
-        past = np.empty((len(counts) + 1, *self.past.shape))
-        past[0] = self.past
-        for old, new, count in zip(past[:-1], past[1:], counts, strict=True):
-            np.multiply(old, _MEMORIES, out=new)
-            np.add(new, count, out=new)
-        return past
+    def _pasts(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return what is remembered before each block, and what is kept of it after the last.
+
+        Ranks fade by sums of counts that grow instead, since the last multiple of ``_PERIOD`` blocks: one pass.
+        """
+        past, known = np.empty((len(counts), *self.past.shape)), self.past
+        start = 0
+        while start < len(counts):
+            at = (self.blocks + start) % _PERIOD
+            stop = min(start + _PERIOD - at, len(counts))
+            places = np.arange(at, at + stop - start)[:, None, None, None]
+            grown = np.cumsum(
+                np.concatenate([known[None], counts[start:stop, None] * _MEMORIES ** -(places + 1.0)]), axis=0
+            )
+            np.multiply(grown[:-1], _MEMORIES**places, out=past[start:stop])
+            known = grown[-1] * _MEMORIES**_PERIOD if (self.blocks + stop) % _PERIOD == 0 else grown[-1]
+            start = stop
+        return past, known
 
     def _shared(self, gains: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the shares after all blocks, and by which factor each block has multiplied the capital."""
