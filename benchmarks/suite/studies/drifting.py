@@ -181,7 +181,7 @@ def _table(title: str, found: dict[str, Stream], learners: Any, loss: Any, best:
         chunk = CHUNK if len(X) > 5_000 else 50
         scale = hindsight[chunk:].sum()
         for name, make in learners.items():
-            record = records.setdefault(name, {"learner": name})
+            record = records.setdefault(name, {"model": name})
             if "Hoeffding" in name and len(X) > 60_000:
                 continue
             total, changes, rate = followed(make(), X, y, loss, chunk)
@@ -189,7 +189,7 @@ def _table(title: str, found: dict[str, Stream], learners: Any, loss: Any, best:
             record["rows/s"] = round(rate)
             print(title, stream, name, f"{total / scale:.4f} ({changes}) {rate:,.0f}", flush=True)
     return Study(
-        "drift", f"Drifting streams: {title.lower()}", TEXT, ["learner", *found, "rows/s"], list(records.values())
+        "drift", f"Drifting streams: {title.lower()}", TEXT, ["model", *found, "rows/s"], list(records.values())
     )
 
 
