@@ -62,6 +62,7 @@ class Anchored(Antitone):
     True
     """
 
+    _patience = 0.5  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
 
     def __init__(self, loss: str | PredictorLoss = "logistic", *, intercept: bool = True, **settings: Any) -> None:

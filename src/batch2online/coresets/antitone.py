@@ -106,6 +106,9 @@ class Candidates:
 class Antitone(Construction):
     """Base of the constructions with antitone scores; parameters are those of :class:`Construction`."""
 
+    _patience: ClassVar[float] = 2.0
+    """So many times the expected size may candidates come in before all are thinned."""
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.statistics: Any = None
@@ -186,7 +189,7 @@ class Antitone(Construction):
     def _add_candidates(self, candidates: Candidates) -> None:
         self.parts.append(candidates)
         self.n_unthinned += len(candidates)
-        if self.n_unthinned > 2 * self.expected_size:
+        if self.n_unthinned > self._patience * self.expected_size:
             self._thin()
 
     def _chosen(self, ids: IntArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
