@@ -44,6 +44,8 @@ class Case:
     """Whether merged shards are one stream; if not, the merged coreset is still the same in either order."""
     keeps_all: bool = True
     """Whether a coreset of any size holds each of few rows with its own weight."""
+    fades: bool = False
+    """Whether rows count for less as others come."""
     expected_failures: Mapping[str, str] = field(default_factory=dict)
     """Checks of scikit-learn that cannot pass, and why."""
 
@@ -125,6 +127,7 @@ CASES: dict[str, dict[str, Case]] = {
         "exact": regression(partial(OnlineRegression, solve="exact", fit_intercept=False, refresh=Geometric(1.3))),
         "huber": anchored(partial(OnlineRegression, loss="huber", alpha=0.1), targets="numbers"),
         "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts"),
+        "half-life": regression(partial(OnlineRegression, half_life=300), fades=True),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),
     },
     "OnlineClassifier": {

@@ -122,7 +122,7 @@ def shards_merged_in_any_order_are_one_stream(case, folder):
             assert merged.merge(parts[index]) is merged
             assert state(parts[index]) == others[index], "merging changed the other"
         assert n_seen(merged) == n_seen(case.whole), "rows are missing or counted twice"
-        if losses:
+        if losses and not case.fades:
             assert merged.regret_.loss == pytest.approx(sum(losses), rel=1e-12)
         seen.append(coreset_of(merged))
     if case.merges_exactly:

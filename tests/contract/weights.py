@@ -38,6 +38,8 @@ def weights_are_kept_while_everything_is(case, folder):
     rows, targets, weights = (part(values, slice(60)) for values in case.data)
     subject = learn(case.new(coreset_size=10**12), rows, targets, weights)
     coreset = coreset_of(subject)
+    if case.fades:
+        weights = weights * np.exp2(np.arange(60) / case.make.keywords["half_life"])
     assert coreset.weights.sum() == pytest.approx(weights.sum(), rel=1e-9), "the total weight is lost"
     if case.keeps_all:
         assert np.array_equal(coreset.ids, np.arange(60))
