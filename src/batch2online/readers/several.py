@@ -48,6 +48,7 @@ class Several:
         self._now = open_source(paths[0], layout)
         self.names, self.kinds = self._now.names, self._now.kinds
         self._notes: list[str] = []
+        self.n_read = 0
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
         self._starts = [sum(sizes[:index]) for index in range(len(sizes))]
         self._sizes, self._total, self._index = sizes, sum(sizes), 0
@@ -72,7 +73,9 @@ class Several:
                 self._notes, self._index = self.notes, index
                 self._now = open_source(path, known)
                 self._check_columns([*columns, *untouched])
-            yield from self._now.batches(columns, untouched)
+            for batch in self._now.batches(columns, untouched):
+                self.n_read += len(batch)
+                yield batch
 
     def _check_columns(self, wanted: Sequence[str]) -> None:
         there = set(self._now.names)

@@ -68,6 +68,8 @@ class Source:
         What a person should know of how it is read; grows while it is read.
     is_live : bool
         Whether rows come when they come, so that one should not wait for more of them.
+    n_read : int
+        Rows that have been read.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Source:
         self._reader, self._raw, self.name, self.is_live = reader, raw, name, is_live
         self.names, self.kinds = reader.names, reader.kinds
         self.size = size
-        self._rows = 0
+        self.n_read = 0
 
     @property
     def notes(self) -> list[str]:
@@ -88,7 +90,7 @@ class Source:
         """Return which share has been read; None where the size is not known."""
         n_rows = getattr(self._reader, "n_rows", None)
         if n_rows is not None:
-            return float(self._rows / max(1, n_rows))
+            return float(self.n_read / max(1, n_rows))
         if not self.size or self._raw.closed:
             return 1.0 if self.size else None
         return float(self._raw.tell() / self.size)
@@ -96,7 +98,7 @@ class Source:
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows, with these columns, and with others that are left untouched."""
         for batch in self._reader.batches(columns, untouched):
-            self._rows += len(batch)
+            self.n_read += len(batch)
             yield batch
 
 

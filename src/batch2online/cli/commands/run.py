@@ -53,7 +53,7 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
         stream = given.stream
         stream.hear = line.say
         loop = LearningLoop(keeper, stream.preparation, Emitter(wishes.emit))
-        loop.learn(rechunked(stream.chunks(), wishes.chunk), lambda learner: line(learner, stream.source.share()))
+        loop.learn(rechunked(stream.chunks(), wishes.chunk), lambda learner: line(learner, stream.share(learner.rows)))
         rate = line.rate(loop.rows)
         if not loop.rows:
             raise stream.nothing_left()

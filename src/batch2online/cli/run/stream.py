@@ -13,7 +13,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.cli.run.columns import check_columns, chosen, left_out
-from batch2online.cli.settings import LOOKAHEAD
+from batch2online.cli.settings import LOOKAHEAD, Settings
 from batch2online.cli.tasks.base import Task
 from batch2online.readers import Batch, DataError, Kind, Remedy, Source
 from batch2online.readers.deciding import Wanted, prepare
@@ -89,6 +89,11 @@ class PreparedStream:
         self.notes.append(note)
         self.hear(note)
 
+    def share(self, learned: int) -> float | None:
+        """Return which share of the input has been learned or left out; rows are read ahead of that."""
+        share = self.source.share()
+        return None if share is None else share * min(1.0, (learned + self.dropped) / max(1, self.source.n_read))
+
     def close(self) -> None:
         """Say what is known only at the end."""
         for note in self.source.notes:
@@ -134,7 +139,7 @@ def open_stream(
     batches = source.batches([*inputs, *([] if settings.target is None else [settings.target])])
     about = about or About()
     most = sys.maxsize if about.is_whole else settings.lookahead or LOOKAHEAD
-    first = _first_rows(batches, 1 if source.is_live and settings.lookahead is None else most)
+    first = _first_rows(batches, most if about.is_whole or _waits(source, inputs, settings) else 1)
     if not first:
         raise DataError(f"{name} has no rows, only {len(source.names)} columns.")
     notes = left_out(_cut(first, most), inputs, source.kinds, settings)
@@ -151,6 +156,14 @@ def open_stream(
         *_crowded(preparation),
     ]
     return PreparedStream(name, preparation, source, chain(first, batches), seed, said)
+
+
+def _waits(source: Source | Several, inputs: list[str], settings: Settings) -> bool:
+    """Whether to wait for the look-ahead: if a file's first rows decide anything; of a live input if it is asked for."""
+    if source.is_live:
+        return settings.lookahead is not None
+    has_text = any(source.kinds[column] is Kind.TEXT for column in (*inputs, settings.target) if column is not None)
+    return has_text or settings.standardize or settings.missing == "mean"
 
 
 def _wanted(task: Task, may_grow: bool, units: dict[str, str]) -> Wanted:
