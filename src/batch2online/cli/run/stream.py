@@ -159,7 +159,7 @@ def open_stream(
 
 
 def _waits(source: Source | Several, inputs: list[str], settings: Settings) -> bool:
-    """Whether to wait for the look-ahead: if a file's first rows decide anything; of a live input if it is asked for."""
+    """Whether to wait for the look-ahead: if a file's first rows decide anything, or if a live input is asked to."""
     if source.is_live:
         return settings.lookahead is not None
     has_text = any(source.kinds[column] is Kind.TEXT for column in (*inputs, settings.target) if column is not None)
