@@ -58,6 +58,10 @@ class Several:
         own = self._now.notes
         return [*self._notes, *(note for note in own if note not in self._notes)]
 
+    def close(self) -> None:
+        """Let the present file go."""
+        self._now.close()
+
     def share(self) -> float | None:
         """Return which share of all files has been read."""
         share = self._now.share()

@@ -95,6 +95,11 @@ class Source:
             return 1.0 if self.size else None
         return float(self._raw.tell() / self.size)
 
+    def close(self) -> None:
+        """Let the file go, whether it was read to its end or not."""
+        if self._raw is not None:
+            self._raw.close()
+
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows, with these columns, and with others that are left untouched."""
         for batch in self._reader.batches(columns, untouched):

@@ -63,17 +63,23 @@ class PreparedStream:
 
     def _in_order(self) -> Iterator[Chunk]:
         waiting = list(self.notes)  # said when the first rows can be used: a refusal is one sentence
-        for batch in self.batches:
-            rows, targets, kept = self.preparation.apply(batch, self._say_once)
-            for note in waiting:
-                self.hear(note)
-            waiting = []
-            self._note_source()
-            if len(rows) < len(kept):
-                self.dropped += len(kept) - len(rows)
-                self._gaps.update({name: batch.table.column(name).null_count for name in self.preparation.columns})
-            if len(rows):
-                yield rows, targets
+        try:
+            for batch in self.batches:
+                rows, targets, kept = self.preparation.apply(batch, self._say_once)
+                for note in waiting:
+                    self.hear(note)
+                waiting = []
+                self._note_source()
+                self._count_gaps(batch, int(len(kept) - kept.sum()))
+                if len(rows):
+                    yield rows, targets
+        finally:
+            self.source.close()
+
+    def _count_gaps(self, batch: Batch, dropped: int) -> None:
+        if dropped:
+            self.dropped += dropped
+            self._gaps.update({name: batch.table.column(name).null_count for name in self.preparation.columns})
 
     def _say_once(self, column: str, note: str) -> None:
         if column not in self._met:
