@@ -195,13 +195,13 @@ def test_earlier_outputs_stay_when_a_run_fails(stream, tmp_path, capsys):
     out = tmp_path / "out"
     words = ["--task", "lowrank", "--k", "1", "--columns", "x", "--out", str(out)]
     assert run_safely(["run", str(stream.path), *words]) == 0
-    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    before = outputs(out)
     bad = tmp_path / "bad.csv"
     bad.write_bytes(b"x\n1\n2\n3\noops\n")
     assert run_safely(["run", str(bad), *words]) == 2
-    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    assert outputs(out) == before
     assert run_safely(["run", str(stream.path), *words]) == 0
-    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+    assert outputs(out) == before
 
 
 def test_help_comes_fast_and_imports_nothing_heavy():
