@@ -8,6 +8,27 @@ from typing import Any
 
 import batch2online
 
+SERVED = '''"""Serve a checkpoint of batch2online."""
+
+from mlflow import models, pyfunc
+
+import batch2online
+
+
+class Served(pyfunc.PythonModel):
+    def load_context(self, context):
+        path, trusted = context.artifacts["checkpoint"], context.model_config.get("trusted")
+        self.model = batch2online.load(path, trusted=trusted)
+
+    def predict(self, context, model_input, params=None):
+        act = self.model.predict if hasattr(self.model, "predict") else self.model.transform
+        return act(model_input)
+
+
+models.set_model(Served())
+'''
+"""The code that MLflow copies into the model's folder and runs to serve it: nothing is pickled."""
+
 
 def mlflow(model: Any, path: str | Path, *, trusted: Any = None, **settings: Any) -> None:
     """Write an estimator as a model in MLflow's form, which ``mlflow.pyfunc.load_model`` reads.
@@ -26,11 +47,12 @@ def mlflow(model: Any, path: str | Path, *, trusted: Any = None, **settings: Any
     from mlflow import pyfunc
 
     with TemporaryDirectory() as folder:
-        checkpoint = Path(folder) / "model.b2o"
+        checkpoint, code = Path(folder) / "model.b2o", Path(folder) / "served.py"
         model.save(checkpoint)
+        code.write_text(SERVED, encoding="utf-8")
         pyfunc.save_model(
             str(path),
-            python_model=str(Path(__file__).with_name("served.py")),
+            python_model=str(code),
             artifacts={"checkpoint": str(checkpoint)},
             model_config={"trusted": trusted},
             **{"pip_requirements": [f"batch2online=={batch2online.__version__}"], **settings},
