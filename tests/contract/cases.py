@@ -132,7 +132,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "OnlineClassifier": {
         "two classes": anchored(OnlineClassifier, targets="labels"),
-        "three classes": anchored(partial(OnlineClassifier, alpha=0.01, l1_ratio=0.5), targets="classes"),
+        "three classes": anchored(partial(OnlineClassifier, alpha=0.01), targets="classes", scikit_learn=False),
     },
     "OnlineLowRank": {
         "around zero": Case(partial(OnlineLowRank, 1)),
