@@ -13,11 +13,13 @@ import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, evaluate, refresh
 from batch2online.cli.app import run_safely
 from batch2online.core.rows import Rows, ones
+from batch2online.engine.invariants.monitor import check_monitor
 from batch2online.monitor import betting, ranks
 from batch2online.monitor.betting import BLOCK, CELLS, Capital
 from batch2online.monitor.order import FREEZES, LEVEL, Monitor
 from batch2online.monitor.ranks import BINS, ranked
 from batch2online.monitor.reference import ReferenceModel
+from batch2online.monitor.watching import n_watched, watched_blocks
 
 
 def stream(n=9_000, seed=0, d=3):
@@ -292,3 +294,33 @@ def test_the_command_line_checks_a_file(tmp_path, capsys):
     assert result["order"] == verdict.sentence()
     assert run_safely(["check", str(tmp_path / "rows.csv"), "--columns", "a,b"]) == 0
     assert "order looks random" in capsys.readouterr().out
+
+
+def test_what_is_watched_is_counted():
+    rows = 300_000
+    places = np.concatenate([np.arange(b * BLOCK, (b + 1) * BLOCK) for b in watched_blocks(0, rows)])
+    counts = np.searchsorted(places, np.arange(rows + 1))
+    for n in [0, 1, 63, 64, 32_767, 32_768, 32_800, 32_900, 65_536, 65_600, 131_072, 200_001, rows]:
+        assert n_watched(n) == counts[n], n
+    doubled = n_watched(2_000_000) - n_watched(1_000_000)
+    assert abs(doubled - (n_watched(4_000_000) - n_watched(2_000_000))) <= 2 * BLOCK
+
+
+def test_rows_that_are_not_watched_leave_no_trace_and_chunks_do_not_matter():
+    X = np.random.default_rng(0).normal(size=(90_000, 2))
+    at_once = watched(X, None)
+    same(watched(X, None, cuts=[40_000, 40_001, 40_030, 40_100, 41_111, 60_000, 77_777, 77_778]), at_once)
+    check_monitor(at_once)
+    frozen, other = 4_800, X.copy()
+    blocks = np.arange(35_000, 80_000) // BLOCK
+    for block in np.setdiff1d(blocks, watched_blocks(0, 90_000)):
+        other[frozen + block * BLOCK : frozen + (block + 1) * BLOCK] += 100.0
+    assert (other != X).any()
+    same(watched(other, None), at_once)
+    assert at_once.counts[0].sum() + len(at_once.uniforms) == n_watched(90_000 - frozen)
+
+
+def test_a_late_change_is_found_after_a_share_of_the_rows():
+    X = np.random.default_rng(1).normal(size=(300_000, 2))
+    X[200_000:] += 0.5
+    assert 200_000 < watched(X, None).alarm < 212_000

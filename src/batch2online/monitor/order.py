@@ -2,8 +2,10 @@
 
 The first rows fix a reference model. From then on each row's scores under it are ranked among those before, and bets
 against uniform ranks multiply a capital for each score. After eight times as many rows the reference is made anew from
-more of them, and ranks start again; capital stays. In random order, each capital is a non-negative martingale in the
-filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha, ever.
+more of them, and ranks start again; capital stays. Of later rows, fewer and fewer blocks are watched: half of them from
+row 32,768 on, a quarter from twice that on, and so on, at places that are fixed beforehand. What watching costs then
+grows like log n, and the delay of an alarm stays a share of the rows. In random order, each capital is a non-negative
+martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha, ever.
 
 A monitor is a value: rows make another one of it. Rows may come in any segments.
 """
@@ -23,6 +25,7 @@ from batch2online.monitor.betting import BLOCK, Capital
 from batch2online.monitor.ranks import BINS, ranked
 from batch2online.monitor.reference import ReferenceModel, names_of
 from batch2online.monitor.verdict import OrderVerdict
+from batch2online.monitor.watching import places_of, watched_blocks
 
 FREEZES = ((0, 600), (3600, 4800))
 """Rows that a reference model is made of: it is in force from the last of them on."""
@@ -122,21 +125,25 @@ class Monitor:
 
     def _bet(self, rows: Rows, seed: int) -> Monitor:
         assert self.reference is not None
+        frozen = frozen_at(self.rows)
+        blocks = watched_blocks(self.rows - frozen, len(rows))
+        if not len(blocks):
+            return self
+        rows = rows[places_of(blocks, self.rows - frozen, len(rows))]
         bins = np.concatenate([self.waiting, self.reference.bins(rows.points, rows.targets)], axis=1)
         uniforms = np.concatenate([self.uniforms, _uniforms(seed, rows.ids)])
         whole = len(uniforms) // BLOCK * BLOCK
-        first = self.rows - len(self.uniforms)
+        ends = frozen + self.skipped + BLOCK * (blocks + 1)
         new = self
         for start in range(0, whole, _AT_ONCE):
             stop = min(start + _AT_ONCE, whole)
-            new = new._with_blocks(bins[:, start:stop], uniforms[start:stop], first + start)
+            new = new._with_blocks(bins[:, start:stop], uniforms[start:stop], ends[start // BLOCK : stop // BLOCK])
         return replace(new, waiting=bins[:, whole:].copy(), uniforms=uniforms[whole:].copy())
 
-    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, first: int) -> Monitor:
-        """Return the monitor after whole blocks, the first row of which is number ``first``."""
+    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, ends: IntArray) -> Monitor:
+        """Return the monitor after whole blocks, after which so many rows were seen."""
         cells, counts = ranked(bins.reshape(len(bins), -1, BLOCK), uniforms.reshape(-1, BLOCK), self.counts)
         capital, logarithms = self.capital.after(cells)
-        ends = first + BLOCK * np.arange(1, len(logarithms) + 1) + self.skipped
         largest = logarithms.max(axis=1)
         alarm = self.alarm
         if alarm is None and largest.max() >= self.threshold:
@@ -193,6 +200,11 @@ class Monitor:
     def threshold(self) -> float:
         """Logarithm of the capital at which one of the scores raises an alarm."""
         return math.log(len(self.best) / LEVEL)
+
+
+def frozen_at(rows: int) -> int:
+    """Return the row count at which the reference model in force was made."""
+    return max(last for _, last in FREEZES if last <= rows)
 
 
 def _uniforms(seed: int, ids: IntArray) -> FloatArray:

@@ -10,6 +10,7 @@ from batch2online.monitor.betting import BLOCK, CELLS, GAMBLERS, Capital
 from batch2online.monitor.order import FREEZES, Monitor
 from batch2online.monitor.ranks import BINS
 from batch2online.monitor.reference import COLUMNS, GRID, ReferenceModel, names_of
+from batch2online.monitor.watching import n_watched
 
 _NEARLY = 1e-6
 
@@ -56,7 +57,7 @@ def _check_ranks(monitor: Monitor, k: int) -> None:
     model, waiting = monitor.reference, len(monitor.uniforms) if monitor.uniforms.ndim == 1 else BLOCK
     frozen = max((last for _, last in FREEZES if last <= monitor.rows), default=None)
     require((model is None) == (frozen is None), "the first rows make a reference model.")
-    ranked = 0 if frozen is None else monitor.rows - frozen
+    ranked = 0 if frozen is None else n_watched(monitor.rows - frozen)
     require(monitor.waiting.shape == (k, waiting) and waiting == ranked % BLOCK, "rows of a block wait.")
     require((monitor.waiting < BINS).all() and is_finite(monitor.uniforms), "they have bins.")
     require(((monitor.uniforms > 0) & (monitor.uniforms < 1)).all(), "uniforms are between 0 and 1.")
