@@ -5,7 +5,8 @@ against uniform ranks multiply a capital for each score. After eight times as ma
 more of them, and ranks start again; capital stays. Of later rows, fewer and fewer blocks are watched: half of them from
 row 32,768 on, a quarter from twice that on, and so on, at places that are fixed beforehand. What watching costs then
 grows like log n, and the delay of an alarm stays a share of the rows. In random order, each capital is a non-negative
-martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha, ever.
+martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha,
+ever.
 
 A monitor is a value: rows make another one of it. Rows may come in any segments.
 """
