@@ -57,7 +57,8 @@ def test_a_feature_that_comes_later_is_zero_before(keep_history):
     X = X.copy()
     X[:50, 2] = 0.0
     expected = OnlineRegression(random_state=0, keep_history=True).partial_fit(X, np.array(y))
-    np.testing.assert_allclose(late.learner.coef_, expected.coef_, rtol=1e-9)
+    tolerance = 1e-9 if keep_history else 0.2  # the coreset stands for the first 50 rows
+    np.testing.assert_allclose(late.learner.coef_, expected.coef_, rtol=tolerance)
 
 
 def test_features_may_go():

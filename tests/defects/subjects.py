@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
+from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.persistence.checkpoint import serialise
 
 _rng = np.random.default_rng(0)
@@ -24,6 +24,7 @@ ESTIMATORS = {
     "OnlineLowRank": (partial(OnlineLowRank, 2, keep_history=True, **SMALL), None),
     "OnlineClustering": (partial(OnlineClustering, 3, **SMALL), None),
     "OnlineClustering bounded": (partial(OnlineClustering, 3, history="coreset", **SMALL), None),
+    "OnlineClassifier": (partial(OnlineClassifier, keep_history=True, **SMALL), LABELS),
     "Ridge": (partial(BatchToOnline, Ridge(), keep_history=True, **SMALL), Y),
     "LogisticRegression": (partial(BatchToOnline, LogisticRegression(), keep_history=True, **SMALL), LABELS),
     "PCA": (partial(BatchToOnline, PCA(2), keep_history=True, **SMALL), None),

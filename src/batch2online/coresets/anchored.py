@@ -198,7 +198,8 @@ class Anchored(Antitone):
         super()._rescale(factor)
         self._remembered = None
         if self.anchors is not None:
-            self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor))
+            pilot = self.anchors.pilot.scaled(factor)
+            self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor), pilot=pilot)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"loss": self.loss, "intercept": self.intercept}

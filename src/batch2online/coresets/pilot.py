@@ -80,6 +80,10 @@ class Pilot:
         scores = _UNIFORM + (_LEVERAGE / leverage) * sizes[0] + (_GRADIENT / gradient) * sizes[1]
         return np.asarray(scores), replace(self, totals=totals, weight=weight)
 
+    def scaled(self, factor: float) -> Pilot:
+        """Return the same with the weights of all rows seen multiplied by a factor."""
+        return replace(self, totals=factor * self.totals, weight=factor * self.weight)
+
     def _sizes(self, design: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the leverage of each row, and the size of its gradient."""
         white = design @ self.whitening

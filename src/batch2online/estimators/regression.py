@@ -112,7 +112,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     >>> model.regret_.ratio < 2.2
     True
     >>> upper = OnlineRegression(loss="quantile", quantile=0.9, random_state=0).fit(X, y)
-    >>> 0.85 < (y <= upper.predict(X)).mean() < 0.95
+    >>> bool(0.85 < (y <= upper.predict(X)).mean() < 0.95)
     True
     """
 
