@@ -62,6 +62,12 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
             raise NotFittedError(f"This {type(self).__name__} has not seen enough rows to fit {self.estimator}.")
         return self.estimator_.predict(X)
 
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of ``classes_``, where the batch estimator gives them."""
+        if "estimator_" not in vars(self):
+            raise NotFittedError(f"This {type(self).__name__} has not seen enough rows to fit {self.estimator}.")
+        return self.estimator_.predict_proba(X)
+
     def __getattr__(self, name: str) -> Any:
         """Return what the batch estimator has learned: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
         if name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self):

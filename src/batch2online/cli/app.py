@@ -69,6 +69,7 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
 
     \b
     batch2online run diamonds.csv --task regression --target price --out result
+    batch2online run flights.csv --task classification --target late
     batch2online run 'pixels-*.parquet' --task clustering --k 5
     tail -f rows.csv | batch2online run - --task lowrank --k 10
     """  # noqa: D301 (\b keeps lines apart)
@@ -98,9 +99,12 @@ _model_path = click.Path(path_type=Path)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV or Parquet; standard output.")
 @click.option("--id", "id_column", metavar="COLUMN", help="A column of FILE to write beside each prediction.")
 @click.option("--append", is_flag=True, help="Write all columns of FILE beside each prediction.")
+@click.option("--probabilities", is_flag=True, help="Write the probability of each class beside its prediction.")
 @options(*how_to_read)
-def predict(model: Path, file: str, out: Path | None, id_column: str | None, append: bool, **layout: Any) -> None:
-    """Predictions, clusters or coordinates by MODEL for each row of FILE, in its order.
+def predict(
+    model: Path, file: str, out: Path | None, id_column: str | None, append: bool, probabilities: bool, **layout: Any
+) -> None:
+    """Predictions, classes, clusters or coordinates by MODEL for each row of FILE, in its order.
 
     MODEL is a model.b2o, the folder of a run, or the file of --state. Columns are prepared as they were in that run; a
     row in which one is missing gets a line without a prediction.
@@ -108,7 +112,7 @@ def predict(model: Path, file: str, out: Path | None, id_column: str | None, app
     from batch2online.cli.commands.predict import Beside
     from batch2online.cli.commands.predict import predict as predict_command
 
-    predict_command(model, file, out, Beside(id_column, append), layout)
+    predict_command(model, file, out, Beside(id_column, append, probabilities), layout)
 
 
 @app.command()

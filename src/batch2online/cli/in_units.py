@@ -21,6 +21,8 @@ def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
         return {"units": {}, "components": [_by_name(names, component) for component in model.components_]}
     if hasattr(model, "coef_") and np.ndim(model.coef_) == 1:
         return _coefficients(model, names, means, scales, preparation)
+    if hasattr(model, "coef_") and hasattr(model, "classes_"):
+        return _by_class(model, names, means, scales)
     return {}
 
 
@@ -49,6 +51,20 @@ def _coefficients(
         "units": {name: per for name in names if (per := _per(target, units.get(name)))},
         "intercept": float(np.asarray(model.intercept_) - slopes @ means),
         "coefficients": _by_name(names, slopes),
+    }
+
+
+def _by_class(model: Any, names: list[str], means: FloatArray, scales: FloatArray) -> dict[str, Any]:
+    """Coefficients of the logarithm of odds for each class; of two classes for the second."""
+    slopes, labels = np.asarray(model.coef_) / scales, model.classes_.tolist()
+    constants = np.asarray(model.intercept_) - slopes @ means
+    shown = labels if len(slopes) == len(labels) else labels[-1:]
+    rows = zip(map(str, shown), constants.tolist(), slopes, strict=True)
+    return {
+        "units": {},
+        "classes": {
+            label: {"intercept": constant, "coefficients": _by_name(names, slope)} for label, constant, slope in rows
+        },
     }
 
 

@@ -65,7 +65,7 @@ how_to_read = (
 )
 
 columns = (
-    click.option("--target", metavar="COLUMN", help="The column that a regression predicts."),
+    click.option("--target", metavar="COLUMN", help="The column to be predicted."),
     click.option("--columns", metavar="A,B,...", callback=_names, help="The inputs; all other columns by default."),
     click.option("--exclude", metavar="A,B,...", callback=_names, help="Columns to leave out."),
     click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values."),
@@ -104,7 +104,15 @@ input_and_task = options(
     *columns,
 )
 
+_LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
+
 learner = options(
+    click.option("--loss", type=click.Choice(_LOSSES), help="Of a regression; the squared one by default."),
+    click.option("--quantile", type=click.FloatRange(0, 1, True, True), metavar="X", help="With --loss quantile."),
+    click.option("--alpha", type=click.FloatRange(0), metavar="X", help="Penalty of the coefficients, for each row."),
+    click.option(
+        "--l1-ratio", type=click.FloatRange(0, 1), metavar="X", help="Share of absolute values in the penalty."
+    ),
     click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset."),
     click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead."),
     click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or adaptive:2,1.1."),

@@ -28,6 +28,10 @@ class Settings:
     k: int | None = None
     z: float = 2.0
     target: str | None = None
+    loss: str | None = None
+    alpha: float | None = None
+    l1_ratio: float | None = None
+    quantile: float | None = None
     columns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     standardize: bool = False
@@ -66,6 +70,10 @@ class Settings:
         if self.window is not None:
             shared["window"] = self.window
         return shared if self.epsilon is None else {**shared, "epsilon": self.epsilon}
+
+    def linear(self, *names: str) -> dict[str, Any]:
+        """Parameters of a linear model that were given, out of these."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def estimator(self) -> Any:
         """Return a fresh estimator with these settings."""

@@ -196,8 +196,11 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of ``classes_``, (n, n_classes); those are equal before there is a model."""
+        return self._shares(self._validated(X, reset=False))
+
+    def _shares(self, points: Any) -> FloatArray:
         engine = self._check_fitted()
-        return _probabilities(engine, engine.model.predictors(self._validated(X, reset=False)))
+        return _probabilities(engine, engine.model.predictors(points))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of :meth:`predict_proba`."""

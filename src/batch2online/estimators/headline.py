@@ -56,10 +56,25 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
     return Headline(
         subject=target or "",
         quality=tuple(_in_unit(regret, measure, scale, unit) for measure in quality),
-        distance=distance(regret, model._best) if model.has_model_ else _waiting(model),
+        distance=distance(regret, model._best) + _above(model) if model.has_model_ else _waiting(model),
         changes=changes(model),
         order=model.order_.sentence(),
     )
+
+
+def _above(model: Any) -> str:
+    """Return how far the present model is estimated to be from the fit on all rows, where it knows."""
+    error = float(getattr(model, "error_", 0.0))
+    return f", the present model {excess(error)} above a fit on all its rows" if error > 0 else ""
+
+
+def excess(error: float) -> str:
+    """Return a share by which a model costs more, in words.
+
+    >>> excess(0.0123), excess(1e-7)
+    ('1.23 %', 'less than 0.01 %')
+    """
+    return f"{100 * error:.2f} %" if error >= 1e-4 else "less than 0.01 %"
 
 
 def _in_unit(regret: Regret, measure: Measure, scale: float, unit: str) -> Measure:

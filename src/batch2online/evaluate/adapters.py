@@ -3,6 +3,7 @@
 ==================  ==========================================================================
 to learn            ``partial_fit(X[, y])``, or row by row ``learn_one(x[, y])`` with dictionaries
 to predict          ``predict(X)``, or ``predict_one(x)``
+probabilities       ``predict_proba(X)`` with ``classes_``
 centers             ``cluster_centers_`` (k, d), or River's ``centers``
 a subspace          ``components_`` (k, d) and, if there is one, ``mean_`` (d,)
 a model at all      ``has_model_`` where the learner says whether it has one yet
@@ -47,6 +48,11 @@ class Adapter:
         """Return a copy of the predictions: numbers as doubles, labels as they are."""
         answer = np.array(_offered(self.model, PREDICTING, "predict")(self.model, X))
         return answer.astype(np.float64) if answer.dtype.kind in "biuf" else answer
+
+    def probabilities(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return copies of the classes (k,), which are numbers, and of their probabilities (n, k)."""
+        shares = _offered(self.model, PROBABILITIES, "give probabilities")(self.model, X)
+        return np.array(self.model.classes_, dtype=np.float64), np.array(shares, dtype=np.float64)
 
     def centers(self) -> FloatArray:
         """Return a copy of the centers (k, d)."""
@@ -146,6 +152,7 @@ PREDICTING: dict[str, Callable[..., Any]] = {
     "predict": lambda model, X: model.predict(X),
     "predict_one": _predict_row_by_row,
 }
+PROBABILITIES: dict[str, Callable[..., Any]] = {"predict_proba": lambda model, X: model.predict_proba(X)}
 CENTERS: dict[str, Callable[[Any], Any]] = {
     "cluster_centers_": lambda model: model.cluster_centers_,
     "centers": _array_of_centers,

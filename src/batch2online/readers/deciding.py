@@ -43,6 +43,8 @@ class Wanted:
         Whether further rows may come.
     units : dict
         Units of columns, where they are known.
+    labels : frozenset of Kind
+        What a target may hold that is a label; any other is a number.
     """
 
     missing: str = "refuse"
@@ -54,6 +56,7 @@ class Wanted:
     dates: str = "number"
     may_grow: bool = True
     units: dict[str, str] = field(default_factory=dict)
+    labels: frozenset[Kind] = frozenset()
 
 
 def counting_columns(batches: Sequence[Batch], names: Sequence[str]) -> list[str]:
@@ -105,6 +108,7 @@ def prepare(
         means, scales = _moments(table, numbers, derived, name if needs_mean else None)
     levels, others, crowded = _levels(table, [column for column in inputs if kinds[column] is Kind.TEXT], wanted, name)
     times = {column: kinds[column] for column in inputs if kinds[column] in UNITS}
+    named = {target: Kind.TEXT} if target is not None and kinds[target] is Kind.TEXT else {}
     units = {column: wanted.units[column] for column in (*inputs, target) if column in wanted.units}
     units |= {column: UNITS[kind] for column, kind in times.items()}
     units |= {part: calendar.UNITS[pair[1]] for part, pair in derived.items()}
@@ -121,9 +125,10 @@ def prepare(
         unknown=wanted.unknown,
         others=others,
         crowded=crowded,
-        kinds={column: str(kind) for column, kind in times.items()},
+        kinds={column: str(kind) for column, kind in (times | named).items()},
         derived=derived,
         units={str(column): unit for column, unit in units.items()},
+        has_labels=target is not None and kinds[target] in wanted.labels,
     )
 
 
@@ -134,10 +139,15 @@ def _check_kinds(inputs: Sequence[str], target: str | None, kinds: dict[str, Kin
         kind = kinds[column]
         also = {Kind.TEXT: [Remedy.ENCODE_TEXT], Kind.OTHER: []}.get(kind, [Remedy.ENCODE_DATES])
         raise DataError(f"{name}: column {column!r} holds {kind}.", Remedy.LEAVE_OUT, *also, about=(column, ""))
-    if target is not None and kinds[target] in (Kind.TEXT, Kind.OTHER):
-        raise DataError(
-            f"{name}: the target {target!r} must hold numbers, it holds {kinds[target]}.", Remedy.OTHER_TARGET
-        )
+    if target is not None:
+        _check_target(target, kinds[target], wanted.labels, name)
+
+
+def _check_target(target: str, kind: Kind, labels: frozenset[Kind], name: str) -> None:
+    numbers = {Kind.NUMBER, *UNITS} if Kind.NUMBER not in labels else set()
+    if kind not in labels | numbers:
+        what = "numbers" if not labels else "text or numbers"
+        raise DataError(f"{name}: the target {target!r} must hold {what}, it holds {kind}.", Remedy.OTHER_TARGET)
 
 
 def _parts(inputs: Sequence[str], kinds: dict[str, Kind]) -> dict[str, list[str]]:

@@ -19,9 +19,10 @@ from batch2online.core.kinds import conforms
 from batch2online.core.validation import LARGEST
 from batch2online.readers.batch import Batch, DataError, Kind, Remedy
 from batch2online.readers.calendar import PARTS, part_of
+from batch2online.readers.labels import labels_of
 
-Prepared = tuple[FloatArray, FloatArray | None, BoolArray]
-"""Inputs, targets, and which rows of the batch they are."""
+Prepared = tuple[FloatArray, Any, BoolArray]
+"""Inputs, targets (numbers, labels or None), and which rows of the batch they are."""
 
 
 def silent(_column: str, _note: str) -> None:
@@ -59,6 +60,8 @@ class Preparation:
         For inputs that are a part of a date: the column, and the part.
     units : dict
         Units of columns, where they are known.
+    has_labels : bool
+        Whether the target holds labels, which are taken as they are.
     """
 
     numbers: list[str]
@@ -76,6 +79,7 @@ class Preparation:
     kinds: dict[str, str] = field(default_factory=dict)
     derived: dict[str, list[str]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+    has_labels: bool = False
 
     @classmethod
     def from_dict(cls, content: Any) -> Preparation:
@@ -112,6 +116,7 @@ class Preparation:
             "kinds": _is_dict(self.kinds, str) and set(self.kinds.values()) <= set(Kind),
             "derived": _is_dict(self.derived, list[str]) and all(_is_part(pair) for pair in self.derived.values()),
             "units": _is_dict(self.units, str),
+            "has_labels": isinstance(self.has_labels, bool),
         }
 
     @property
@@ -148,8 +153,8 @@ class Preparation:
     def apply(self, batch: Batch, say: Callable[[str, str], None] = silent) -> Prepared:
         """Return inputs, targets, and which rows of the batch they are; say once a column what is new in it."""
         numbers = _filled(self._inputs(batch.table), len(self.numbers), len(batch))
-        targets = np.empty((len(batch), 0)) if self.target is None else values_of(batch.table, self.target)[:, None]
-        kept = self._complete(batch, numbers, targets)
+        targets, without = self._targets(batch)
+        kept = self._complete(batch, numbers, without)
         if self.missing == "mean" and not all_fit(numbers):
             numbers = np.where(np.abs(numbers) <= LARGEST, numbers, self.means)
         if self.standardised:
@@ -158,8 +163,17 @@ class Preparation:
         parts = [numbers, *(self._encoded(batch, column, kept, say) for column in self.levels)]
         rows = np.concatenate(parts, axis=1) if len(parts) > 1 else numbers
         if not kept.all():
-            rows, targets = np.ascontiguousarray(rows[kept]), targets[kept]
-        return rows, None if self.target is None else targets[:, 0], kept
+            rows, targets = np.ascontiguousarray(rows[kept]), None if targets is None else targets[kept]
+        return rows, targets, kept
+
+    def _targets(self, batch: Batch) -> tuple[Any, BoolArray]:
+        """Return targets, and which of them are missing."""
+        if self.target is None:
+            return None, np.zeros(len(batch), dtype=np.bool_)
+        if self.has_labels:
+            return labels_of(batch, self.target)
+        values = values_of(batch.table, self.target)
+        return values, np.zeros(len(batch), dtype=np.bool_) if all_fit(values) else ~(np.abs(values) <= LARGEST)
 
     def _inputs(self, table: Any) -> Iterator[FloatArray]:
         by_name = dict(zip(table.column_names, table.columns, strict=True))  # a table looks names up more slowly
@@ -170,11 +184,11 @@ class Preparation:
             else:
                 yield _array(by_name[name])
 
-    def _complete(self, batch: Batch, numbers: FloatArray, targets: FloatArray) -> BoolArray:
+    def _complete(self, batch: Batch, numbers: FloatArray, without_target: BoolArray) -> BoolArray:
         """Which rows stay. A gap that nothing fills is an error unless such rows are to be dropped."""
         gaps: dict[str, BoolArray] = {}
-        if self.target is not None and not all_fit(targets):
-            gaps[self.target] = ~(np.abs(targets[:, 0]) <= LARGEST)
+        if self.target is not None:
+            gaps[self.target] = without_target
         if self.missing != "mean":
             if not all_fit(numbers):
                 gaps |= {name: ~(np.abs(numbers[:, j]) <= LARGEST) for j, name in enumerate(self.numbers)}
@@ -187,7 +201,7 @@ class Preparation:
 
     def _gap(self, batch: Batch, row: int, name: str) -> DataError:
         column = self.derived[name][0] if name in self.derived else name
-        value = None if column in self.levels else values_of(batch.table, column)[row]
+        value = None if self.column_kinds[column] is Kind.TEXT else values_of(batch.table, column)[row]
         what = "the value is missing" if value is None or np.isnan(value) else f"{value} is not a finite number"
         remedies = (Remedy.DROP_ROWS,) if name == self.target else (Remedy.DROP_ROWS, Remedy.FILL_GAPS)
         return DataError(f"{batch.place(row)}, column {column!r}: {what}.", *remedies, about=(column, ""))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from batch2online.report import clustering, low_rank, other, regression
+from batch2online.report import classification, clustering, low_rank, other, regression
 
 KINDS: dict[str, ModuleType] = {
+    "OnlineClassifier": classification,
     "OnlineRegression": regression,
     "OnlineLowRank": low_rank,
     "OnlineClustering": clustering,

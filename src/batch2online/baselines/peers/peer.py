@@ -17,7 +17,7 @@ class Told:
 
     Attributes
     ----------
-    k : clusters, or the rank; regression has neither
+    k : clusters, the rank, or the number of classes; regression has none
     mean, spread : of all numbers; River draws its first centers from a normal distribution with these
     size : rows that a uniform sample may hold: as many as our coreset does, for a fair comparison
     """

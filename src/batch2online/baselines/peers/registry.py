@@ -14,12 +14,14 @@ from batch2online.baselines.general import FollowTheLeader, Reservoir
 from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
 from batch2online.baselines.low_sensitivity import LowSensitivity
 from batch2online.baselines.peers.birch import BirchThenKMeans
+from batch2online.baselines.peers.classifiers import LogisticOrConstant, RiverLogistic, StochasticGradient
 from batch2online.baselines.peers.gram import TINY, GramRegression, GramSubspace
 from batch2online.baselines.peers.peer import COMPARE, LOSS, SPEED, Peer, Told
 from batch2online.baselines.peers.recursive_least_squares import RecursiveLeastSquares
 from batch2online.baselines.peers.subspaces import Lsi, Uncentred
 from batch2online.baselines.random_order import ProjectionDescent
 from batch2online.baselines.regression import Forward, GradientDescent, Ridge
+from batch2online.estimators.classification import OnlineClassifier
 from batch2online.estimators.clustering import OnlineClustering
 from batch2online.estimators.low_rank import OnlineLowRank
 from batch2online.estimators.regression import OnlineRegression
@@ -62,6 +64,10 @@ def _least_squares(_: Told) -> Any:
     return LinearRegression()
 
 
+def _logistic(_: Told) -> Any:
+    return LogisticOrConstant()
+
+
 def _svd(told: Told) -> Any:
     return TruncatedSVD(told.k, algorithm="arpack")
 
@@ -75,7 +81,7 @@ def _river_k_means(told: Told, halflife: float) -> Any:
     return k_means(n_clusters=told.k, halflife=halflife, mu=told.mean, sigma=told.spread)
 
 
-BATCH = {"regression": _least_squares, "lowrank": _svd, "clustering": _k_means}
+BATCH = {"regression": _least_squares, "classification": _logistic, "lowrank": _svd, "clustering": _k_means}
 """The batch algorithm of each task."""
 
 PEERS = (
@@ -83,6 +89,7 @@ PEERS = (
         OURS,
         {
             "regression": lambda told: OnlineRegression(),
+            "classification": lambda told: OnlineClassifier(),
             "lowrank": lambda told: OnlineLowRank(told.k),
             "clustering": lambda told: OnlineClustering(told.k),
         },
@@ -174,6 +181,7 @@ PEERS = (
     Peer("clustering of low sensitivity", {"clustering": lambda told: LowSensitivity(told.k)}, frozenset({LOSS})),
     Peer("weighted solutions", {"clustering": lambda told: WeightedSolutions(told.k)}, frozenset({LOSS})),
     Peer("scikit-learn SGDRegressor", {"regression": lambda told: SGDRegressor()}, EVERYWHERE),
+    Peer("scikit-learn SGDClassifier", {"classification": lambda told: StochasticGradient(told.k)}, EVERYWHERE),
     Peer(
         "scikit-learn SGDRegressor, eta0 0.05", {"regression": lambda told: SGDRegressor(eta0=0.05)}, frozenset({LOSS})
     ),
@@ -193,6 +201,14 @@ PEERS = (
     Peer(
         "River LinearRegression",
         {"regression": lambda told: import_module("river.linear_model").LinearRegression()},
+        EVERYWHERE,
+        package="river",
+        most_rows=FEW,
+        most_columns=WIDE,
+    ),
+    Peer(
+        "River LogisticRegression",
+        {"classification": lambda told: RiverLogistic(told.k)},
         EVERYWHERE,
         package="river",
         most_rows=FEW,

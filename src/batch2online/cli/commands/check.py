@@ -8,13 +8,23 @@ import click
 import numpy as np
 from rich.text import Text
 
+from batch2online._types import FloatArray
 from batch2online.cli import tasks, terminal
 from batch2online.cli.files import json_text
 from batch2online.cli.run.inputs import open_input
 from batch2online.cli.settings import Settings
+from batch2online.cli.tasks.regression import RegressionTask
 from batch2online.core.rows import Rows, ones
+from batch2online.estimators.labels import encoded
 from batch2online.monitor.order import FREEZES, Monitor
 from batch2online.monitor.verdict import OrderVerdict
+from batch2online.readers import Kind
+
+
+class _AnyTarget(RegressionTask):
+    """A target of numbers or of text."""
+
+    labels = frozenset({Kind.TEXT})
 
 
 def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
@@ -36,16 +46,24 @@ def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
 
 def verdict_of(path: str, settings: Settings) -> OrderVerdict:
     """Return the verdict on the rows of a file, which are read once and not kept."""
-    stream = open_input([path], None, tasks.task_for(settings)).stream
+    task = tasks.task_for(settings) if settings.target is None else _AnyTarget(settings)
+    stream = open_input([path], None, task).stream
     monitor: Monitor | None = None
     for points, targets in stream.chunks():
-        values = np.empty((len(points), 0)) if targets is None else targets[:, None]
+        values = _values(points, targets)
         monitor = monitor or Monitor.new(points.shape[1], values.shape[1])
         ids = np.arange(monitor.rows, monitor.rows + len(points))
         monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
     if monitor is None:
         raise stream.nothing_left()
     return monitor.verdict()
+
+
+def _values(points: FloatArray, targets: Any) -> FloatArray:
+    """Targets (n, m) as numbers; each label has its own, as classifiers have it."""
+    if targets is None:
+        return np.empty((len(points), 0))
+    return (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]
 
 
 def as_dict(verdict: OrderVerdict) -> dict[str, Any]:

@@ -28,10 +28,11 @@ Write = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Beside:
-    """Columns of the input that stand beside the predictions: one, all of them, or none."""
+    """What stands beside the predictions: a column of the input, all of them, the probabilities of classes."""
 
     column: str | None = None
     all: bool = False
+    probabilities: bool = False
 
     def columns(self, source: Source) -> list[str]:
         """Names of the columns."""
@@ -52,15 +53,16 @@ def predict(model_path: Path, path: str, out: Path | None, beside: Beside, layou
     with _output(out) as write:
         for batch in rows_of:
             rows, _, complete = preparation.apply(batch, lambda column, note: _say_once(met, column, note))
-            said = _aligned(_said(stored, rows), complete)
+            said = _aligned(_said(stored, rows, beside.probabilities), complete)
             write(pa.table({**{column: batch.table.column(column) for column in kept}, **_apart(said, kept)}))
 
 
-def _said(stored: StoredModel, rows: Any) -> dict[str, Any]:
+def _said(stored: StoredModel, rows: Any, probabilities: bool) -> dict[str, Any]:
     """Return predictions; for no rows at all, columns of the right names."""
     if len(rows):
-        return predictions(stored.model, rows)
-    return {name: values[:0] for name, values in predictions(stored.model, np.zeros((1, rows.shape[1]))).items()}
+        return predictions(stored.model, rows, probabilities)
+    nobody = predictions(stored.model, np.zeros((1, rows.shape[1])), probabilities)
+    return {name: values[:0] for name, values in nobody.items()}
 
 
 def _apart(said: dict[str, Any], kept: list[str]) -> dict[str, Any]:

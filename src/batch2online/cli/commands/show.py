@@ -76,6 +76,7 @@ def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
     columns = {
         str(index + 1): column for index, column in enumerate(found.get("centers") or found.get("components") or [])
     }
+    columns |= {label: each["coefficients"] for label, each in found.get("classes", {}).items()}
     columns = dict(list(columns.items())[:8]) or ({"coefficient": found["coefficients"]} if found else {})
     if not columns:
         return []
@@ -84,7 +85,7 @@ def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
         names = sorted(names, key=lambda name: -max(abs(column[name]) for column in columns.values()))[:most]
     table = terminal.listing("input")
     for head in columns:
-        table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(terminal.shown(head), justify="right", no_wrap=True)
     table.add_column("unit")
     for name in names:
         cells = [f"{column[name]:.4g}" for column in columns.values()]

@@ -49,7 +49,7 @@ def _discard_replaced(staging: Path) -> None:
 def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None) -> None:
     sources = {INPUT: {"preparation": result["preparation"], "source": result["source"]}}
     model_file.save(folder / "model.b2o", model._state() | model._fitted_state(), sources)
-    coreset = coreset_table(model.coreset_, result)
+    coreset = coreset_table(model.coreset_, result, getattr(model, "_labels", None))
     parquet.write_table(coreset, folder / "coreset.parquet")
     with open(folder / "coreset.csv", "wb") as file:
         write_csv(coreset, file)
@@ -59,11 +59,16 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None
     (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")
 
 
-def coreset_table(coreset: Any, result: dict[str, Any]) -> Any:
+def coreset_table(coreset: Any, result: dict[str, Any], labels: dict[float, Any] | None = None) -> Any:
     """Return the coreset with an id and a weight beside the prepared columns."""
     columns: dict[str, Any] = {"id": coreset.ids, "weight": coreset.weights}
     for j, name in enumerate(result["inputs"]):
         columns[name] = np.ascontiguousarray(coreset.points[:, j])
     if coreset.targets is not None:
-        columns[str(result["settings"]["target"])] = coreset.targets
+        columns[str(result["settings"]["target"])] = _told(coreset.targets, labels)
     return pa.table(columns)
+
+
+def _told(targets: Any, labels: dict[float, Any] | None) -> Any:
+    """Return targets, labels in place of their codes."""
+    return [labels[code] for code in targets.tolist()] if labels else targets

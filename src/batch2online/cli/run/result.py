@@ -68,7 +68,15 @@ def present_model(model: Any) -> dict[str, Any]:
 
 def described(model: Any) -> dict[str, Any]:
     """Return the parameters of the model, whatever it is."""
-    names = ("coef_", "intercept_", "components_", "explained_variance_ratio_", "cluster_centers_")
+    names = (
+        "classes_",
+        "coef_",
+        "intercept_",
+        "error_",
+        "components_",
+        "explained_variance_ratio_",
+        "cluster_centers_",
+    )
     found = {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
     return {name: np.asarray(value).tolist() for name, value in found.items()}
 

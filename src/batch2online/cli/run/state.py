@@ -128,5 +128,12 @@ def checksum(chunk: Chunk, before: int = 0) -> int:
     the same rows give the same checksum however they are cut into chunks.
     """
     rows, targets = chunk
-    of_targets = 0 if targets is None else zlib.crc32(np.ascontiguousarray(targets).data, before >> 32)
+    of_targets = 0 if targets is None else zlib.crc32(_bytes(targets), before >> 32)
     return (of_targets << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)
+
+
+def _bytes(targets: Any) -> Any:
+    """Return targets as bytes that do not depend on how they are cut."""
+    if targets.dtype.kind == "U":
+        return "".join(f"{label}\0" for label in targets.tolist()).encode()
+    return np.ascontiguousarray(targets).data

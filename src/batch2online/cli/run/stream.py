@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-import numpy as np
-
-from batch2online._types import FloatArray
 from batch2online.cli.run.columns import check_columns, chosen, left_out
+from batch2online.cli.run.shuffling import ROWS, Chunk, shuffled
 from batch2online.cli.settings import LOOKAHEAD, Settings
 from batch2online.cli.tasks.base import Task
 from batch2online.readers import Batch, DataError, Kind, Remedy, Source
@@ -20,8 +17,7 @@ from batch2online.readers.deciding import Wanted, prepare
 from batch2online.readers.preparation import Preparation
 from batch2online.readers.several import Several
 
-Chunk = tuple[FloatArray, FloatArray | None]
-ROWS = 1 << 16
+__all__ = ["ROWS", "About", "Chunk", "PreparedStream", "open_stream"]
 
 
 def _nobody(_: str) -> None:
@@ -59,7 +55,7 @@ class PreparedStream:
     def chunks(self) -> Iterator[Chunk]:
         """Iterate over inputs and targets, some thousand rows at a time."""
         rows = self._in_order()
-        return rows if self.shuffle_seed is None else _shuffled(rows, self.shuffle_seed)
+        return rows if self.shuffle_seed is None else shuffled(rows, self.shuffle_seed)
 
     def _in_order(self) -> Iterator[Chunk]:
         waiting = list(self.notes)  # said when the first rows can be used: a refusal is one sentence
@@ -184,6 +180,7 @@ def _wanted(task: Task, may_grow: bool, units: dict[str, str]) -> Wanted:
         dates=settings.dates,
         may_grow=may_grow,
         units=units,
+        labels=task.labels,
     )
 
 
@@ -225,20 +222,3 @@ def _cut(batches: list[Batch], n: int) -> list[Batch]:
         cut.append(batch[: max(0, n)])
         n -= len(batch)
     return cut
-
-
-def _shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
-    """Give the same rows in random order, by way of a temporary file: memory stays bounded."""
-    with tempfile.TemporaryFile() as file:
-        width, has_targets = 0, False
-        for rows, targets in chunks:
-            width, has_targets = rows.shape[1], targets is not None
-            file.write(rows.tobytes() if targets is None else np.column_stack([rows, targets]).tobytes())
-        file.flush()
-        if not width:
-            return
-        table = np.memmap(file, dtype=np.float64, mode="r").reshape(-1, width + has_targets)
-        order = np.random.default_rng(seed).permutation(len(table))
-        for start in range(0, len(table), ROWS):
-            piece = np.asarray(table[order[start : start + ROWS]])
-            yield np.ascontiguousarray(piece[:, :width]), piece[:, width].copy() if has_targets else None

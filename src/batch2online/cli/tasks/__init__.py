@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from batch2online.cli.tasks.base import Task
 
 _HOMES = {
+    "classification": ("batch2online.cli.tasks.classification", "ClassificationTask"),
     "clustering": ("batch2online.cli.tasks.clustering", "ClusteringTask"),
     "lowrank": ("batch2online.cli.tasks.low_rank", "LowRankTask"),
     "regression": ("batch2online.cli.tasks.regression", "RegressionTask"),

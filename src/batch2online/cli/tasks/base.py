@@ -11,9 +11,10 @@ from batch2online import datasets
 from batch2online._types import FloatArray
 from batch2online.cli.settings import Settings
 from batch2online.datasets import NamedTable, synthetic
-from batch2online.readers import DataError
+from batch2online.readers import DataError, Kind
 
-Table = tuple[FloatArray, FloatArray | None]
+_LINEAR = ("loss", "alpha", "l1_ratio", "quantile")
+Table = tuple[FloatArray, Any]
 """Rows, and their targets where the task has any."""
 
 
@@ -29,6 +30,10 @@ class Task(ABC):
         Whether a column is to be predicted, which ``--target`` names.
     has_intercept : bool
         Whether the model has a constant, so that the first level of a category needs no column of its own.
+    labels : frozenset of Kind
+        What the target may hold that is a label.
+    takes : frozenset of str
+        Settings of linear models that the task has.
     best : str
         What the loss is compared with.
     hindsight_note : str
@@ -42,6 +47,8 @@ class Task(ABC):
     name: ClassVar[str]
     has_targets: ClassVar[bool] = False
     has_intercept: ClassVar[bool] = False
+    labels: ClassVar[frozenset[Kind]] = frozenset()
+    takes: ClassVar[frozenset[str]] = frozenset()
     best: ClassVar[str] = "model in hindsight"
     hindsight_note: ClassVar[str] = ""
     unused_settings: ClassVar[frozenset[str]] = frozenset({"z", "history"})
@@ -51,6 +58,9 @@ class Task(ABC):
             raise DataError(f"--task {self.name} needs --target, the column to be predicted.")
         if not self.has_targets and self.settings.target is not None:
             raise DataError(f"--task {self.name} predicts no column: leave --target out.")
+        for name in self.settings.linear(*_LINEAR):
+            if name not in self.takes:
+                raise DataError(f"--task {self.name} has no --{name.replace('_', '-')}: leave it out.")
 
     @abstractmethod
     def estimator(self) -> Any:
@@ -64,7 +74,11 @@ class Task(ABC):
     def loss(self) -> Any:
         """Return what learners are compared by, as ``evaluate.prequential`` takes it."""
 
-    def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
+    def count(self, y: Any) -> int:
+        """Return the number of clusters, components or classes that learners of a comparison are told."""
+        return self.settings.k or 0
+
+    def comparable(self, X: FloatArray, y: Any) -> Table:
         """Return the same rows in a form that suits every learner of a comparison."""
         return X, y
 

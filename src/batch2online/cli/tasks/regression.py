@@ -11,6 +11,7 @@ from batch2online import OnlineRegression, datasets
 from batch2online._types import FloatArray
 from batch2online.cli.tasks.base import Table, Task
 from batch2online.datasets import NamedTable
+from batch2online.readers import DataError
 
 
 class RegressionTask(Task):
@@ -19,12 +20,26 @@ class RegressionTask(Task):
     name = "regression"
     has_targets = True
     has_intercept = True
+    takes = frozenset({"loss", "alpha", "l1_ratio", "quantile"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settings = self.settings
+        if settings.quantile is not None and settings.loss != "quantile":
+            raise DataError("--quantile goes with --loss quantile.")
+        if settings.l1_ratio is not None and settings.alpha is None:
+            raise DataError("--l1-ratio shares out the penalty of --alpha: name that too.")
 
     def estimator(self) -> OnlineRegression:
-        return OnlineRegression(**self.settings.shared())
+        return OnlineRegression(**self.settings.linear(*self.takes), **self.settings.shared())
 
     def title(self, width: int) -> str:
-        return f"linear regression of {self.settings.target} on {width:,} inputs"
+        kind = "linear" if self.settings.loss is None else self._kind()
+        return f"{kind} regression of {self.settings.target} on {width:,} inputs"
+
+    def _kind(self) -> str:
+        settings = self.settings
+        return f"{settings.quantile or 0.5:g} quantile" if settings.loss == "quantile" else f"{settings.loss} loss"
 
     def loss(self) -> str:
         return "squared"
@@ -32,6 +47,8 @@ class RegressionTask(Task):
     def comparable(self, X: FloatArray, y: FloatArray | None) -> Table:
         """Targets standardised: methods that follow gradients need it."""
         assert y is not None
+        if self.settings.loss not in (None, "squared"):
+            raise DataError("Learners are compared by the squared loss: leave --loss out.")
         return X, np.asarray((y - y.mean()) / (y.std() or 1.0))
 
     @classmethod

@@ -1,0 +1,62 @@
+"""Classifiers under one face: ``partial_fit`` of rows with classes 0, 1, ..., ``predict_proba``, ``classes_``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+
+from batch2online._types import FloatArray
+
+
+class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
+    """LogisticOrConstant regression that takes rows of a single class as well, and gives it all."""
+
+    def __init__(self, max_iter: int = 1000) -> None:
+        super().__init__(max_iter=max_iter)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self.classes_ = np.unique(y)
+        return self if len(self.classes_) == 1 else super().fit(X, y, sample_weight)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        return np.ones((len(X), 1)) if len(self.classes_) == 1 else np.asarray(super().predict_proba(X))
+
+
+class StochasticGradient(SGDClassifier):  # type: ignore[misc]
+    """``SGDClassifier(loss="log_loss")``, which wants to know all classes beforehand."""
+
+    def __init__(self, n_classes: int = 2, random_state: Any = None) -> None:
+        super().__init__(loss="log_loss", random_state=random_state)
+        self.n_classes = n_classes
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        super().partial_fit(X, y, classes=np.arange(float(self.n_classes)))
+        return self
+
+
+class RiverLogistic(BaseEstimator):  # type: ignore[misc]
+    """River's ``LogisticRegression``, one for each class where there are more than two."""
+
+    def __init__(self, n_classes: int = 2) -> None:
+        self.n_classes = n_classes
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        if "model_" not in vars(self):
+            self.classes_ = np.arange(float(self.n_classes))
+            binary = import_module("river.linear_model").LogisticRegression()
+            several = import_module("river.multiclass").OneVsRestClassifier
+            self.model_ = binary if self.n_classes <= 2 else several(binary)
+        for row, label in zip(X.tolist(), np.asarray(y).tolist(), strict=True):
+            self.model_.learn_one(dict(enumerate(row)), label)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        if "model_" not in vars(self):
+            raise NotFittedError("This RiverLogistic has seen no rows.")
+        found = [self.model_.predict_proba_one(dict(enumerate(row))) for row in X.tolist()]
+        return np.array([[each.get(label, 0.0) for label in self.classes_.tolist()] for each in found])
