@@ -25,6 +25,8 @@ from batch2online.estimators.clustering import OnlineClustering
 from batch2online.estimators.low_rank import OnlineLowRank
 from batch2online.estimators.regression import OnlineRegression
 
+__all__ = ["Classifier", "Clusterer", "Regressor", "Transformer"]
+
 Row = Mapping[Any, Any]
 
 
