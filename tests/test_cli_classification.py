@@ -184,6 +184,22 @@ def test_losses_and_penalties_equal_the_library(loss, tmp_path, capsys):
     model = OnlineRegression(loss=loss, random_state=0, **LOSSES[loss]).partial_fit(X, y)
     assert result["last_model"]["coef"] == model.coef_.tolist()
     assert f"--loss {loss}" in result["command"]
+    page = (tmp_path / "o" / "report.html").read_text()
+    assert ("exp of the intercept" in page) == (loss in ("poisson", "gamma", "tweedie"))
+    share = 100 * np.mean(y <= model.predict(X))  # all rows fit into the coreset
+    assert (f"{share:.1f} % of the targets lie below it" in page) == (loss == "quantile")
+    assert "Lines are each" not in page
+
+
+def test_a_target_out_of_range_is_named_with_its_line(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,kind\n" + "1,\n2,3\n" * 20 + "2,0\n3,-2\n")
+    words = ["run", str(path), "--task", "regression", "--target", "kind", "--missing", "drop", "-q", "--loss"]
+    assert run_safely([*words, "poisson"]) == 2
+    assert "line 43, column 'kind': -2 must be 0 or more" in capsys.readouterr().err
+    assert run_safely([*words, "gamma"]) == 2
+    assert "line 42, column 'kind': 0 must be above 0" in capsys.readouterr().err
+    assert run_safely([*words, "huber"]) == 0
 
 
 REFUSED = {

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.estimators.headline import excess
 from batch2online.problems.regression import LeastSquares, standard_errors
 from batch2online.report import elements, models
 from batch2online.report.story import Story
@@ -35,11 +36,30 @@ def section(story: Story) -> str:
     errors = _half_widths(model)
     order = np.argsort(-np.abs(model.coef_ * spreads), kind="stable")
     drawn = models.coefficients_figure(story.names, model.coef_ * spreads, None if errors is None else errors * spreads)
-    lead = f"Prediction of {story.target or 'the target'}: the intercept plus each coefficient times its input."
+    sum_of = "the intercept plus each coefficient times its input"
+    says = f"exp of {sum_of}" if _is_log(model) else sum_of
+    lead = f"Prediction of {story.target or 'the target'}: {says}.{_covered(model)}"
     lead += f" The {models.MOST_BARS} strongest are drawn." if len(story.names) > models.MOST_BARS else ""
-    note = "Blue raises the prediction, orange lowers it. Lines are each 95 % interval."
+    note = "Blue raises the prediction, orange lowers it."
+    note += "" if errors is None else " Lines are each 95 % interval."
     picture = elements.figure(drawn, note)
     return elements.section("Coefficients", lead, elements.pair(picture, _listed(story, order, errors)))
+
+
+def _is_log(model: Any) -> bool:
+    """Whether the model predicts the logarithm of the mean."""
+    return getattr(model, "loss", "squared") in ("poisson", "gamma", "tweedie")
+
+
+def _covered(model: Any) -> str:
+    """Return how many targets lie below a quantile, and how far the model is from a fit on all its rows."""
+    said, coreset = "", model.coreset_
+    if getattr(model, "loss", "") == "quantile" and len(coreset):
+        below = coreset.targets <= coreset.points @ model.coef_ + model.intercept_
+        share = 100 * np.average(below, weights=coreset.weights)
+        said = f" {share:.1f} % of the targets lie below it, by the weights of the coreset."
+    error = float(getattr(model, "error_", 0.0))
+    return f"{said} It is estimated to cost {excess(error)} more than a fit on all its rows." if error > 0 else said
 
 
 def _listed(story: Story, order: Any, errors: FloatArray | None) -> str:

@@ -7,7 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
+import numpy as np
+
+from batch2online._types import BoolArray
 from batch2online.cli.run.columns import check_columns, chosen, left_out
 from batch2online.cli.run.shuffling import ROWS, Chunk, shuffled
 from batch2online.cli.settings import LOOKAHEAD, Settings
@@ -39,6 +43,8 @@ class PreparedStream:
         What a person should know of how the input is read.
     hear : callable
         Who is told of each note when it comes up.
+    refused : callable, optional
+        Which targets cannot be learned, and what they must be.
     """
 
     name: str
@@ -48,6 +54,7 @@ class PreparedStream:
     shuffle_seed: int | None
     notes: list[str] = field(default_factory=list)
     hear: Callable[[str], None] = _nobody
+    refused: Callable[[Any], tuple[BoolArray, str]] | None = None
     dropped: int = 0
     _gaps: Counter[str] = field(default_factory=Counter)
     _met: set[str] = field(default_factory=set)
@@ -62,6 +69,7 @@ class PreparedStream:
         try:
             for batch in self.batches:
                 rows, targets, kept = self.preparation.apply(batch, self._say_once)
+                self._check_range(batch, targets, kept)
                 for note in waiting:
                     self.hear(note)
                 waiting = []
@@ -71,6 +79,13 @@ class PreparedStream:
                     yield rows, targets
         finally:
             self.source.close()
+
+    def _check_range(self, batch: Batch, targets: Any, kept: BoolArray) -> None:
+        bad, wanted = (np.zeros(0), "") if self.refused is None else self.refused(targets)
+        if bad.any():
+            first = int(bad.argmax())
+            place = f"{batch.place(int(np.flatnonzero(kept)[first]))}, column {self.preparation.target!r}"
+            raise DataError(f"{place}: {targets[first]:g} must be {wanted}.", Remedy.OTHER_TARGET)
 
     def _count_gaps(self, batch: Batch, dropped: int) -> None:
         if dropped:
@@ -136,7 +151,9 @@ def open_stream(
     seed = settings.seed if settings.order == "random" else None
     if known is not None:
         check_columns(source.names, source.kinds, name, known)
-        return PreparedStream(name, known, source, source.batches(known.columns), seed, list(source.notes))
+        return PreparedStream(
+            name, known, source, source.batches(known.columns), seed, list(source.notes), refused=task.refused
+        )
     inputs = chosen(source.names, name, settings)
     batches = source.batches([*inputs, *([] if settings.target is None else [settings.target])])
     about = about or About()
@@ -157,7 +174,7 @@ def open_stream(
         *_decided_early(source, settings.lookahead, preparation),
         *_crowded(preparation),
     ]
-    return PreparedStream(name, preparation, source, chain(first, batches), seed, said)
+    return PreparedStream(name, preparation, source, chain(first, batches), seed, said, refused=task.refused)
 
 
 def _waits(source: Source | Several, inputs: list[str], settings: Settings) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from batch2online import datasets
-from batch2online._types import FloatArray
+from batch2online._types import BoolArray, FloatArray
 from batch2online.cli.settings import Settings
 from batch2online.datasets import NamedTable, synthetic
 from batch2online.readers import DataError, Kind
@@ -73,6 +75,10 @@ class Task(ABC):
     @abstractmethod
     def loss(self) -> Any:
         """Return what learners are compared by, as ``evaluate.prequential`` takes it."""
+
+    def refused(self, targets: Any) -> tuple[BoolArray, str]:
+        """Return which targets the loss is not made for, and what they must be."""
+        return np.zeros(0 if targets is None else len(targets), dtype=np.bool_), ""
 
     def count(self, y: Any) -> int:
         """Return the number of clusters, components or classes that learners of a comparison are told."""

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from batch2online import OnlineRegression, datasets
-from batch2online._types import FloatArray
+from batch2online._types import BoolArray, FloatArray
 from batch2online.cli.tasks.base import Table, Task
 from batch2online.datasets import NamedTable
 from batch2online.readers import DataError
+
+_RANGES = {"poisson": "0 or more", "gamma": "above 0", "tweedie": "0 or more"}
+"""What targets of a loss must be."""
 
 
 class RegressionTask(Task):
@@ -40,6 +43,13 @@ class RegressionTask(Task):
     def _kind(self) -> str:
         settings = self.settings
         return f"{settings.quantile or 0.5:g} quantile" if settings.loss == "quantile" else f"{settings.loss} loss"
+
+    def refused(self, targets: Any) -> tuple[BoolArray, str]:
+        allowed = _RANGES.get(str(self.settings.loss))
+        if allowed is None or targets is None:
+            return super().refused(targets)
+        bad = targets < 0 if allowed == "0 or more" else targets <= 0
+        return np.asarray(bad), f"{allowed} for --loss {self.settings.loss}"
 
     def loss(self) -> str:
         return "squared"
