@@ -72,8 +72,8 @@ def section(story: Story) -> str:
 
 def _classes(story: Story, found: Judged) -> str:
     lead = (
-        f"How the present model judges the rows of the coreset, which it was solved on, by their weights: numbers "
-        f"estimate those of all {story.rows:,} rows."
+        "How the present model judges the rows of the coreset, which it was solved on, by their weights: numbers of "
+        f"rows are sums of weights, which stand for {found.weights.sum():,.0f} rows in all."
     )
     error = getattr(story.model, "error_", 0.0)
     if error:

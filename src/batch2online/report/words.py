@@ -27,6 +27,8 @@ MEANINGS = {
     "95 % interval": "in 19 of 20 tables like this one it holds the true value, if errors are independent",
     "warm-up": "the rows before the first model, scored by the mean of those before them",
     "log loss": "mean of minus the logarithm of the probability that the true class was given",
+    "logit": "logarithm of the odds of a class, up to a constant that all classes share",
+    "ROC curve": "rows of a class that are found against others taken for it, for every threshold",
     "accuracy": "share of rows whose class was predicted",
 }
 _WORDS = re.compile("|".join(rf"\b{re.escape(word)}(?!\w)" for word in sorted(MEANINGS, key=len, reverse=True)))
