@@ -181,7 +181,9 @@ PEERS = (
     Peer("clustering of low sensitivity", {"clustering": lambda told: LowSensitivity(told.k)}, frozenset({LOSS})),
     Peer("weighted solutions", {"clustering": lambda told: WeightedSolutions(told.k)}, frozenset({LOSS})),
     Peer("scikit-learn SGDRegressor", {"regression": lambda told: SGDRegressor()}, EVERYWHERE),
-    Peer("scikit-learn SGDClassifier", {"classification": lambda told: StochasticGradient(told.k)}, EVERYWHERE),
+    Peer(
+        "scikit-learn SGDClassifier", {"classification": lambda told: StochasticGradient(told.k)}, frozenset({COMPARE})
+    ),
     Peer(
         "scikit-learn SGDRegressor, eta0 0.05", {"regression": lambda told: SGDRegressor(eta0=0.05)}, frozenset({LOSS})
     ),
@@ -209,10 +211,8 @@ PEERS = (
     Peer(
         "River LogisticRegression",
         {"classification": lambda told: RiverLogistic(told.k)},
-        EVERYWHERE,
+        frozenset({COMPARE}),
         package="river",
-        most_rows=FEW,
-        most_columns=WIDE,
     ),
     *(
         Peer(
