@@ -128,7 +128,7 @@ class Online(Following, Looks, StoredEngine):
         if problem is not None:
             for engine in (new, *new.rivals):
                 engine.problem = problem
-        with one_thread():
+        with one_thread(self.width):
             for points, targets, weights in pieces:
                 if self.recorder is not None:
                     self.recorder(points, targets, weights)
@@ -222,7 +222,7 @@ class Online(Following, Looks, StoredEngine):
         unwanted = old.check_forgettable(ids, known)
         new.construction = old.emptied()
         new._start_over()
-        with one_thread():
+        with one_thread(self.width):
             for rows in old.history or ():
                 new._learn_again(rows[~np.isin(rows.ids, unwanted)])
         new._refresh("forgotten", rows=len(np.unique(unwanted)))

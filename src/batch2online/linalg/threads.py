@@ -2,7 +2,8 @@
 
 Blocks of rows are small work for BLAS. On an idle machine a second thread gains little, and nothing for few columns; on
 a busy one threads wait for each other, which costs up to a hundred times the work. Whoever has the machine for himself
-and thousands of columns asks for threads by the variable that his BLAS knows, such as ``OPENBLAS_NUM_THREADS``.
+and hundreds of columns asks for threads by the variable that his BLAS knows, such as ``OPENBLAS_NUM_THREADS``. Learning
+from rows of fewer columns takes one thread all the same.
 """
 
 from __future__ import annotations
@@ -18,18 +19,25 @@ from threadpoolctl import ThreadpoolController
 _VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
+_FEW_COLUMNS = 200
+
+
 @cache
 def _blas_libraries() -> list[Any]:
-    """Libraries to be limited: none if threads were asked for when the first was needed."""
-    if any(os.environ.get(name) for name in _VARIABLES):
-        return []
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
+@cache
+def _is_asked_for() -> bool:
+    """Whether threads were asked for when the first was needed."""
+    return any(os.environ.get(name) for name in _VARIABLES)
+
+
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread for a while; also a decorator."""
-    libraries = _blas_libraries()
+def one_thread(columns: int | None = None) -> Iterator[None]:
+    """Limit BLAS to one thread while rows of so many columns are learned, or for any other work; also a decorator."""
+    is_small = columns is not None and columns <= _FEW_COLUMNS
+    libraries = _blas_libraries() if is_small or not _is_asked_for() else []
     before = [library.get_num_threads() for library in libraries]
     if all(count == 1 for count in before):
         yield
