@@ -17,7 +17,7 @@ from batch2online.readers import DataError, Remedy
 
 from .kinds import FILES
 
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
 def options_of(command: str) -> set[str]:

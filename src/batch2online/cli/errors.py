@@ -42,7 +42,7 @@ def sentence(error: Exception, options: Collection[str] = ()) -> str:
     from batch2online.readers import DataError
 
     ways = _ways_on(error) if isinstance(error, DataError) else []
-    fitting = [way for way in ways if re.search(r"--[a-z-]+", way)[0] in options]  # type: ignore[index]  # each has one
+    fitting = [way for way in ways if re.search(r"--[a-z0-9-]+", way)[0] in options]  # type: ignore[index]  # each has one
     return f"{str(error).removesuffix('.')}; {', '.join(fitting)}." if fitting else str(error)
 
 
