@@ -94,6 +94,7 @@ def test_a_path_that_is_not_utf8_gives_a_whole_result(tmp_path, capsys):
 # -- bytes that no reader expects ---------------------------------------------------------------------
 
 TABLES = {
+    "mixed.jsonl": (b'{"a": "2020-01-01"}\n{"a": 3.5}\n', "line 2, column 'a': 3.5 is not a text as before"),
     "null.jsonl": (b"null\n", "line 1 is not a JSON object"),
     "null_inside.jsonl": (b'{"a": 1}\n' * 50 + b"null\n" + b'{"a": 2}\n', "line 51 is not a JSON object"),
     "key.jsonl": (b'{"a\x85": 1, "b": 2}\n', "line 1: byte 0x85 is not valid UTF-8"),

@@ -139,7 +139,10 @@ def _mistake(line: bytes) -> str:
 
 def _dates(values: Any) -> Any:
     """Return texts as points in time; None if they are anything else."""
-    texts = pa.array(values, pa.string())
+    try:
+        texts = pa.array(values, pa.string())
+    except pa.ArrowTypeError:  # a number among them
+        return None
     for dtype in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         with suppress(pa.ArrowInvalid):
             return texts.cast(dtype)
