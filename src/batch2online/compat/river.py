@@ -53,11 +53,8 @@ class _Adapter:
 
     def _values(self, x: Row) -> list[Any]:
         """Return the values in the order of the columns; a bool is a number."""
-        return [float(value) if isinstance(value, bool) else value for value in map(self._value_of(x), self._names)]
-
-    @staticmethod
-    def _value_of(x: Row) -> Any:
-        return lambda name: x.get(name, 0.0)
+        values = [x.get(name, 0.0) for name in self._names]
+        return [float(value) if isinstance(value, bool) else value for value in values]
 
     def _widen(self, unknown: list[Any]) -> None:
         """Add columns at the end: a new learner sees the rows so far with a zero there."""
@@ -79,10 +76,10 @@ class _Adapter:
 def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
     """Return the rows that a learner has seen, with targets and weights: all of them, or the coreset."""
     coreset = learner.coreset_
-    ids = learner._engine.caught_up().construction.history
-    if ids is None:
+    history = learner._engine.caught_up().construction.history
+    if history is None:
         return coreset.points, _decoded(learner, coreset.targets), coreset.weights
-    rows = ids.everything()
+    rows = history.everything()
     targets = rows.targets[:, 0] if coreset.targets is not None and coreset.targets.ndim == 1 else rows.targets
     return rows.points, _decoded(learner, targets if rows.targets.shape[1] else None), rows.weights
 
