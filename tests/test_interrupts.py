@@ -17,7 +17,7 @@ def is_call(*names):
 
 
 @pytest.mark.parametrize(
-    ("family", "share", "every"), [("estimators", 9, 400), ("constructions", 4, 60), ("durable models", 50, 45)]
+    ("family", "share", "every"), [("estimators", 9, 100), ("constructions", 4, 20), ("durable models", 50, 15)]
 )
 def test_an_interrupt_leaves_all_as_it_was_or_the_call_done(family, share, every):
     number = count()
@@ -29,12 +29,12 @@ def test_an_interrupt_leaves_all_as_it_was_or_the_call_done(family, share, every
 
 def test_no_memory_at_some_line_leaves_all_as_it_was_or_the_call_done():
     calls = is_call("OnlineRegression: learn_one makes a refresh due", "Durable LogisticRegression: merge")
-    assert sum(interrupts.every_line(errors=(MemoryError,), every=200, only=calls).values()) > 5
+    assert sum(interrupts.every_line(errors=(MemoryError,), every=60, only=calls).values()) > 5
 
 
 def test_closing_can_be_interrupted_anywhere():
     outcomes = interrupts.every_line(
-        ["durable models"], (KeyboardInterrupt,), every=60, only=is_call("Durable OnlineRegression: close")
+        ["durable models"], (KeyboardInterrupt,), every=20, only=is_call("Durable OnlineRegression: close")
     )
     assert sum(outcomes.values()) > 5
 
@@ -66,7 +66,7 @@ def test_rows_learned_in_two_steps_are_caught(monkeypatch):
 
     monkeypatch.setattr(OnlineRegression, "partial_fit", in_two_steps)
     with pytest.raises(AssertionError, match="a third state"):
-        interrupts.every_line(["estimators"], every=40, only=is_call("OnlineRegression: partial_fit"))
+        interrupts.every_line(["estimators"], every=15, only=is_call("OnlineRegression: partial_fit"))
 
 
 def test_a_lock_that_is_not_given_back_is_caught(monkeypatch):
@@ -78,13 +78,13 @@ def test_a_lock_that_is_not_given_back_is_caught(monkeypatch):
 
     monkeypatch.setattr(OnlineRegression, "forget", careless)
     with pytest.raises(AssertionError, match="lock"):
-        interrupts.every_line(["estimators"], every=40, only=is_call("OnlineRegression: forget"))
+        interrupts.every_line(["estimators"], every=15, only=is_call("OnlineRegression: forget"))
 
 
 def test_a_model_that_is_ahead_of_its_file_is_caught(monkeypatch):
     monkeypatch.setattr(Session, "has_committed", lambda self, before: True)
     with pytest.raises(AssertionError, match="another state in the file"):
-        interrupts.every_line(["durable models"], every=23, only=is_call("Durable OnlineRegression: learn_one waits"))
+        interrupts.every_line(["durable models"], every=8, only=is_call("Durable OnlineRegression: learn_one waits"))
 
 
 def test_a_list_that_two_threads_go_on_with_is_caught(monkeypatch):

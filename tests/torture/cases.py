@@ -12,13 +12,14 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineLowRank, OnlineRegression
+from batch2online import BatchToOnline, Durable, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.persistence.checkpoint import serialise
 from batch2online.refresh import Geometric
 
 X = np.random.default_rng(0).normal(size=(900, 3)) * [1, 3, 10] + [0, 5, 0]
 NUMBERS = X @ [1.0, -1.0, 2.0]
 WORDS = np.where(NUMBERS > 0, "up", "down")
+COUNTS = np.floor(np.abs(NUMBERS) / 8)
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 HISTORY = Path(tempfile.gettempdir(), "torture-history")
 
@@ -30,12 +31,19 @@ ESTIMATORS = {
     "clustering, memory": (lambda **given: OnlineClustering(3, **_shared, history="memory", **given), None),
     "clustering, disk": (lambda **given: OnlineClustering(3, **_shared, history=HISTORY, **given), None),
     "clustering, coreset": (lambda **given: OnlineClustering(3, **_shared, history="coreset", **given), None),
+    "classification": (lambda **given: OnlineClassifier(**_kept, **given), WORDS),
+    "counts": (lambda **given: OnlineRegression(loss="poisson", **_kept, **given), COUNTS),
+    "regression, half-life": (lambda **given: OnlineRegression(half_life=60, **_kept, **given), NUMBERS),
+    "regression, auto": (lambda **given: OnlineRegression(half_life="auto", **_shared, **given), NUMBERS),
+    "low rank, window": (lambda **given: OnlineLowRank(2, window=80, **_shared, **given), None),
     "wrapped Ridge": (lambda **given: BatchToOnline(Ridge(), **_kept, **given), NUMBERS),
     "wrapped LogisticRegression": (lambda **given: BatchToOnline(LogisticRegression(), **_kept, **given), WORDS),
 }
 """How to make each, and its targets."""
 
-WITH_HISTORY = tuple(name for name in ESTIMATORS if name != "clustering, coreset")
+FOLLOWING = ("regression, auto", "low rank, window")
+"""Those that neither forget nor merge."""
+WITH_HISTORY = tuple(name for name in ESTIMATORS if name not in ("clustering, coreset", *FOLLOWING))
 N_CALLS = 24
 
 small_blocks = patch("batch2online.core.blocks._BLOCK_ROWS", (40,))
@@ -61,7 +69,7 @@ def script(name: str) -> tuple[tuple, ...]:
     rng, calls, ids, next_id, used = np.random.default_rng(3), [], [], 0, 0
     for number in range(N_CALLS):
         kind = ("rows", "one", "rows", "forget", "rows", "merge", "one", "one")[number % 8]
-        if kind == "forget" and name not in WITH_HISTORY:
+        if (kind == "forget" and name not in WITH_HISTORY) or (kind == "merge" and name in FOLLOWING):
             kind = "rows"
         if kind == "forget":
             gone = sorted(rng.choice(ids, 3, replace=False).tolist())

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, load
+from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.persistence.checkpoint import CheckpointError, serialise
 from torture.cases import digest
 
@@ -43,7 +43,10 @@ ODD_HEADERS = (
 def models() -> tuple:
     shared = {"random_state": 0, "coreset_size": 15, "keep_history": True}
     kinds = OnlineRegression(**shared), OnlineLowRank(2, **shared), OnlineClustering(2, **shared)
-    return tuple(model.partial_fit(ROWS, ROWS[:, 0]) for model in (*kinds, BatchToOnline(Ridge(), **shared)))
+    following = OnlineRegression(half_life=9, **shared), OnlineLowRank(2, window=20, random_state=0, coreset_size=15)
+    numbers = (*kinds, *following, BatchToOnline(Ridge(), **shared))
+    classifier = OnlineClassifier(**shared).partial_fit(ROWS, ROWS[:, 0] > 0)
+    return (*(model.partial_fit(ROWS, ROWS[:, 0]) for model in numbers), classifier)
 
 
 @cache

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.refresh import Geometric
 from torture.subjects import DurableSubject, Subject, fast_place
 
@@ -68,6 +68,10 @@ def estimators() -> dict[str, tuple[Callable[..., Any], str]]:
         "OnlineClustering in memory": (clustering(), "none"),
         "OnlineClustering in a folder": (clustering(history=folder()), "none"),
         "OnlineClustering, coreset": (clustering(history="coreset"), "none"),
+        "OnlineClassifier": (partial(OnlineClassifier, keep_history=True, **_SMALL), "labels"),
+        "OnlineRegression, half-life": (partial(OnlineRegression, keep_history=True, half_life=9, **_SMALL), "numbers"),
+        "OnlineRegression, auto": (partial(OnlineRegression, half_life="auto", **_SMALL), "numbers"),
+        "OnlineLowRank, window": (partial(OnlineLowRank, 1, window=16, **_SMALL), "none"),
         "Ridge": (wrapped(Ridge(), keep_history=True), "numbers"),
         "KMeans": (wrapped(KMeans(2, n_init=1, max_iter=5)), "none"),
         "LogisticRegression": (wrapped(LogisticRegression(max_iter=20), keep_history=True), "labels"),
@@ -107,7 +111,7 @@ def _one(targets: str, at: int) -> tuple[Any, Any]:
 
 def calls_on(make: Callable[..., Any], targets: str) -> Iterator[tuple[str, int, Callable[[Any], object]]]:
     """Calls that an estimator and a durable model share: a name, the rows seen before, and the call."""
-    other = _learned(make, targets, 40, 27, first_id=OTHERS)
+    follows = make().get_params().get("window") or make().get_params().get("half_life") == "auto"
     yield "learn_one waits", SEEN, lambda model: model.learn_one(*_one(targets, 40))
     yield "learn_one makes a refresh due", 22, lambda model: model.learn_one(*_one(targets, 40))
     yield "learn_one completes a block", 23, lambda model: model.learn_one(*_one(targets, 40))
@@ -115,6 +119,9 @@ def calls_on(make: Callable[..., Any], targets: str) -> Iterator[tuple[str, int,
     yield "partial_fit with weights", SEEN, lambda model: model.partial_fit(*_part(targets, 40, 51), WEIGHTS[:11])
     yield "partial_fit first", 0, lambda model: model.partial_fit(*_part(targets, 0, 11))
     yield "learn_one first", 0, lambda model: model.learn_one(*_one(targets, 40))
+    if follows:
+        return
+    other = _learned(make, targets, 40, 27, first_id=OTHERS)
     yield "merge", SEEN, lambda model: model.merge(other)
     if getattr(make(), "history", None) != "coreset":
         yield "forget", SEEN, lambda model: model.forget([2, 3, 17])

@@ -1,7 +1,8 @@
 """An exception at every line of every call that changes something: the subject is as it was, or the call is done.
 
-The exception is raised by a trace function at the first line of the package that is reached, then at the second, until
-the call comes to its end undisturbed. Afterwards the state is compared by bytes, and so is what it learns next.
+The exception is raised by a trace function at one line of the package that the call passes, then at another, until each
+had its turn; of a line that is passed several times, one passage is chosen at random. Afterwards the state is compared
+by bytes, and so is what it learns next.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import count
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from types import CodeType, FrameType
@@ -27,6 +28,8 @@ from torture.interrupted_calls import FAMILIES, Call
 from torture.subjects import Subject
 
 PACKAGE = str(Path(batch2online.__file__).parent)
+Place = tuple[str, int]
+"""A file and a line."""
 
 
 @contextmanager
@@ -43,10 +46,12 @@ def small_blocks():
 
 
 class Injection:
-    """A trace function that raises at one line of the package, and remembers where."""
+    """A trace function that raises at one passage of one line of the package; it counts the passages of all lines."""
 
-    def __init__(self, at: int, error: type[BaseException]) -> None:
-        self.left, self.error, self.where = at, error, ""
+    def __init__(self, place: Place | None, passage: int = 1, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.place, self.passage, self.error = place, passage, error
+        self.passages: Counter[Place] = Counter()
+        self.has_raised = False
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
         is_ours = frame.f_code.co_filename.startswith(PACKAGE) and frame.f_code.co_name != "__del__"
@@ -54,9 +59,10 @@ class Injection:
 
     def local(self, frame: FrameType, event: str, arg: object) -> Any:
         if event == "line" and frame.f_lasti not in out_of_reach(frame.f_code):
-            self.left -= 1
-            if self.left == 0:
-                self.where = f"{Path(frame.f_code.co_filename).relative_to(PACKAGE)}:{frame.f_lineno}"
+            place = frame.f_code.co_filename, frame.f_lineno
+            self.passages[place] += 1
+            if place == self.place and self.passages[place] == self.passage:
+                self.has_raised = True
                 raise self.error("injected")
         return self.local
 
@@ -85,20 +91,28 @@ class Outcome:
     raised: BaseException | None
 
 
-def injected(subject: Subject, call: Call, at: int, error: type[BaseException]) -> Outcome:
-    """Make a call, with an exception at its ``at``-th line."""
-    injection, raised, before = Injection(at, error), None, sys.gettrace()
+def injected(subject: Subject, call: Call, injection: Injection) -> Outcome:
+    """Make a call, with an exception at one of its lines."""
+    raised, before = None, sys.gettrace()
     sys.settrace(injection)
     try:
         call.act(subject)
     except BaseException as anything:
         sys.settrace(before)
-        if not injection.where:
+        if not injection.has_raised:
             raise
         raised = anything
     finally:
         sys.settrace(before)
-    return Outcome(injection.where, raised)
+    return Outcome(":".join(map(str, injection.place or ())) if injection.has_raised else "", raised)
+
+
+def passages(call: Call) -> Counter[Place]:
+    """Return how often an undisturbed call passes each line."""
+    subject, injection = call.new(), Injection(None)
+    injected(subject, call, injection)
+    subject.end()
+    return injection.passages
 
 
 def signalled(subject: Subject, call: Call, delay: float) -> Outcome:
@@ -188,19 +202,17 @@ def every_line(
     every: int = 1,
     only: Callable[[Call], bool] = lambda call: True,
 ) -> dict[str, int]:
-    """Raise at every line, or every so many lines, of all calls."""
+    """Raise at every line, or at one of so many lines, of all calls: the errors take turns."""
     outcomes: Counter[str] = Counter()
     with small_blocks():
         for number, (family, call) in enumerate(chosen(families, only)):
-            expected = Expected(call)
-            for error in errors:
-                for at in count(1 + (number * 7 + len(error.__name__)) % every, every):
-                    subject = call.new()
-                    outcome = injected(subject, call, at, error)
-                    result = expected.check(subject, outcome, at // every)
-                    if not outcome.where:
-                        break
-                    outcomes[f"{family}, {error.__name__}: {result}"] += 1
+            expected, random, turn = Expected(call), Random(number), cycle(errors)
+            for place, times in islice(sorted(passages(call).items()), number * 7 % every, None, every):
+                error = next(turn)
+                subject = call.new()
+                outcome = injected(subject, call, Injection(place, random.randint(1, times), error))
+                result = expected.check(subject, outcome, random.randrange(6))
+                outcomes[f"{family}, {error.__name__}: {result}"] += 1
     return dict(outcomes)
 
 

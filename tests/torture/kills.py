@@ -178,6 +178,8 @@ def _save_often(name: str, path: Path, say) -> None:
 
 TASKS = {
     "regression": ("--task", "regression", "--target", "y"),
+    "regression, half-life": ("--task", "regression", "--target", "y", "--half-life", "900"),
+    "classification": ("--task", "classification", "--target", "up"),
     "low rank": ("--task", "lowrank", "--k", "2"),
     "clustering": ("--task", "clustering", "--k", "3"),
     "clustering, disk": ("--task", "clustering", "--k", "3", "--history", "rows"),
@@ -191,9 +193,8 @@ def command_line(count: int, seed: int = 2) -> dict[str, int]:
         folder, before = Path(name), os.getcwd()
         os.chdir(folder)
         try:
-            np.savetxt(
-                "rows.csv", np.column_stack([_ROWS, _ROWS @ [1, 2, 3]]), "%.5f", ",", header="a,b,c,y", comments=""
-            )
+            y = _ROWS @ [1, 2, 3]
+            np.savetxt("rows.csv", np.column_stack([_ROWS, y, y > 0]), "%.5f", ",", header="a,b,c,y,up", comments="")
             runs = [_Run(task, folder, rng) for task in TASKS]
             while sum(n for outcome, n in outcomes.items() if "killed" in outcome) < count:
                 for run in runs:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from batch2online import Durable, load
-from torture.cases import ESTIMATORS, MEMORY, WITH_HISTORY, X, digest, model, small_blocks, targets
+from torture.cases import ESTIMATORS, FOLLOWING, MEMORY, WITH_HISTORY, X, digest, model, small_blocks, targets
 
 
 class Machine(RuleBasedStateMachine):
@@ -62,7 +62,7 @@ class Machine(RuleBasedStateMachine):
         self.twin.partial_fit(X[taken], targets(self.name, taken))
         self.note(self.next_id, 1)
 
-    @precondition(lambda self: getattr(self, "ids", None))
+    @precondition(lambda self: getattr(self, "ids", None) and self.name not in FOLLOWING)
     @rule(n=st.integers(1, 40), gap=st.integers(0, 15_000))
     def merge(self, n, gap):
         taken, first = self.fresh(n), self.next_id + gap
