@@ -17,6 +17,7 @@ from batch2online.problems.hindsight import Hindsight, certain_weight, sampling_
 from batch2online.problems.losses import RowLoss
 from batch2online.problems.parameters import degrees_of
 from batch2online.problems.problem import Problem, check_losses
+from batch2online.problems.remembered import LastLosses
 from batch2online.problems.warm_up import Scored, WarmUp
 from batch2online.solvers.weighted_fit import copies, fitted
 
@@ -31,6 +32,7 @@ class Solved:
 
     model: Any
     rows: Rows
+    last: LastLosses = field(default_factory=LastLosses, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Wrapped(Problem):
 
     def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
         rows = _as_rows(coreset)
-        return self._checked_losses(model, rows) if len(rows) else np.empty(0)
+        return model.last.of(rows.ids, lambda: self._checked_losses(model, rows)) if len(rows) else np.empty(0)
 
     def _checked_losses(self, model: Solved, rows: Rows) -> FloatArray:
         losses = self.losses(model, rows.points, rows.targets)[0]

@@ -60,7 +60,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=1.2)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2.0)``.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that gives one number a row. None
@@ -161,7 +161,7 @@ class BatchToOnline(Delegating, StoredWrapped):
 
     def _new_engine(self, n_targets: int) -> Online:
         construction = self._new_construction()
-        policy = Geometric(growth=1.2) if self.refresh is None else self.refresh
+        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         return Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
 
     def _new_problem(self, construction: Construction) -> Wrapped:
