@@ -120,7 +120,7 @@ def test_a_reference_that_has_seen_the_rows_it_ranks_is_caught():
     def evidence(first, seed):
         X, y = stream(4_000, seed, d=50)
         model = ReferenceModel.of(rows_of(X[first : first + 120], y[first : first + 120]))
-        bins = model.bins(X[600:], y[600:, None])[:, : 53 * BLOCK].reshape(4, -1, BLOCK)
+        bins = model.bins(model.values(X[600:], y[600:, None]))[:, : 53 * BLOCK].reshape(4, -1, BLOCK)
         u = np.random.default_rng(seed).random((53, BLOCK))
         cells, _ = ranked(bins, u, np.zeros((4, BINS), dtype=np.int64))
         return Capital.of(4).after(cells)[1].max()
@@ -233,7 +233,7 @@ def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     X[5_000:] += 1
     y[5_000:] += 1
     one, other = learned(name, X, y, 500), learned(name, X, y, 77)
-    same(one._engine.caught_up().monitor, other._engine.caught_up().monitor)
+    same(*(each._engine.caught_up().monitor.settled() for each in (one, other)))
     assert 5_000 < one.order_.alarm <= 6_000
     assert one.order_.rows == 6_000
     half = learned(name, X[:4_321], y[:4_321], 1_000)
@@ -241,14 +241,14 @@ def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     resumed = batch2online.load(tmp_path / "model")
     target = {"regression": y, "any": (y > 0).astype(int)}.get(name)
     resumed.partial_fit(X[4_321:], None if target is None else target[4_321:])
-    same(resumed._engine.caught_up().monitor, one._engine.caught_up().monitor)
+    same(*(each._engine.caught_up().monitor.settled() for each in (resumed, one)))
 
 
 def test_forgetting_gives_the_monitor_of_the_other_rows():
     X, y = stream(3_000)
     model = OnlineRegression(keep_history=True, random_state=0).partial_fit(X, y).forget([5, 700, 2_999])
     assert model.order_.rows == 2_997
-    assert model._engine.monitor.counts.sum() == 4 * ((2_997 - 600) // BLOCK * BLOCK)
+    assert model._engine.monitor.settled().counts.sum() == 4 * ((2_997 - 600) // BLOCK * BLOCK)
 
 
 def test_merging_halves_what_both_have_found():

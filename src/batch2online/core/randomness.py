@@ -57,7 +57,12 @@ def uniforms(seed: int, stream: int, ids: range | IntArray) -> FloatArray:
     >>> uniforms(7, TOLERANCE, range(5)).round(3).tolist()
     [0.882, 0.369, 0.517, 0.332, 0.718]
     """
-    return ((words(seed, stream, ids) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return uniforms_of(words(seed, stream, ids))
+
+
+def uniforms_of(word: WordArray) -> FloatArray:
+    """Uniforms in (0, 1) from the upper 52 bits of words."""
+    return ((word >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def inclusion_uniforms(word: WordArray) -> FloatArray:

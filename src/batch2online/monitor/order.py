@@ -8,13 +8,17 @@ grows like log n, and the delay of an alarm stays a share of the rows. In random
 martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha,
 ever.
 
-A monitor is a value: rows make another one of it. Rows may come in any segments.
+A monitor is a value: rows make another one of it. Rows may come in any segments. Of rows that come only the bins of
+their scores are noted, which takes little; bets on them are made when somebody asks, or when many rows are noted. When
+that happens makes no difference to what is found.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -31,11 +35,32 @@ from batch2online.monitor.watching import places_of, watched_blocks
 FREEZES = ((0, 600), (3600, 4800))
 """Rows that a reference model is made of: it is in force from the last of them on."""
 
+_REFERENCES_AT = tuple(last for _, last in FREEZES)
+
 LEVEL = 1e-3
 """Chance of ever raising a false alarm, at most."""
 
 _AT_ONCE = 160 * BLOCK
 _CURVE = 1.05
+_MOST_BYTES, _MOST_PARTS = 2**21, 2**9
+"""So much may be noted, and in so many parts, before bets are made."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Rows that were watched and not yet bet on.
+
+    Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, which tell their scores, their
+    ids, and the row counts after their blocks. With all that was noted before, ``total`` bytes.
+    """
+
+    reference: ReferenceModel
+    is_first: bool
+    values: FloatArray
+    ids: IntArray
+    ends: IntArray
+    seed: int
+    total: int
 
 
 @storable
@@ -64,6 +89,8 @@ class Monitor:
         Rows seen when the first alarm was raised.
     curve_rows, curve : arrays
         Row counts that grow by a twentieth, and the logarithm of the largest capital there.
+    noted : tuple of Noted
+        Rows that no bets were made on yet.
     """
 
     width: int
@@ -80,6 +107,12 @@ class Monitor:
     alarm: int | None
     curve_rows: IntArray
     curve: FloatArray
+    noted: tuple[Noted, ...] = ()
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds: no bet is left to be made."""
+        monitor = self.settled()
+        return {field.name: getattr(monitor, field.name) for field in fields(self) if field.name != "noted"}
 
     @classmethod
     def new(cls, width: int, n_targets: int, skipped: int = 0) -> Monitor:
@@ -103,38 +136,67 @@ class Monitor:
         )
 
     def after(self, rows: Rows, seed: int) -> Monitor:
-        """Return the monitor after these rows, cut where a reference model is made."""
-        monitor = self
-        while len(rows):
-            cut = next((at for window in FREEZES for at in window if at > monitor.rows), monitor.rows + len(rows))
-            part = rows[: cut - monitor.rows]
-            monitor, rows = monitor._after(part, seed), rows[len(part) :]
-        return monitor
+        """Return the monitor after these rows, all bets made."""
+        return self.noting(rows, seed).settled()
 
-    def _after(self, rows: Rows, seed: int) -> Monitor:
+    def noting(self, rows: Rows, seed: int) -> Monitor:
+        """Return the monitor that has noted these rows, cut where a reference model is made."""
+        monitor, start = self, 0
+        while start < len(rows):
+            cut = next((at for window in FREEZES for at in window if at > monitor.rows), self.rows + len(rows))
+            stop = min(len(rows), cut - self.rows)
+            monitor = monitor._noting(rows if stop - start == len(rows) else rows[start:stop], seed)
+            start = stop
+        is_much = len(monitor.noted) > _MOST_PARTS or (monitor.noted and monitor.noted[-1].total > _MOST_BYTES)
+        return monitor.settled() if is_much else monitor
+
+    def _noting(self, rows: Rows, seed: int) -> Monitor:
         """Return the monitor after rows that are all before the next freeze, or that end there."""
         seen = self.rows + len(rows)
-        kept, reference, new = self.kept, self.reference, self
-        if any(first <= self.rows < last for first, last in FREEZES):
-            kept = (*kept, Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy()))
+        changed: dict[str, Any] = {"rows": seen}
         if self.reference is not None:
-            new = self._bet(rows, seed)
-        if seen in (last for _, last in FREEZES):
-            reference, kept = ReferenceModel.of(Rows.concatenate(list(kept))), ()
-            new = replace(new, counts=0 * self.counts, waiting=self.waiting[:, :0], uniforms=self.uniforms[:0])
-        return replace(new, rows=seen, kept=kept, reference=reference)
+            changed["noted"] = self._noted(self.reference, rows, seed)
+        if any(first <= self.rows < last for first, last in FREEZES):
+            own = Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())
+            changed["kept"] = (*self.kept, own)
+            if seen in _REFERENCES_AT:
+                changed |= {"reference": ReferenceModel.of(Rows.concatenate(list(changed["kept"]))), "kept": ()}
+        new = object.__new__(Monitor)
+        vars(new).update(vars(self), **changed)
+        return new
 
-    def _bet(self, rows: Rows, seed: int) -> Monitor:
-        assert self.reference is not None
-        frozen = frozen_at(self.rows)
-        blocks = watched_blocks(self.rows - frozen, len(rows))
+    def _noted(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[Noted, ...]:
+        """Return what is noted with these rows as well, as far as they are watched."""
+        freeze = frozen_at(self.rows)
+        blocks = watched_blocks(self.rows - freeze, len(rows))
         if not len(blocks):
-            return self
-        rows = rows[places_of(blocks, self.rows - frozen, len(rows))]
-        bins = np.concatenate([self.waiting, self.reference.bins(rows.points, rows.targets)], axis=1)
-        uniforms = np.concatenate([self.uniforms, _uniforms(seed, rows.ids)])
+            return self.noted
+        places = places_of(blocks, self.rows - freeze, len(rows))
+        with np.errstate(all="ignore"):
+            values = reference.values(rows.points[places], rows.targets[places])
+        ends = freeze + self.skipped + BLOCK * (blocks + 1)
+        total = values.nbytes + (self.noted[-1].total if self.noted else 0)
+        return (*self.noted, Noted(reference, self.rows == freeze, values, rows.ids[places], ends, seed, total))
+
+    def settled(self) -> Monitor:
+        """Return the same with all bets made on rows that are noted."""
+        monitor = replace(self, noted=()) if self.noted else self
+        for _, group in groupby(self.noted, key=lambda part: id(part.reference)):
+            parts = list(group)
+            monitor = (monitor._ranking_anew() if parts[0].is_first else monitor)._bet(parts)
+        return monitor._ranking_anew() if self.rows in _REFERENCES_AT else monitor
+
+    def _ranking_anew(self) -> Monitor:
+        """Return the monitor that ranks rows among those to come alone."""
+        return replace(self, counts=0 * self.counts, waiting=self.waiting[:, :0], uniforms=self.uniforms[:0])
+
+    def _bet(self, parts: list[Noted]) -> Monitor:
+        """Return the monitor after rows that one reference model has scored."""
+        reference, values = parts[0].reference, np.concatenate([part.values for part in parts], axis=1)
+        bins = np.concatenate([self.waiting, reference.bins(values)], axis=1)
+        uniforms = np.concatenate([self.uniforms, *(_uniforms(part.seed, part.ids) for part in parts)])
         whole = len(uniforms) // BLOCK * BLOCK
-        ends = frozen + self.skipped + BLOCK * (blocks + 1)
+        ends = np.unique(np.concatenate([part.ends for part in parts]))  # parts may share a block
         new = self
         for start in range(0, whole, _AT_ONCE):
             stop = min(start + _AT_ONCE, whole)
@@ -170,6 +232,7 @@ class Monitor:
         It goes on with its own ranks. What both have found counts half: the chance that either raises a false alarm
         then stays what it was.
         """
+        self, other = self.settled(), other.settled()
         if not other.capital.blocks:
             return replace(self, skipped=self.skipped + other.seen)
         best = np.maximum(self.best, other.best) - math.log(2)
@@ -184,6 +247,8 @@ class Monitor:
 
     def verdict(self) -> OrderVerdict:
         """Return what is to be said of the order now."""
+        if self.noted:
+            return self.settled().verdict()
         evidence = (self.best - math.log(len(self.best))) / math.log(10)
         names = names_of(self.width, self.n_targets)
         return OrderVerdict(
@@ -205,11 +270,12 @@ class Monitor:
 
 def frozen_at(rows: int) -> int:
     """Return the row count at which the reference model in force was made."""
-    return max(last for _, last in FREEZES if last <= rows)
+    return max(last for last in _REFERENCES_AT if last <= rows)
 
 
 def _uniforms(seed: int, ids: IntArray) -> FloatArray:
-    """Return the uniforms that rows own, which break ties."""
-    first, last = int(ids[0]), int(ids[-1])
-    span = range(first, last + 1) if last - first + 1 == len(ids) else ids
-    return randomness.uniforms(seed, randomness.ORDER, span)
+    """Return the uniforms that rows own, which break ties: those of ids in a row at once, which is fastest."""
+    cuts = [0, *(np.flatnonzero(np.diff(ids) != 1) + 1).tolist(), len(ids)]
+    spans = ((int(ids[start]), stop - start) for start, stop in pairwise(cuts) if start < stop)
+    words = [randomness.words(seed, randomness.ORDER, range(first, first + n)) for first, n in spans]
+    return randomness.uniforms_of(np.concatenate(words)) if words else np.empty(0)

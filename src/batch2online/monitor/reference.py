@@ -77,26 +77,36 @@ class ReferenceModel:
             directions = _directions((points - mean) / scale, target) / scale[:, None]
             nothing = np.empty(0)
             new = cls(columns, mean, scale, directions, targets, nothing, nothing, np.empty(0, dtype=np.uint8))
-            middles, ranges, tables = _quantiser(new.scores(rows.points, rows.targets))
+            middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets)))
         return replace(new, middles=middles, ranges=ranges, tables=tables)
 
-    def scores(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return the scores of these rows, (K, n)."""
+    def values(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return what the scores of these rows are functions of, (m, n): predictions and targets, or the scores."""
         points = points if self.columns is None else points[:, self.columns]
-        along = (points @ self.directions - self.mean @ self.directions).T
+        along = points @ self.directions - self.mean @ self.directions
+        values = np.empty((2 if len(self.targets) else 1 + along.shape[1], len(points)))
         if len(self.targets):
-            target = targets @ self.targets
-            residual = target - along[0]
-            return np.stack([np.abs(residual), residual, along[0], target])
+            values[0], values[1] = along[:, 0], targets @ self.targets
+            return values
         away = points - self.mean
         away /= self.scale
-        return np.concatenate([np.einsum("ij,ij->i", away, away)[None], along])
+        np.einsum("ij,ij->i", away, away, out=values[0])
+        values[1:] = along.T
+        return values
 
-    def bins(self, points: FloatArray, targets: FloatArray) -> ByteArray:
-        """Return the bins of the scores of these rows, (K, n)."""
+    def scores(self, values: FloatArray) -> FloatArray:
+        """Return the scores (K, n) of rows with these values."""
+        if not len(self.targets):
+            return values
+        residual = values[1] - values[0]
+        return np.stack([np.abs(residual), residual, *values])
+
+    def bins(self, values: FloatArray) -> ByteArray:
+        """Return the bins of the scores of rows with these values, (K, n)."""
         with np.errstate(all="ignore"):
-            cells = _cells(self.scores(points, targets), self.middles, self.ranges)
-        return np.stack([table[cell] for table, cell in zip(self.tables, cells, strict=True)])
+            cells = _cells(self.scores(values), self.middles, self.ranges)
+        cells += GRID * np.arange(len(cells))[:, None]
+        return np.asarray(self.tables.reshape(-1).take(cells))
 
 
 def _most_varied(points: FloatArray) -> IntArray | None:
@@ -146,7 +156,9 @@ def _cells(scores: FloatArray, middles: FloatArray, ranges: FloatArray) -> IntAr
     """Return where scores fall on a grid over all numbers, by ``t / (1 + |t|)``; half of it is within the ranges."""
     t = scores - middles[:, None]
     t /= ranges[:, None]
-    t /= 1 + np.abs(t)
+    divisor = np.abs(t)
+    divisor += 1
+    t /= divisor
     t += 1
     t *= GRID / 2
-    return np.fmax(np.fmin(t, GRID - 1), 0).astype(np.intp)
+    return np.fmax(np.fmin(t, GRID - 1, out=t), 0, out=t).astype(np.intp)

@@ -25,6 +25,8 @@ def watched_blocks(first: int, n: int) -> IntArray:
     ([0, 1, 2], [518, 520])
     """
     blocks = np.arange(first // BLOCK, _end(first, n))
+    if first + n <= DENSE * BLOCK:
+        return blocks
     doublings = np.maximum(np.frexp(blocks / DENSE)[1], 0).astype(np.int64)
     return np.asarray(blocks[blocks % (np.int64(1) << doublings) == 0])
 
