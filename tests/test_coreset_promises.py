@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online import coresets
+from batch2online import OnlineClustering, coresets
 from batch2online.core import randomness, sampling
 from batch2online.core.rows import Rows
 from batch2online.coresets import scores
@@ -14,6 +14,7 @@ from batch2online.coresets.bounded import MovingSeeds, _limited
 from batch2online.coresets.clustering import largest_value
 from batch2online.coresets.full_history import AssignedStatistics
 from batch2online.coresets.seed_scores import SeedStatistics
+from batch2online.linalg.distances import power
 
 RNG = np.random.default_rng
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
@@ -131,12 +132,24 @@ def test_the_second_stage_is_the_plain_function_of_the_first(z):
     assert (two.weights >= 0).all()
 
 
-@pytest.mark.parametrize("z", [1.0, 2.0, 3.0, 6.0])
+@pytest.mark.parametrize("z", [1.0, 2.0, 2.01, 3.0, 4.0, 6.0, 30.0])
 def test_the_largest_value_has_a_distance_that_is_a_number(z):
     largest = largest_value(z)
+    rows, columns = (1e6, 64) if z > 2 else (1e4, 1)
     with np.errstate(over="raise"):
-        assert np.isfinite((2 * largest) ** z * 1e4)
-    assert largest >= 1e50
+        assert np.isfinite(power(columns * (2 * np.array([largest])) ** 2, z).sum() * rows)
+    assert largest >= (1e45 if z <= 6 else 1e8)
+
+
+@pytest.mark.parametrize("z", [3.0, 4.0])
+def test_a_million_of_the_largest_values_have_a_loss(z):
+    far = np.array([[-1.0], [1.0]]) * largest_value(z)
+    construction = coresets.Clustering(1, z, coreset_size=2, random_state=0)
+    weights = np.array([5e5, 5e5])
+    assert np.isfinite(construction.add(far, weights=weights).coreset().weights).all()
+    model = OnlineClustering(1, z=z, random_state=0).fit(far, sample_weight=weights)
+    assert np.isfinite(model.regret_.loss)
+    assert np.isfinite(model.regret_.optimum)
 
 
 # -- bounded memory ----------------------------------------------------------------------------------------

@@ -30,8 +30,12 @@ FIRST_STAGE = 4
 
 
 def largest_value(z: float) -> float:
-    """Largest magnitude of a value such that distances to the power z, and their sums, are representable."""
-    return float(LARGEST ** min(1.0, 2 / z))
+    """Largest magnitude of a value such that distances to the power z, and their sums, are representable.
+
+    For z above 2 there is room for a million rows of 64 columns, as far from each other as can be: in each of these two
+    values are ``2 v`` apart, so a sum is at most ``2^20 (2 v 8)^z``.
+    """
+    return LARGEST if z <= 2 else 2.0 ** (1003 / z - 4)
 
 
 @storable
