@@ -23,12 +23,13 @@ import numpy as np
 
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows, ones
+from batch2online.core.rows import Rows
 from batch2online.coresets import recoding
 from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ScorePerWeight, recoded_candidates
-from batch2online.coresets.antitone import Antitone, Candidates, Statistics
+from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics
 from batch2online.losses import named
 from batch2online.losses.base import PredictorLoss
+from batch2online.statistics.expansion import Expanded
 from batch2online.statistics.frame import Frame
 from batch2online.theory import sizes
 
@@ -102,8 +103,10 @@ class Anchored(Antitone):
     def _absorb(self, rows: Rows) -> None:
         """Expand a block at the model in force, score it by that, and keep the rows that may be in the coreset."""
         self._remembered = None
-        self.anchors, extended = self._met(rows).expanded(rows)
-        super()._absorb(extended)
+        anchors, self.statistics = self._met(rows), self.statistics.with_rows(rows)
+        rate = np.inf if self.is_complete else self.constant * SAFETY / self.statistics.total
+        self.anchors, candidates = anchors.expanded(rows, self._words(rows.ids), rate)
+        self._add_candidates(candidates)
 
     def _met(self, rows: Rows) -> Anchors:
         """Return the anchors, ready for rows that may be the first, or the first of their class."""
@@ -132,7 +135,7 @@ class Anchored(Antitone):
         self.anchors = old.recoded(classes, matrix)
         if old.pilot.has_model:
             theta = recoding.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
-            self.anchors = self.anchors.piloted(theta, old.pilot.width, *self.sample())
+            self.anchors = self.anchors.piloted(theta, old.pilot.width, self.anchors.placed(*self.sample()))
 
     # -- models come into force ------------------------------------------------------------------------
 
@@ -141,27 +144,32 @@ class Anchored(Antitone):
 
         A model has coefficients (K, d), intercepts (K,), a width, and the codes of its classes.
         """
-        rows, weights = self.sample()
-        self._remembered = None
-        if self.anchors is None or not len(rows):
+        if self.anchors is None or not self.n_rows:
             return
         if self.is_complete:
+            rows, weights = self.sample()
             self.anchors = Anchors.first(self.loss, Frame.of(rows.points, self.intercept), self.anchors.classes)
             self._decide_size()
+            self.anchors = self._piloted(model, self.anchors.placed(rows, weights))
+            self._expand_again(rows)
+        else:
+            self.anchors = self._piloted(model, self.in_full().anchored)
+        self._remembered = None
+
+    def _piloted(self, model: Any, rows: Expanded) -> Anchors:
+        """Return the anchors with a model as the pilot, whose scores are measured by weighted rows."""
+        assert self.anchors is not None
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
             theta = recoding.parameters(theta, recoding.outputs(model.classes, self.anchors.classes), self.n_rows)
-        self.anchors = self.anchors.piloted(theta, self.loss.anchor_width(model.width, self.weight), rows, weights)
-        if self.is_complete:
-            self._expand_again(rows)
+        return self.anchors.piloted(theta, self.loss.anchor_width(model.width, self.weight), rows)
 
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
         assert self.anchors is not None
-        words, empty = self._candidates().words, ScorePerWeight(0.0, 0, self.expected_size)
-        self.anchors, extended = self.anchors.expanded(rows)
-        self.statistics, _ = empty.add(extended)
-        self.parts, self.n_unthinned = [Candidates(extended, words, ones(len(words)))], 0
+        self.anchors, candidates = self.anchors.expanded(rows, self._candidates().words)
+        self.statistics = ScorePerWeight(0.0, 0, self.expected_size).with_rows(rows)
+        self.parts, self.n_unthinned = [candidates], 0
 
     # -- reading, merging -------------------------------------------------------------------------------
 

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, WordArray
+from batch2online.core import randomness
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
+from batch2online.core.rows import Rows, ones
+from batch2online.core.sampling import kept
 from batch2online.coresets import recoding
 from batch2online.coresets.antitone import Candidates, Statistics
 from batch2online.coresets.pilot import Pilot
@@ -62,35 +64,45 @@ class Anchors:
         targets = rows.targets[:, 0]
         return recoding.positions(self.classes, targets) if self.loss.has_classes else targets
 
-    def expanded(self, rows: Rows) -> tuple[Anchors, Rows]:
-        """Return the anchors with the expansions of these rows, and the rows with what is remembered of them.
+    def expanded(self, rows: Rows, words: WordArray, rate: float = np.inf) -> tuple[Anchors, Candidates]:
+        """Return the anchors with the expansions of these rows, and the rows that may be in the coreset.
 
-        Rows go through in pieces that a processor's cache holds.
+        Those are kept whose word is within ``rate`` times their weight and score. Rows go through in pieces that a
+        processor's cache holds.
         """
-        after, y, targets = self, self.coded(rows), np.empty((len(rows), PREDICTORS + len(self.pilot.theta)))
-        targets[:, 0], targets[:, WIDTH] = rows.targets[:, 0], self.pilot.width
+        after, y, few = self, self.coded(rows), []
         for start in range(0, len(rows), _PIECE_ROWS):
             piece = slice(start, start + _PIECE_ROWS)
-            after = after._with_piece(rows[piece], y[piece], targets[piece])
-        return after, Rows(rows.points, targets, rows.weights, rows.ids)
+            after, kept = after._with_piece(rows[piece], y[piece], words[piece], rate)
+            few.append(kept)
+        return after, Candidates.joined(few)
 
-    def _with_piece(self, rows: Rows, y: FloatArray, targets: FloatArray) -> Anchors:
-        """Return the anchors with a piece of rows; its scores and predictors are written beside its targets."""
+    def _with_piece(self, rows: Rows, y: FloatArray, words: WordArray, rate: float) -> tuple[Anchors, Candidates]:
+        """Return the anchors with a piece of rows, and those that are kept, with what is remembered of them."""
         design, weights = self.frame.design(rows.points), np.ascontiguousarray(rows.weights)
-        eta = design @ self.pilot.theta.T
-        slope = self.loss.slope(eta, y, self.loss.slope_width(self.pilot.width))
-        targets[:, PREDICTORS:] = eta
-        targets[:, SCORE], pilot = self.pilot.scored(design, slope, weights)
-        here = Expanded(design, y, weights, eta, self.pilot.width)
-        own = Expansion.of(self.loss, here, slope, matrix=self.sums.n_orders == 3)
-        return replace(self, sums=self.sums + own, pilot=pilot)
+        eta = (self.pilot.theta @ design.T).T
+        local = self.loss.expanded(eta, y, self.pilot.width)
+        pilot, slope = self.pilot.having_seen(design, local[1], weights, rows.ids), local[1]
+        own = Expansion.of(self.loss, Expanded(design, y, weights, eta, pilot.width), self.sums.n_orders == 3, local)
+        after = replace(self, sums=self.sums + own, pilot=pilot)
+        uniforms, most = randomness.inclusion_uniforms(words), rate * weights
+        few = np.flatnonzero(kept(uniforms, most * pilot.bounds(design, slope)))
+        scores = pilot.scores(design[few], slope[few])
+        keep = kept(uniforms[few], most[few] * scores)
+        return after, self._candidates(rows[few[keep]], words[few[keep]], scores[keep], eta[few[keep]])
 
-    def piloted(self, theta: FloatArray, width: float, rows: Rows, weights: FloatArray) -> Anchors:
+    def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
+        """Return rows with all that is remembered of them beside their targets."""
+        targets = np.empty((len(rows), PREDICTORS + eta.shape[1]))
+        targets[:, 0], targets[:, SCORE], targets[:, WIDTH] = rows.targets[:, 0], scores, self.pilot.width
+        targets[:, PREDICTORS:] = eta
+        return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), words, ones(len(rows)))
+
+    def piloted(self, theta: FloatArray, width: float, rows: Expanded) -> Anchors:
         """Return the same with a model as the pilot, whose scores are measured by weighted rows."""
-        if not len(rows):
+        if not len(rows.y):
             return replace(self, pilot=Pilot.nothing(*theta.shape))
-        design = self.frame.design(rows.points)
-        here = Expanded(design, self.coded(rows), weights, design @ theta.T, width)
+        here = rows._replace(eta=(theta @ rows.design.T).T, width=width)
         return replace(self, pilot=Pilot.of(self.loss, theta, here))
 
     def recoded(self, classes: recoding.Classes, matrix: FloatArray) -> Anchors:
@@ -104,11 +116,15 @@ class Anchors:
         moved = other.sums.moved(np.eye(len(other.pilot.theta)), other.frame.to(self.frame))
         return replace(self, sums=self.sums + moved)
 
+    def placed(self, rows: Rows, weights: FloatArray) -> Expanded:
+        """Return candidates with these weights, expanded where they were when they came."""
+        eta, width = np.asfortranarray(rows.targets[:, PREDICTORS:]), np.ascontiguousarray(rows.targets[:, WIDTH])
+        return Expanded(self.frame.design(rows.points), self.coded(rows), weights, eta, width)
+
     def in_full(self, rows: Rows, weights: FloatArray, total: float) -> Sample:
         """Return the coreset of these candidates with all that a solver needs."""
-        design = self.frame.design(rows.points)
-        here = Expanded(design, self.coded(rows), weights, rows.targets[:, PREDICTORS:], rows.targets[:, WIDTH])
-        own = Expansion.of(self.loss, here, matrix=self.sums.n_orders == 3)
+        here = self.placed(rows, weights)
+        own = Expansion.of(self.loss, here, self.sums.n_orders == 3)
         return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, self.sums - own, total)
 
 
@@ -125,8 +141,12 @@ class ScorePerWeight(Statistics):
     rows: int
     size: float
 
+    def with_rows(self, rows: Rows) -> ScorePerWeight:
+        """Return the statistics with these rows, whose scores are not known yet."""
+        return ScorePerWeight(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
+
     def add(self, rows: Rows) -> tuple[ScorePerWeight, FloatArray]:
-        new = ScorePerWeight(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
+        new = self.with_rows(rows)
         return new, new.scores(rows)
 
     def scaled(self, factor: float) -> ScorePerWeight:

@@ -4,7 +4,10 @@ The score of a row is :math:`s = 0.2 + 0.3\,\ell / p + 0.5\, a / \bar a`: a shar
 :math:`\ell = z' M^{-1} z` under the second moments M of a row, and one for the size of the gradient under the pilot in
 the metric of the Hessian, :math:`a = |g| \sqrt{z' H^{-1} z}`, over its mean. Uniform scores alone fail on rare classes,
 those of the pilot alone on classes that are nearly separable. Means are those of the coreset when the model came into
-force, or of all rows since where these are larger: rows of another kind than before cannot take the whole coreset.
+force, or of the rows since where these are larger: rows of another kind than before cannot take the whole coreset.
+
+Few rows are ever kept, and the score of a row costs more than its loss. So rows are ruled out first by an upper bound
+of their score, :math:`|z W| \le \sum_j |z_j| |W_j|`, and means are those of every sixteenth row.
 """
 
 from __future__ import annotations
@@ -13,13 +16,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.linalg.triangular import inverse_root
 from batch2online.losses.base import PredictorLoss
 from batch2online.statistics.expansion import Expanded
 
 _UNIFORM, _LEVERAGE, _GRADIENT = 0.2, 0.3, 0.5
+
+_GOLDEN, _SIXTEENTH = np.uint64(0x9E3779B97F4A7C15), np.uint64(60)
+"""Ids times this number, of which the upper four bits are zero for every sixteenth id, spread evenly."""
 
 
 @storable
@@ -69,16 +75,32 @@ class Pilot:
         """Whether rows are scored by a model."""
         return bool(self.means.any())
 
-    def scored(self, design: FloatArray, slope: FloatArray, weights: FloatArray) -> tuple[FloatArray, Pilot]:
-        """Return the scores of rows with these slopes, about 1 on average, and the pilot that has seen them."""
+    def having_seen(self, design: FloatArray, slope: FloatArray, weights: FloatArray, ids: IntArray) -> Pilot:
+        """Return the pilot with what rows of these slopes and ids add to the means."""
+        few = np.flatnonzero(ids.astype(np.uint64) * _GOLDEN >> _SIXTEENTH == 0)
+        if not self.has_model or not len(few):
+            return self
+        own, sizes = weights[few], self._sizes(design[few], slope[few])
+        totals = self.totals + 16 * np.array([own @ each for each in sizes])
+        return replace(self, totals=totals, weight=self.weight + 16 * float(own.sum()))
+
+    def scores(self, design: FloatArray, slope: FloatArray) -> FloatArray:
+        """Return the scores of rows with these slopes, about 1 on average."""
+        return self._mixed(*self._sizes(design, slope)) if self.has_model else np.ones(len(design))
+
+    def bounds(self, design: FloatArray, slope: FloatArray) -> FloatArray:
+        """Return upper bounds of the scores, in less time."""
         if not self.has_model:
-            return np.ones(len(design)), self
-        sizes = self._sizes(design, slope)
-        totals = self.totals + [weights @ each for each in sizes]
-        weight = self.weight + float(weights.sum())
-        leverage, gradient = np.maximum(self.means, totals / weight)
-        scores = _UNIFORM + (_LEVERAGE / leverage) * sizes[0] + (_GRADIENT / gradient) * sizes[1]
-        return np.asarray(scores), replace(self, totals=totals, weight=weight)
+            return np.ones(len(design))
+        reaches = [np.sqrt(np.vecdot(each, each)) for each in (self.whitening, self.steepness) if each.size]
+        lengths = np.array(reaches) @ np.abs(design.T)
+        if not self.steepness.size:
+            return self._mixed(lengths[0] ** 2, lengths[0] * np.sqrt(np.square(slope) @ (1 / self.curvatures)))
+        return self._mixed(lengths[0] ** 2, np.abs(slope[:, 0]) * lengths[1])
+
+    def _mixed(self, leverage: FloatArray, gradient: FloatArray) -> FloatArray:
+        means = np.maximum(self.means, self.totals / self.weight)
+        return np.asarray(_UNIFORM + (_LEVERAGE / means[0]) * leverage + (_GRADIENT / means[1]) * gradient)
 
     def scaled(self, factor: float) -> Pilot:
         """Return the same with the weights of all rows seen multiplied by a factor."""

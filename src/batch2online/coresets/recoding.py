@@ -30,7 +30,7 @@ def positions(classes: Classes, targets: FloatArray) -> FloatArray:
     found = np.full(len(targets), -1.0)
     if len(classes) <= _FEW:
         for position, code in enumerate(classes):
-            found[targets == code] = position
+            np.copyto(found, float(position), where=targets == code)
         return found
     codes = np.array(classes)
     order = np.argsort(codes)

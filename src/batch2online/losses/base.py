@@ -8,6 +8,7 @@ part of the model, a number, or one for each row where rows were expanded under 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,9 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray
 
 Width = float | FloatArray
+
+Local = tuple[FloatArray, FloatArray, FloatArray]
+"""Values (n,), slopes (n, K) and second derivatives (n, K) of rows."""
 
 LARGEST_PREDICTOR = 300.0
 """Logarithms of means are cut here: what they stand for must be a number, whatever the row."""
@@ -48,6 +52,17 @@ class PredictorLoss(ABC):
     def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
         """Return the second derivatives by the same predictor, (n, K)."""
 
+    def local(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
+        """Return values, slopes and second derivatives at once, which may take less work."""
+        return self.value(eta, y, width), self.slope(eta, y, width), self.bend(eta, y, width)
+
+    def expanded(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
+        """Return the same as expansions of this width have them, see :meth:`slope_width`."""
+        sharp = self.slope_width(width)
+        if sharp is width:
+            return self.local(eta, y, width)
+        return self.value(eta, y, sharp), self.slope(eta, y, sharp), self.bend(eta, y, width)
+
     @abstractmethod
     def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
         """Return the predictors (K,) of the best model without columns."""
@@ -69,14 +84,18 @@ class PredictorLoss(ABC):
 
     def bent(self, eta: FloatArray, y: FloatArray, width: Width, direction: FloatArray) -> FloatArray:
         """Return the second derivatives times a direction of the predictors, (n, K)."""
-        return np.asarray(self.bend(eta, y, width) * direction)
+        return self.bending(eta, y, width)(direction)
+
+    def bending(self, eta: FloatArray, y: FloatArray, width: Width) -> Callable[[FloatArray], FloatArray]:
+        """Return what turns directions of the predictors into second derivatives times them."""
+        bend = self.bend(eta, y, width)
+        return lambda direction: np.asarray(bend * direction)
 
     def hessian(
         self, design: FloatArray, weights: FloatArray, eta: FloatArray, y: FloatArray, width: Width
     ) -> FloatArray:
         """Return the sum over rows of ``weight * x x'`` times the second derivatives, (K p, K p)."""
-        curvature = weights * self.bend(eta, y, width)[:, 0]
-        return np.asarray((design * curvature[:, None]).T @ design)
+        return weighted_gram(design, weights * self.bend(eta, y, width)[:, 0])
 
     def next_width(self, turn: int, width: float, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float | None:
         """Return the width to solve with in this turn, given what the last one found; None when there is no more."""
@@ -97,6 +116,11 @@ class PredictorLoss(ABC):
     def width_of(self, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float:
         """Return the best width for these predictors."""
         return 1.0
+
+
+def weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the sum over rows of ``weight * x x'``, (p, p)."""
+    return np.asarray((design * weights[:, None]).T @ design)
 
 
 def check_range(targets: FloatArray, is_allowed: BoolArray, what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from scipy.special import expit, softmax
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
-from batch2online.losses.base import PredictorLoss, Width
+from batch2online.losses.base import Local, PredictorLoss, Width
 
 _PIECE = 200_000
 """Numbers of a piece of rows in which products by class are formed."""
@@ -49,11 +50,19 @@ class Logistic(PredictorLoss):
         found = self.probabilities(eta)
         return np.asarray(found * (1 - found))
 
-    def bent(self, eta: FloatArray, y: FloatArray, width: Width, direction: FloatArray) -> FloatArray:
-        if eta.shape[1] == 1:
-            return super().bent(eta, y, width, direction)
+    def local(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
         found = self.probabilities(eta)
-        return np.asarray(found * (direction - (found * direction).sum(axis=1)[:, None]))
+        bend = found * (1 - found)
+        if eta.shape[1] == 1:
+            return self.value(eta, y), np.asarray(found - y[:, None]), bend
+        found[np.arange(len(eta)), y.astype(np.int64)] -= 1.0
+        return self.value(eta, y), found, bend
+
+    def bending(self, eta: FloatArray, y: FloatArray, width: Width) -> Callable[[FloatArray], FloatArray]:
+        if eta.shape[1] == 1:
+            return super().bending(eta, y, width)
+        found = self.probabilities(eta)
+        return lambda direction: np.asarray(found * (direction - (found * direction).sum(axis=1)[:, None]))
 
     def hessian(
         self, design: FloatArray, weights: FloatArray, eta: FloatArray, y: FloatArray, width: Width

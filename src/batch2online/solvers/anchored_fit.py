@@ -18,10 +18,15 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets.anchors import Sample
-from batch2online.solvers.newton import Objective, Solution, definite_solution, minimise
+from batch2online.solvers.metric import Length, lengths
+from batch2online.solvers.newton import Solution, minimise
+from batch2online.solvers.objective import Objective, predictors
 
 _ACCURACY = 1e-10
 """Share of the cost of the best constant model, below which a further step is not worth taking."""
+
+_ENOUGH = 1e-6
+"""The same where the coreset does not hold all rows and the loss is smooth: the last step squares it."""
 
 _SUSPICIOUS = 3.0
 """So many times its noise may the plain objective rise before a solution of another order is refused."""
@@ -61,18 +66,20 @@ class Fit(NamedTuple):
 def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complete: bool) -> Fit:
     """Return the model of an anchored coreset; ``current`` parameters (K, p) are one of the starts."""
     others = [] if current is None else [current]
-    plain = _solved(sample, penalty, 0, [_constant(sample), *others])
+    accuracy = _ACCURACY if is_complete or sample.loss.has_width else _ENOUGH
+    plain = _solved(sample, penalty, 0, [_constant(sample), *others], accuracy)
     assert plain is not None  # losses are not negative
     if is_complete:
         return _as_fit(sample, plain, 0, 0.0)
-    noises, base = _noises(sample, penalty, plain), _objective(sample, penalty, 0, plain.width)
-    ceiling = base.value(plain.theta) + _SUSPICIOUS * noises[0]
+    metric, base = _metric(sample, penalty, plain), _objective(sample, penalty, 0, plain.width)
+    noises = [metric(remainder) for remainder in _remainders(sample, plain)]
+    ceiling = plain.value + _SUSPICIOUS * noises[0]
     for order in sorted(range(len(noises)), key=noises.__getitem__):
         if order == 0:
             break
-        found = _solved(sample, penalty, order, [plain.theta, *others])
-        if found is not None and base.value(found.theta) <= ceiling:
-            return _as_fit(sample, found, order, _noises(sample, penalty, found)[order] / 2)
+        found = _solved(sample, penalty, order, [plain.theta, *others], accuracy)
+        if found is not None and base.at(found.theta).value <= ceiling:
+            return _as_fit(sample, found, order, metric(_remainders(sample, found)[order]) / 2)
     return _as_fit(sample, plain, 0, noises[0] / 2)
 
 
@@ -83,10 +90,11 @@ def costs(sample: Sample, theta: FloatArray, width: float) -> list[float]:
 
 
 class _Found(NamedTuple):
-    """Parameters, and the width that they were solved with."""
+    """Parameters, the width that they were solved with, and the objective there."""
 
     theta: FloatArray
     width: float
+    value: float
 
 
 def _as_fit(sample: Sample, found: _Found, order: int, excess: float) -> Fit:
@@ -120,20 +128,18 @@ def _objective(sample: Sample, penalty: Penalty, order: int, width: float = 1.0)
     )
 
 
-def _solved(sample: Sample, penalty: Penalty, order: int, starts: list[FloatArray]) -> _Found | None:
+def _solved(sample: Sample, penalty: Penalty, order: int, starts: list[FloatArray], accuracy: float) -> _Found | None:
     """Return the solution of one order, followed through the widths of the loss; None where there is no minimum."""
-    rows, loss, width = sample.anchored, sample.loss, 1.0
+    rows, loss, found = sample.anchored, sample.loss, _Found(starts[0], 1.0, np.inf)
     for turn in count():
-        eta = rows.design @ starts[0].T
-        new = loss.next_width(turn, width, eta, rows.y, rows.weights)
-        if new is None:
-            return _Found(starts[0], width)
-        width = new
+        width = loss.next_width(turn, found.width, predictors(rows.design, starts[0]), rows.y, rows.weights)
+        if width is None:
+            return found
         scale = _scale(sample, width)
-        found = _minimum(_objective(sample, penalty, order, width), starts, scale)
-        if found.value < -scale:
+        best = _minimum(_objective(sample, penalty, order, width), starts, accuracy * scale, -scale)
+        if best.value < -scale:
             return None
-        starts = [found.theta]
+        starts, found = [best.theta], _Found(best.theta, width, best.value)
     raise AssertionError
 
 
@@ -144,34 +150,32 @@ def _scale(sample: Sample, width: float) -> float:
     return max(abs(cost), np.finfo(np.float64).tiny)
 
 
-def _minimum(objective: Objective, starts: list[FloatArray], scale: float) -> Solution:
+def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float, least: float) -> Solution:
     """Return the minimum, from the best of the starts; from the others as well where that one did not converge."""
     found: list[Solution] = []
-    for start in sorted(starts, key=objective.value):
-        found.append(minimise(objective, start, _ACCURACY * scale, least=-scale))
+    for start in sorted(map(objective.at, starts), key=lambda point: point.value):
+        found.append(minimise(objective, start, tolerance, least))
         if found[-1].converged:
             break
     return min(found, key=lambda solution: solution.value)
 
 
-def _noises(sample: Sample, penalty: Penalty, found: _Found) -> list[float]:
-    """Return the noise of the gradient of each order at a solution, in the metric of the Hessian there."""
+def _remainders(sample: Sample, found: _Found) -> list[FloatArray]:
+    """Return what expansions of each order leave of the slopes, times the root of u^2 w (w - 1)."""
     loss, rows = sample.loss, sample.anchored
-    eta = rows.design @ found.theta.T
+    eta = predictors(rows.design, found.theta)
     slope = loss.slope(eta, rows.y, found.width)
     first = slope - loss.slope(rows.eta, rows.y, loss.slope_width(rows.width))
-    remainders = [slope, first, first - loss.bent(rows.eta, rows.y, rows.width, eta - rows.eta)]
-    factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))  # u^2 w (w - 1), in its root
+    remainders = [slope, first]
+    if sample.sums.n_orders == 3:
+        remainders.append(first - loss.bent(rows.eta, rows.y, rows.width, eta - rows.eta))
+    factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
+    return [factor[:, None] * remainder for remainder in remainders]
+
+
+def _metric(sample: Sample, penalty: Penalty, found: _Found) -> Length:
+    """Return what measures the noise of a gradient: the metric of the Hessian at a solution."""
+    loss, rows = sample.loss, sample.anchored
+    eta = predictors(rows.design, found.theta)
     width = loss.anchor_width(loss.width_of(eta, rows.y, rows.weights), sample.weight)
-    hessian = _objective(sample, penalty, 0, width).curvature(found.theta)
-    return [
-        _length(hessian, (remainder * factor[:, None])[:, :, None] * rows.design[:, None, :])
-        for remainder in remainders[: sample.sums.n_orders]
-    ]
-
-
-def _length(hessian: FloatArray, gradients: FloatArray) -> float:
-    """Return the sum over rows of the squared lengths of their gradients (n, K, p) in the metric of the Hessian."""
-    flat = gradients.reshape(len(gradients), -1)
-    gram = flat.T @ flat
-    return max(0.0, float(np.trace(definite_solution(hessian, gram))))
+    return lengths(_objective(sample, penalty, 0, width), found.theta)

@@ -2,65 +2,32 @@
 
 Each step goes down: by half as long as it must be, along a direction in which the function falls. Where the quadratic
 form makes the curvature indefinite, its eigenvalues are made positive. An elastic net's step solves the quadratic model
-with the absolute values, coordinate by coordinate.
+with the absolute values, coordinate by coordinate. Steps of very many parameters come from conjugate gradients.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
 from batch2online._types import FloatArray
-from batch2online.losses.base import PredictorLoss
-from batch2online.statistics.expansion import Quadratic
+from batch2online.solvers.conjugate import Curvature
+from batch2online.solvers.objective import Objective, Point
 
 _TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
 _ENOUGH = 1e-4
 """Share of the fall that the slope promises, of which a step must bring at least this."""
+
+_INEXACT = 0.05
+"""Share of the slope that a step of conjugate gradients may leave: later steps see to it."""
 
 _FLAT = 1e-14
 """Columns of less curvature than this share of the largest have none."""
 
 _FLOOR = 1e-10
 """Least curvature, as a share of the largest one."""
-
-
-@dataclass(frozen=True)
-class Objective:
-    """``sum(weights * loss) + quadratic + sum(ridge * theta^2) / 2 + sum(lasso * |theta|)`` of theta (K, p)."""
-
-    loss: PredictorLoss
-    design: FloatArray
-    y: FloatArray
-    weights: FloatArray
-    width: float
-    quadratic: Quadratic | None
-    ridge: FloatArray
-    lasso: FloatArray
-
-    def value(self, theta: FloatArray) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = float(self.weights @ self.loss.value(self.design @ theta.T, self.y, self.width))
-            total += float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
-            total += 0.0 if self.quadratic is None else self.quadratic.value(theta)
-        return total if np.isfinite(total) else np.inf
-
-    def slope(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (K, p) of all but the absolute values."""
-        slope = self.loss.slope(self.design @ theta.T, self.y, self.width)
-        total = (slope * self.weights[:, None]).T @ self.design + self.ridge * theta
-        return np.asarray(total if self.quadratic is None else total + self.quadratic.gradient(theta))
-
-    def curvature(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian (K p, K p) of all but the absolute values."""
-        total = self.loss.hessian(self.design, self.weights, self.design @ theta.T, self.y, self.width)
-        total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
-        if self.quadratic is not None and self.quadratic.matrix is not None:
-            total += self.quadratic.matrix
-        return total
 
 
 class Solution(NamedTuple):
@@ -71,47 +38,49 @@ class Solution(NamedTuple):
     converged: bool
 
 
-def minimise(objective: Objective, start: FloatArray, tolerance: float, least: float = -np.inf) -> Solution:
+def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
     """Return a minimum near the start; it has converged when a step promises less than the tolerance.
 
     Where the objective falls below ``least`` it has no minimum that means anything, and the search ends.
     """
-    theta, value = start, objective.value(start)
+    point = start
     for _ in range(_TURNS):
-        slope = objective.slope(theta)
-        step = _step(objective, theta, slope)
-        fall = _promised(objective, theta, slope, step)
+        step = _step(objective, point)
+        fall = _promised(objective, point, step)
         if not fall > tolerance:
-            last = theta + step  # too short for the values to tell whether it goes down; the slope knows better
-            return Solution(last if fall > 0 else theta, value, True)
-        length = _length(objective, theta, value, step, fall)
-        if not length:
-            return Solution(theta, value, False)
-        theta = theta + length * step
-        value = objective.value(theta)
-        if value < least:
+            last = point.theta + step  # too short for the values to tell whether it goes down; the slope knows better
+            return Solution(last if fall > 0 else point.theta, point.value, True)
+        lower = _lower(objective, point, step, fall)
+        if lower is None:
+            return Solution(point.theta, point.value, False)
+        point = lower
+        if point.value < least:
             break
-    return Solution(theta, value, False)
+    return Solution(point.theta, point.value, False)
 
 
-def _length(objective: Objective, theta: FloatArray, value: float, step: FloatArray, fall: float) -> float:
-    """Return the share of the step that brings the objective down enough; 0 where none does."""
+def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) -> Point | None:
+    """Return the point after as much of the step as brings the objective down enough; None where none does."""
     length = 1.0
     for _ in range(_HALVINGS):
-        if objective.value(theta + length * step) <= value - _ENOUGH * length * fall:
-            return length
+        new = objective.at(point.theta + length * step)
+        if new.value <= point.value - _ENOUGH * length * fall:
+            return new
         length /= 2
-    return 0.0
+    return None
 
 
-def _promised(objective: Objective, theta: FloatArray, slope: FloatArray, step: FloatArray) -> float:
+def _promised(objective: Objective, point: Point, step: FloatArray) -> float:
     """Return by how much the objective falls along a whole step, to first order."""
-    absolute = float((objective.lasso * (np.abs(theta + step) - np.abs(theta))).sum())
-    return -float((slope * step).sum()) - absolute
+    absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
+    return -float((point.slope * step).sum()) - absolute
 
 
-def _step(objective: Objective, theta: FloatArray, slope: FloatArray) -> FloatArray:
-    curvature = objective.curvature(theta)
+def _step(objective: Objective, point: Point) -> FloatArray:
+    theta, slope = point.theta, point.slope
+    if objective.is_wide:
+        return -Curvature(objective, point).solution(slope, _INEXACT)
+    curvature = objective.curvature(point)
     if not objective.lasso.any():
         return -definite_solution(curvature, slope.reshape(-1)).reshape(theta.shape)
     given = (_made_definite(curvature), slope.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))

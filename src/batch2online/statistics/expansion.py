@@ -14,7 +14,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
-from batch2online.losses.base import PredictorLoss, Width
+from batch2online.losses.base import Local, PredictorLoss, Width, weighted_gram
 
 
 class Quadratic(NamedTuple):
@@ -62,18 +62,24 @@ class Expansion:
         return cls(np.zeros(2), np.zeros((2, n_outputs, n_columns)), np.zeros((size, size)))
 
     @classmethod
-    def of(cls, loss: PredictorLoss, rows: Expanded, slope: FloatArray | None = None, matrix: bool = True) -> Expansion:
-        """Return the sums over these rows; ``slope`` where it is known already."""
+    def of(cls, loss: PredictorLoss, rows: Expanded, matrix: bool = True, local: Local | None = None) -> Expansion:
+        """Return the sums over these rows; ``local`` is what the loss is there, where that is known already."""
         design, y, weights, eta, width = rows
-        sharp = loss.slope_width(width)
-        slope = loss.slope(eta, y, sharp) if slope is None else slope
-        bent = loss.bent(eta, y, width, eta)
-        values = loss.value(eta, y, sharp) - (slope * eta).sum(axis=1)
-        constants = [weights @ values, weights @ (values + (bent * eta).sum(axis=1) / 2)]
-        weighted = weights[:, None] * np.concatenate([slope, slope - bent], axis=1)
-        linear = (weighted.T @ design).reshape(2, eta.shape[1], design.shape[1])
-        square = loss.hessian(design, weights, eta, y, width) if matrix else np.zeros((0, 0))
-        return cls(np.array(constants), linear, square)
+        values, slope, bend = loss.expanded(eta, y, width) if local is None else local
+        k = eta.shape[1]
+        bent = bend * eta if k == 1 else loss.bent(eta, y, width, eta)
+        forms = np.empty((2 * k, len(eta)))
+        np.multiply(weights, slope.T, out=forms[:k])
+        np.subtract(forms[:k], weights * bent.T, out=forms[k:])
+        first = weights @ values - np.vdot(forms[:k], eta.T)
+        constants = np.array([first, first + np.vdot(forms[:k] - forms[k:], eta.T) / 2])
+        if not matrix:
+            square = np.zeros((0, 0))
+        elif k == 1:
+            square = weighted_gram(design, weights * bend[:, 0])
+        else:
+            square = loss.hessian(design, weights, eta, y, width)
+        return cls(constants, (forms @ design).reshape(2, k, design.shape[1]), square)
 
     @property
     def n_orders(self) -> int:

@@ -1,0 +1,122 @@
+"""The steps of an anchored coreset by themselves: bounds of scores, rows ruled out early, solvers without a matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineClassifier, OnlineRegression
+from batch2online.core import randomness
+from batch2online.core.rows import Rows, ones
+from batch2online.losses import Logistic
+from batch2online.solvers import objective as objectives
+from batch2online.solvers.conjugate import Curvature
+from batch2online.solvers.metric import lengths
+from batch2online.solvers.newton import definite_solution, minimise
+from batch2online.solvers.objective import Objective
+
+RNG = np.random.default_rng(5)
+ROWS = RNG.standard_t(3, size=(6_000, 4)) @ RNG.normal(size=(4, 4)) + 2
+
+
+def labels(n_classes):
+    latent = ROWS @ [0.3, -0.2, 0.1, 0.0] + np.random.default_rng(1).logistic(size=len(ROWS))
+    return np.digitize(latent, np.quantile(latent, np.linspace(0, 1, n_classes + 1)[1:-1]))
+
+
+def slopes_of(known, design, n_classes):
+    y = np.array([known.classes.index(code) for code in labels(n_classes).tolist()], dtype=float)
+    return known.loss.slope(design @ known.pilot.theta.T, y)
+
+
+def anchors(n_classes):
+    model = OnlineClassifier(coreset_size=300, random_state=0).partial_fit(ROWS[:4_000], labels(n_classes)[:4_000])
+    return model._engine.caught_up().construction.anchors
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_bounds_of_scores_are_not_below_them(n_classes):
+    known = anchors(n_classes)
+    design = known.frame.design(ROWS)
+    slope = slopes_of(known, design, n_classes)
+    scores, bounds = known.pilot.scores(design, slope), known.pilot.bounds(design, slope)
+    assert (bounds >= scores * (1 - 1e-12)).all()
+    assert scores.mean() == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_rows_that_are_ruled_out_early_are_those_that_their_scores_rule_out(n_classes):
+    known, y = anchors(n_classes), labels(n_classes).astype(float)
+    rows = Rows(ROWS, y[:, None], ones(len(ROWS)), np.arange(len(ROWS)))
+    words = randomness.words(3, randomness.SAMPLING, range(len(ROWS)))
+    (some, few), (every, all_rows) = known.expanded(rows, words, 0.1), known.expanded(rows, words)
+    assert len(all_rows) == len(ROWS)
+    wanted = randomness.inclusion_uniforms(words) <= 0.1 * all_rows.rows.targets[:, 1]
+    assert 100 < wanted.sum() < 1_500
+    assert np.array_equal(few.rows.ids, np.flatnonzero(wanted))
+    assert np.array_equal(few.rows.targets, all_rows.rows.targets[wanted])
+    assert np.array_equal(some.sums.matrix, every.sums.matrix)
+
+
+def test_means_are_measured_by_a_sixteenth_of_the_rows():
+    known = anchors(2)
+    design, weights = known.frame.design(ROWS), np.ones(len(ROWS))
+    slope = slopes_of(known, design, 2)
+    fresh = known.pilot.having_seen(design, slope, weights, np.arange(10**6, 10**6 + len(ROWS)))
+    seen = (fresh.weight - known.pilot.weight) / 16
+    assert abs(seen - len(ROWS) / 16) <= 4
+    exact = np.array([each.mean() for each in known.pilot._sizes(design, slope)])
+    found = (fresh.totals - known.pilot.totals) / (16 * seen)
+    np.testing.assert_allclose(found, exact, rtol=0.5)
+
+
+def wide(ridge=0.5):
+    y = labels(8).astype(float)[:800]
+    design = np.column_stack([np.ones(800), ROWS[:800] / 4])
+    penalty = np.full((8, 5), ridge)
+    return Objective(Logistic(), design, y, RNG.uniform(0.5, 2, 800), 1.0, None, penalty, np.zeros((8, 5)))
+
+
+def test_conjugate_gradients_solve_the_equations_of_the_matrix():
+    own = wide()
+    point = own.at(RNG.normal(size=(8, 5)) / 4)
+    right = RNG.normal(size=(8, 5))
+    exact = definite_solution(own.curvature(point), right.reshape(-1)).reshape(8, 5)
+    np.testing.assert_allclose(Curvature(own, point).solution(right, 1e-10), exact, rtol=1e-6, atol=1e-9)
+
+
+def test_minima_and_noise_are_the_same_without_the_matrix(monkeypatch):
+    own, slopes = wide(), RNG.normal(size=(800, 8))
+    start = own.at(np.zeros((8, 5)))
+    dense, noise = minimise(own, start, 1e-9), lengths(own, start.theta)(slopes)
+    monkeypatch.setattr(objectives, "_WIDE", 10)
+    assert own.is_wide
+    found = minimise(own, start, 1e-9)
+    assert found.converged
+    assert found.value == pytest.approx(dense.value, rel=1e-9)
+    np.testing.assert_allclose(found.theta, dense.theta, atol=1e-4)
+    assert lengths(own, start.theta)(slopes) == pytest.approx(noise, rel=0.5)  # four probes of 40 dimensions
+
+
+def test_many_classes_are_solved_as_scikit_learn_solves_them():
+    from sklearn.linear_model import LogisticRegression
+
+    y = labels(60)[:1_500]
+    ours = OnlineClassifier(random_state=0).fit(ROWS[:1_500], y)
+    theirs = LogisticRegression(max_iter=5_000, tol=1e-8).fit(ROWS[:1_500], y)
+    assert ours.coef_.size > objectives._WIDE - 60
+    place = np.searchsorted(theirs.classes_, y)
+    costs = [
+        -np.log(model.predict_proba(ROWS[:1_500])[np.arange(1_500), place]).sum() + (model.coef_**2).sum() / 2
+        for model in (ours, theirs)
+    ]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
+
+
+def test_a_regression_of_many_rows_is_nearly_that_of_all_of_them():
+    """The solver stops earlier where the coreset does not hold all rows: that must not show."""
+    y = np.random.default_rng(2).poisson(np.exp(0.1 * ROWS.clip(-5, 5)[:, 0]))
+    few = OnlineRegression(loss="poisson", coreset_size=600, random_state=0).fit(ROWS.clip(-5, 5), y)
+    best = OnlineRegression(loss="poisson", coreset_size=10**6, random_state=0).fit(ROWS.clip(-5, 5), y)
+    costs = [(m.predict(ROWS.clip(-5, 5)) - y * np.log(m.predict(ROWS.clip(-5, 5)))).sum() for m in (few, best)]
+    assert costs[0] - costs[1] < 1e-3 * abs(costs[1])
