@@ -7,7 +7,15 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import batch2online
-from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, refresh
+from batch2online import (
+    BatchToOnline,
+    OnlineClassifier,
+    OnlineClustering,
+    OnlineLowRank,
+    OnlineRegression,
+    coresets,
+    refresh,
+)
 from batch2online.engine.contest import HALF_LIVES
 
 SIZE = 700
@@ -26,7 +34,9 @@ MODELS = {
     "clustering": lambda **s: OnlineClustering(3, start_from_current=False, random_state=1, coreset_size=150, **s),
     "bounded clustering": lambda **s: OnlineClustering(3, history="coreset", random_state=1, coreset_size=150, **s),
     "classifier": lambda **s: OnlineClassifier(random_state=1, coreset_size=2_000, **s),
-    "any": lambda **s: BatchToOnline(LinearRegression(), random_state=1, coreset_size=150, **s),
+    "any": lambda **s: BatchToOnline(
+        LinearRegression(), random_state=1, coreset_size=150, **{"coreset": coresets.Leverage} | s
+    ),
 }
 
 

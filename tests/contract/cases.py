@@ -150,8 +150,9 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
     "BatchToOnline": {
-        "Ridge": Case(wrapped(Ridge()), targets="numbers"),
-        "LogisticRegression": Case(wrapped(LogisticRegression(solver="newton-cholesky")), targets="labels"),
+        "Ridge": anchored(wrapped(Ridge()), targets="numbers"),
+        "Leverage": Case(wrapped(Ridge(), coreset=coresets.Leverage), targets="numbers"),
+        "LogisticRegression": anchored(wrapped(LogisticRegression(solver="newton-cholesky")), targets="labels"),
         "PCA": Case(wrapped(PCA(1))),
         "function": Case(
             wrapped(weighted_mean, loss=squared_from),
@@ -167,6 +168,10 @@ CASES: dict[str, dict[str, Case]] = {
     "Leverage": {
         "targets": Case(coresets.Leverage, targets="numbers"),
         "no intercept": Case(partial(coresets.Leverage, intercept=False), targets="several"),
+    },
+    "Piloted": {
+        "numbers": Case(coresets.Piloted, targets="numbers"),
+        "labels": Case(partial(coresets.Piloted, labels=True, leverage=False), targets="codes"),
     },
     "RidgeLeverage": {
         "around zero": Case(partial(coresets.RidgeLeverage, 1)),

@@ -10,6 +10,7 @@ from batch2online.coresets.anchored import Anchored
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.everything import Everything
 from batch2online.coresets.leverage import Leverage
+from batch2online.coresets.piloted import Piloted
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.coresets.sensitivity import LewisScore, LogisticScore, Sensitivity
 from batch2online.coresets.uniform import Uniform
@@ -21,6 +22,7 @@ __all__ = [
     "Leverage",
     "LewisScore",
     "LogisticScore",
+    "Piloted",
     "RidgeLeverage",
     "Sensitivity",
     "Uniform",

@@ -7,11 +7,12 @@ of the chunks in which they came, to the last bit.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from batch2online._types import IntArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.core import randomness
 from batch2online.core.blocks import Queue
 from batch2online.core.coreset import Coreset
@@ -91,8 +92,17 @@ class Construction(Intake):
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
 
+    wants_sizes: ClassVar[bool] = False
+    """Whether rows are scored by the model in force, from the sizes of their gradients."""
+
     def adopt(self, model: Any) -> None:
         """Hear of the model that comes into force, solved on all rows absorbed so far."""
+
+    def expect(self, sizes: FloatArray | None) -> None:
+        """Hear how large the gradients of the next rows are under the model in force; None where there is none."""
+
+    def measure(self, sizes_of: Callable[[Coreset], FloatArray]) -> None:
+        """Hear what gives the sizes of the gradients of rows under the model that comes into force."""
 
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""

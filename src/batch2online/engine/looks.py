@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -83,6 +84,8 @@ class Looks:
         """Put a model in force; the construction hears of it at the same row, whatever the chunks."""
         self.model = model
         self.construction.adopt(model)
+        if self.construction.wants_sizes:
+            self.construction.measure(partial(self.problem.sizes_on, model))
 
     def _coreset_changed(self) -> bool:
         coreset = self.construction.coreset()

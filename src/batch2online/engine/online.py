@@ -187,6 +187,8 @@ class Online(Following, Looks, StoredEngine):
         self.loss += total(losses, weighted.weights)
         self.second_loss += total(second, weighted.weights)
         self._remember(rows, losses, second)
+        if self.construction.wants_sizes:
+            self.construction.expect(self.problem.sizes(losses) if self.is_solved else None)
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
 
@@ -260,7 +262,7 @@ class Online(Following, Looks, StoredEngine):
     @one_thread()
     def coreset(self) -> Coreset:
         """Return the coreset of all rows seen."""
-        return self.construction.coreset()
+        return (self.caught_up() if self.construction.wants_sizes else self).construction.coreset()
 
     @one_thread()
     def regret(self) -> Regret:

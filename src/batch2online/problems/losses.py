@@ -27,12 +27,16 @@ class RowLoss(Protocol):
 
     def warm_up(self) -> WarmUp: ...
 
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return the sizes of the gradients of rows with these losses: their losses, where no more is known."""
+        return np.maximum(losses, 0.0)
+
     def measure(self, mean: float) -> tuple[str, float]:
         """Return what a mean loss is called, and its value in the user's units."""
 
 
 @dataclass(frozen=True)
-class Deviation:
+class Deviation(RowLoss):
     """``|target - prediction|^power``, Euclidean over several targets: 2 for squared, 1 for absolute loss."""
 
     power: float = 2.0
@@ -43,6 +47,9 @@ class Deviation:
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=True, power=self.power)
 
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        return np.asarray(losses ** (1 - 1 / self.power))
+
     def measure(self, mean: float) -> tuple[str, float]:
         return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
 
@@ -51,7 +58,7 @@ class Deviation:
 
 
 @dataclass(frozen=True)
-class ZeroOne:
+class ZeroOne(RowLoss):
     """1 for a wrong label, 0 for the right one."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
@@ -65,7 +72,7 @@ class ZeroOne:
 
 
 @dataclass(frozen=True)
-class LogLoss:
+class LogLoss(RowLoss):
     """``-ln p`` of the true label, p at least 1e-15: a label that the model does not know costs 34.5."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
@@ -77,12 +84,16 @@ class LogLoss:
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=True)
 
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return ``1 - p`` of the true label."""
+        return -np.expm1(-losses)
+
     def measure(self, mean: float) -> tuple[str, float]:
         return "log loss", mean
 
 
 @dataclass(frozen=True)
-class Distance:
+class Distance(RowLoss):
     """``|x - c|^power`` to the nearest center of the model (``cluster_centers_`` or ``means_``)."""
 
     power: float = 2.0
@@ -99,7 +110,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Reconstruction:
+class Reconstruction(RowLoss):
     """``|x - inverse_transform(transform(x))|^2``."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
@@ -113,7 +124,7 @@ class Reconstruction:
 
 
 @dataclass(frozen=True)
-class NegativeLogLikelihood:
+class NegativeLogLikelihood(RowLoss):
     """``-score_samples(x)`` of a density. It may be negative: then differences have a meaning, ratios have none."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
@@ -127,7 +138,7 @@ class NegativeLogLikelihood:
 
 
 @dataclass(frozen=True)
-class OwnLoss:
+class OwnLoss(RowLoss):
     """The user's own function ``loss(model, points[, targets])``; a row costs nothing before there is a model."""
 
     function: Callable[..., Any]

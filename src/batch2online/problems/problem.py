@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.core.coreset import Coreset
 from batch2online.coresets.construction import Construction
 from batch2online.problems.hindsight import Hindsight
 from batch2online.problems.warm_up import WarmUp
@@ -90,6 +91,15 @@ class Problem(ABC):
     def hindsight(self, construction: Any, model: Any) -> Hindsight:
         """Return the optimum, and all that is known beside it."""
         return Hindsight(self.optimum(construction, model))
+
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return how much rows with these losses pull at the model: as much as they cost, where no more is known."""
+        return np.maximum(losses, 0.0)
+
+    def sizes_on(self, model: Any, coreset: Coreset) -> FloatArray:
+        """Return how much the rows of a coreset pull at a model."""
+        targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
+        return self.sizes(self.losses(model, coreset.points, targets.reshape(len(coreset), -1))[0])
 
     def degrees(self, model: Any, construction: Any) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.

@@ -126,6 +126,13 @@ class Wrapped(Problem):
         check_losses(losses, rows.ids)
         return losses
 
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return the sizes of the gradients of rows with these losses, with respect to the prediction."""
+        return self.loss.sizes(losses)
+
+    def sizes_on(self, model: Solved, coreset: Coreset) -> FloatArray:
+        return self.sizes(self._losses_on(coreset, model))
+
     def lower_bound(self, construction: Any) -> float:
         return 0.0
 

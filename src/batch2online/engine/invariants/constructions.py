@@ -23,6 +23,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.coresets.everything import Everything, Nothing
 from batch2online.coresets.full_history import AssignedStatistics, FixedSeeds
 from batch2online.coresets.leverage import Leverage, LeverageStatistics
+from batch2online.coresets.piloted import FixedScores, Piloted
 from batch2online.coresets.race import Race
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.coresets.seed_scores import Seeded, SeedStatistics
@@ -36,6 +37,7 @@ _STATISTICS: dict[type, tuple[type, ...]] = {
     Anchored: (ScorePerWeight,),
     Everything: (Nothing,),
     Leverage: (LeverageStatistics,),
+    Piloted: (FixedScores,),
     RidgeLeverage: (RidgeMoments,),
     Uniform: (TotalWeight,),
     Sensitivity: (Nothing, Summary),
@@ -128,7 +130,7 @@ def check_antitone(construction: Antitone) -> None:
     require(construction.n_unthinned >= 0, "counts are not negative.")
     parts = [part.rows for part in construction.parts]
     check_ascending(parts)
-    targets = None if isinstance(construction, Seeded | Anchored) else construction.shape[1]
+    targets = None if isinstance(construction, Seeded | Anchored | Piloted) else construction.shape[1]
     check_width(parts, construction.shape[0], targets, np.inf)
     require(len({len(rows.targets.T) for rows in parts if len(rows)}) <= 1, "rows have as many targets as all others.")
 

@@ -55,7 +55,8 @@ class BatchToOnline(Delegating, StoredWrapped):
         An empty construction of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
         settings below, like ``coresets.Uniform``. None chooses by the kind of estimator, and ``repr`` says what:
 
-        - regressors: ``Leverage`` of rows with their targets, which keeps outlying targets whatever the model
+        - regressors and classifiers: ``Piloted``, which keeps rows that pull at the model in force, outlying ones and
+          some of all; with a ``window``, ``Leverage`` of rows with their targets and ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
@@ -112,7 +113,7 @@ class BatchToOnline(Delegating, StoredWrapped):
     >>> model = BatchToOnline(HuberRegressor(alpha=0.01), coreset_size=200, random_state=0)
     >>> model
     BatchToOnline(coreset_size=200, estimator=HuberRegressor(alpha=0.01), random_state=0,
-                  coreset=<Leverage, for a regressor>)
+                  coreset=<Piloted, for a regressor>)
     >>> for start in range(0, len(X), 50):
     ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
     >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape
@@ -195,11 +196,14 @@ class BatchToOnline(Delegating, StoredWrapped):
             return self._copied_construction(self.coreset)
         make = self.coreset
         if make is None:
-            make = kinds.default_coreset(kinds.kind_of(self.estimator), self.estimator, self.resample).make
+            make = self._chosen_coreset().make
         construction = make(**settings) if callable(make) else make
         if not isinstance(construction, Construction):
             raise TypeError(f"coreset must be a construction of batch2online.coresets, or make one, got {make!r}.")
         return construction
+
+    def _chosen_coreset(self) -> kinds.Choice:
+        return kinds.default_coreset(kinds.kind_of(self.estimator), self.estimator, self.resample, self.window)
 
     def _copied_construction(self, template: Construction) -> Construction:
         """Return an empty construction as given, but with the seed, first id and history asked for here."""
@@ -220,7 +224,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         if self.coreset is not None:
             return text
         try:
-            choice = kinds.default_coreset(kinds.kind_of(self.estimator), self.estimator, self.resample)
+            choice = self._chosen_coreset()
         except TypeError:
             return text
         return f"{text[:-1]},\n{' ' * 14}coreset=<{choice.name}, for {choice.reason}>)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from batch2online.coresets import Clustering, Leverage, RidgeLeverage, Uniform
+from batch2online.coresets import Clustering, Leverage, Piloted, RidgeLeverage, Uniform
 
 
 class Choice(NamedTuple):
@@ -53,11 +54,16 @@ def default_loss(kind: str, estimator: Any) -> str:
     return names[kind]
 
 
-def default_coreset(kind: str, estimator: Any, resample: bool) -> Choice:
-    """Return the construction that suits a kind of estimator when nothing is said."""
+def default_coreset(kind: str, estimator: Any, resample: bool, window: Any = None) -> Choice:
+    """Return the construction that suits a kind of estimator when nothing is said.
+
+    A window is summed anew at every look, from rows alone: there the model in force has no say.
+    """
     last = final_step(estimator)
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
+    if kind in ("regressor", "classifier") and window is None:
+        return Choice(partial(Piloted, labels=kind == "classifier"), "Piloted", f"a {kind}")
     if kind == "regressor":
         return Choice(_leverage, "Leverage", "a regressor")
     if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
