@@ -63,6 +63,7 @@ class Anchored(Antitone):
     True
     """
 
+    needs_no_order = False
     _patience = 0.5  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
 

@@ -22,6 +22,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import exponents, kept, probabilities, weights_of
 from batch2online.coresets.construction import Construction
+from batch2online.statistics.exact_sums import ExactGram
 from batch2online.theory import sizes
 
 SAFETY = 1 + 1e-6
@@ -109,6 +110,9 @@ class Antitone(Construction):
     _patience: ClassVar[float] = 2.0
     """So many times the expected size may candidates come in before all are thinned."""
 
+    sums: ExactGram | None = None
+    """Sums of all rows without rounding, where they were asked for before the first row."""
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.statistics: Any = None
@@ -129,6 +133,36 @@ class Antitone(Construction):
         self.expected_size = self.constant * total
         self.parts = [Candidates(Rows.empty(width, n_targets), np.empty(0, dtype=np.uint64), np.empty(0))]
         self.n_unthinned = 0
+        if self.sums is not None:
+            self.sum_exactly()
+
+    # -- the same bits whatever the order -------------------------------------------------------------
+
+    def _summed(self, rows: Rows) -> FloatArray | None:
+        """Return the columns whose second moments the statistics can be computed from; None if there are none."""
+        return None
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        """Return the statistics as a function of exact sums."""
+        raise NotImplementedError
+
+    def sum_exactly(self) -> None:
+        assert self.shape is not None
+        columns = self._summed(Rows.empty(*self.shape))
+        self.sums = None if columns is None else ExactGram.empty(columns.shape[1] + 1)
+
+    def thin(self) -> None:
+        self._thin()
+
+    def settle_exactly(self) -> None:
+        if self.sums is None:
+            return
+        self.statistics = self._from_sums(self.sums)
+        candidates = self._candidates()
+        q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
+        self.parts, self.n_unthinned = [candidates.within(q)], 0
+
+    # -- inside ---------------------------------------------------------------------------------------
 
     def _coreset(self) -> Coreset:
         rows, weights = self.sample()
@@ -159,12 +193,14 @@ class Antitone(Construction):
 
     def _merge(self, other: Any) -> None:
         self.statistics = self.statistics.merged(other.statistics)
+        self.sums = None if self.sums is None or other.sums is None else self.sums.merged(other.sums)
         joined = Candidates.joined([self._candidates(), other._candidates()])
         self.parts = [joined[np.argsort(joined.rows.ids, kind="stable")]]
         self._thin()
 
     def _rescale(self, factor: float) -> None:
         self.statistics = self.statistics.scaled(factor)
+        self.sums = None if self.sums is None else self.sums.scaled(factor)
         self.parts = [part.scaled(factor) for part in self.parts]
 
     def settle(self) -> None:
@@ -179,6 +215,10 @@ class Antitone(Construction):
 
     def _absorb(self, rows: Rows) -> None:
         """Add one block: statistics, then the rows that may be in the coreset."""
+        if self.sums is not None:
+            columns = self._summed(rows)
+            assert columns is not None
+            self.sums = self.sums.add(columns, rows.weights)
         self.statistics, bounds = self.statistics.add(rows)
         words, few = self._chosen(rows.ids, bounds)
         candidates = Candidates(_copied(rows) if len(few) == len(rows) else rows[few], words, ones(len(few)))

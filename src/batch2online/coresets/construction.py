@@ -104,6 +104,18 @@ class Construction(Intake):
     def measure(self, sizes_of: Callable[[Coreset], FloatArray]) -> None:
         """Hear what gives the sizes of the gradients of rows under the model that comes into force."""
 
+    needs_no_order: ClassVar[bool] = True
+    """Whether rows can be taken in without models in force as they come."""
+
+    def sum_exactly(self) -> None:
+        """Keep exact sums from the first row on, where that makes results the same whatever the order of rows."""
+
+    def thin(self) -> None:
+        """Drop rows that present scores rule out, now rather than later."""
+
+    def settle_exactly(self) -> None:
+        """Be what exact sums say, where there are any, and keep no row that present scores rule out."""
+
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
         return 1.0

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.statistics.exact_sums import ExactGram
+from batch2online.statistics.from_sums import leverage_moments
 from batch2online.statistics.moments import Moments
 from batch2online.theory.bounds import leverage_sensitivity
 
@@ -82,6 +86,12 @@ class Leverage(Antitone):
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
         return LeverageStatistics(moments, self.score_targets), columns, columns
+
+    def _summed(self, rows: Rows) -> FloatArray:
+        return np.concatenate([rows.points, rows.targets], axis=1)
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        return LeverageStatistics(leverage_moments(self.statistics.moments, sums), self.score_targets)
 
     def sensitivity(self, n: int) -> float:
         if not self.constant:  # no rows yet

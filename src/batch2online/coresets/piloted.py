@@ -83,6 +83,7 @@ class Piloted(Antitone):
     """
 
     wants_sizes: ClassVar[bool] = True
+    needs_no_order: ClassVar[bool] = False
     _sizes: FloatArray | None = None
     _patience = 0.5  # scores are at hand
 

@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from batch2online._types import FloatArray
 from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.statistics.exact_sums import ExactGram
+from batch2online.statistics.from_sums import ridge_moments
 from batch2online.statistics.ridge import RidgeMoments
 from batch2online.theory.bounds import ridge_leverage_sensitivity
 
@@ -46,6 +50,12 @@ class RidgeLeverage(Antitone):
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         rank = self.rank + self.intercept
         return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
+
+    def _summed(self, rows: Rows) -> FloatArray:
+        return rows.points
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        return ridge_moments(self.statistics, sums)
 
     def sensitivity(self, n: int) -> float:
         if not self.constant:  # no rows yet

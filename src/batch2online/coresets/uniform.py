@@ -10,6 +10,8 @@ from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.statistics.exact_sums import ExactGram
+from batch2online.statistics.from_sums import exact_weight
 from batch2online.theory.bounds import leverage_sensitivity
 
 
@@ -48,6 +50,12 @@ class Uniform(Antitone):
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return TotalWeight(0.0), 1, 1
+
+    def _summed(self, rows: Rows) -> FloatArray:
+        return np.empty((len(rows), 0))
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        return TotalWeight(exact_weight(sums))
 
     def sensitivity(self, n: int) -> float:
         if not self.constant:  # no rows yet

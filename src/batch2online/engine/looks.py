@@ -38,6 +38,7 @@ class Looks:
     rows_to_cut: Callable[[], int]
     _process: Callable[..., None]
     _slide: Callable[[], None]
+    _advance: Callable[[int], None]
     window: Window | None
 
     def _look(self) -> None:
@@ -103,11 +104,15 @@ class Looks:
         """Solve now, with no regard to the present model: nothing that led to it is left in the new one."""
         self.construction.flush(self._process)
         self._slide()
+        if self.n_learned:
+            self._advance(self.construction.next_id - 1)
+        self.construction.settle_exactly()
         self.construction.settle()
         if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)
             new = self.problem.solve(self.construction, None)
             self._replace(new, before, self.problem.cost(new, self.construction), kind=kind, **details)
+            self.model = new  # where it is the same but for rounding as well
         elif self.n_learned:
             self._solve_first()
         self.idle_solves = 0

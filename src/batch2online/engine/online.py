@@ -192,6 +192,10 @@ class Online(Following, Looks, StoredEngine):
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
 
+    def whole(self) -> Online:
+        """Return the engine as files hold it: of a shard, the ordinary one that it stands for."""
+        return self
+
     # -- merging, forgetting, reading ---------------------------------------------------------------
 
     @one_thread()

@@ -6,6 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+UNORDERED = (
+    "no prequential loss: rows were learned as a set, without order, so none was predicted before it was learned. The "
+    "optimum is that of all rows."
+)
+
 
 @dataclass(frozen=True)
 class Regret:
@@ -37,6 +42,9 @@ class Regret:
     half_life : int or None
         Where rows fade: loss and optimum both count a row half as much for every so many rows that came after it, the
         last row once. The optimum is then that of the best model for *these* weights, not of the best single model.
+    reason : str
+        Why there is no loss, where it is not a number: rows that were learned without order were never predicted before
+        they were learned.
     """
 
     loss: float
@@ -49,6 +57,7 @@ class Regret:
     unsquared_optimum: float | None = None
     resolution: float = 0.0
     half_life: int | None = None
+    reason: str = ""
 
     @property
     def is_exact_fit(self) -> bool:
@@ -91,6 +100,7 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
         weight=float(engine.construction.weight),
         unsquared_optimum=known.unsquared,
         resolution=known.resolution,
+        reason=UNORDERED if math.isnan(loss) else "",
     )
     decay = engine.construction.decay
     if decay is None or not regret.rows:

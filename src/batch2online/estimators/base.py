@@ -19,6 +19,7 @@ from batch2online.engine.online import Online
 from batch2online.estimators import input as given
 from batch2online.estimators.letting_go import LettingGo
 from batch2online.estimators.reading import Reading
+from batch2online.estimators.sharding import Sharding
 from batch2online.estimators.shown import Shown
 from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
@@ -27,7 +28,7 @@ _FIRST_CALLS = RLock()
 _LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 
 
-class OnlineEstimator(LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
     All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
@@ -82,6 +83,7 @@ class OnlineEstimator(LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimat
         self
         """
         fresh = self._fresh()
+        fresh._sums_exactly = True
         fresh._engine = fresh._learned(X, y, sample_weight)
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
@@ -95,6 +97,7 @@ class OnlineEstimator(LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimat
     def _fresh(self) -> Self:
         """Return an estimator with the same parameters that has seen nothing."""
         fresh: Self = type(self)(**self.get_params(deep=False))
+        fresh._is_shard = self._is_shard
         return fresh
 
     def _become(self, fresh: Self) -> Self:
@@ -169,6 +172,7 @@ class OnlineEstimator(LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimat
             engine = self._new_engine(targets.shape[1])
             engine.construction.flat_targets = y is not None and y.ndim == 1
             self._let_go(engine)
+            engine = self._begun(engine)
         else:
             self._check_target_shape(y, targets)
             engine = self._engine
@@ -214,6 +218,8 @@ class OnlineEstimator(LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimat
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
         if not other.__sklearn_is_fitted__():
             return self
+        if not self.__sklearn_is_fitted__() and self._is_shard and other._is_shard:
+            return self._become(copy.deepcopy(other))
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
         with self._engine.lock:

@@ -52,13 +52,14 @@ class Headline:
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
     regret = model.regret_
-    quality = list(model._quality(regret)) if regret.weight > 0 else []
+    quality = list(model._quality(regret)) if regret.weight > 0 and not regret.reason else []
+    order = model.order_
     return Headline(
         subject=target or "",
         quality=tuple(_in_unit(regret, measure, scale, unit) for measure in quality),
         distance=distance(regret, model._best) + _above(model) if model.has_model_ else _waiting(model),
         changes=changes(model),
-        order=model.order_.sentence(),
+        order=order.sentence() if order.ranked or not regret.reason else "",
     )
 
 
@@ -95,6 +96,8 @@ def distance(regret: Regret, best: str) -> str:
     >>> distance(Regret(98.0, 0.0, 50, 10.0), "linear fit")
     'exact fit: nothing to compare with'
     """
+    if regret.reason:
+        return regret.reason
     if math.isnan(regret.optimum):
         return "the best possible loss is not known"
     if regret.is_exact_fit:

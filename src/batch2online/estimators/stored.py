@@ -52,7 +52,7 @@ class Stored:
         model_file.save(path, self._state() | self._fitted_state())
 
     def _state(self) -> dict[str, Any]:
-        engine, params = self._check_fitted(), self.get_params(deep=False)
+        engine, params = self._check_fitted().whole(), self.get_params(deep=False)
         if not isinstance(params["random_state"], int | None):
             params["random_state"] = engine.construction.seed
         names = getattr(self, "feature_names_in_", None)

@@ -31,6 +31,7 @@ from batch2online.coresets.sensitivity import Score, Sensitivity, Summary
 from batch2online.coresets.uniform import TotalWeight, Uniform
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.persistence.model_file import HistoryPlace
+from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.ridge import RidgeMoments
 
 _STATISTICS: dict[type, tuple[type, ...]] = {
@@ -115,8 +116,9 @@ def _check_counts(construction: Construction, width: int, n_targets: int) -> Non
         "parts": list[Candidates],
         "n_unthinned": int,
         "tail": list[Rows],
+        "sums": ExactGram | None,
     },
-    optional=("tail",),  # of schema 1
+    optional=("tail", "sums"),  # the first is of schema 1, the second of shards
 )
 def check_antitone(construction: Antitone) -> None:
     if construction.shape is None:

@@ -14,12 +14,15 @@ from batch2online.coresets.seed_scores import SeedStatistics
 from batch2online.coresets.sensitivity import LewisScore, Summary
 from batch2online.coresets.uniform import TotalWeight
 from batch2online.engine.invariants.rows import is_finite
+from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.moments import Moments
 from batch2online.statistics.reference import Reference
 from batch2online.statistics.ridge import RidgeMoments, RidgeReference, Spectrum
 
 _LARGEST_STATED = 256
 _NEARLY = 1e-6
+_FAR_LIMB = 256
+"""Limbs from one, up or down, within which sums of products of doubles are."""
 
 
 def has_shape(array: Any, *shape: int) -> bool:
@@ -156,3 +159,12 @@ def check_race(race: Race) -> None:
     for winner in filter(None, race.winners):
         require(-1 <= winner.position < winner.rows <= race.rows, "winners are among the rows.")
         require(len(winner.before) < race.k and all(0 <= seed < race.rows for seed in winner.before), "so are seeds.")
+
+
+@check_of(ExactGram)
+def check_exact_gram(sums: ExactGram) -> None:
+    pairs = sums.width * (sums.width + 1) // 2
+    require(sums.width >= 1 and sums.limbs.ndim == 2 and sums.limbs.shape[1] == pairs, "sums are those of columns.")
+    require(abs(sums.low) <= _FAR_LIMB and len(sums.limbs) <= 2 * _FAR_LIMB, "sums are of numbers that a double holds.")
+    require(((sums.limbs[:-1] >= 0) & (sums.limbs[:-1] < 2**32)).all(), "limbs have 32 bits.")
+    require((np.abs(sums.limbs[-1:]) <= 2**31).all(), "the highest limb has 32 bits as well.")

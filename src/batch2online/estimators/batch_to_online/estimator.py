@@ -56,7 +56,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         settings below, like ``coresets.Uniform``. None chooses by the kind of estimator, and ``repr`` says what:
 
         - regressors and classifiers: ``Piloted``, which keeps rows that pull at the model in force, outlying ones and
-          some of all; with a ``window``, ``Leverage`` of rows with their targets and ``Uniform``
+          some of all; with a ``window`` and in shards, ``Leverage`` of rows with their targets and ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
@@ -203,7 +203,9 @@ class BatchToOnline(Delegating, StoredWrapped):
         return construction
 
     def _chosen_coreset(self) -> kinds.Choice:
-        return kinds.default_coreset(kinds.kind_of(self.estimator), self.estimator, self.resample, self.window)
+        return kinds.default_coreset(
+            kinds.kind_of(self.estimator), self.estimator, self.resample, self.window or self._is_shard
+        )
 
     def _copied_construction(self, template: Construction) -> Construction:
         """Return an empty construction as given, but with the seed, first id and history asked for here."""

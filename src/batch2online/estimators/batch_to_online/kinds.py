@@ -54,15 +54,15 @@ def default_loss(kind: str, estimator: Any) -> str:
     return names[kind]
 
 
-def default_coreset(kind: str, estimator: Any, resample: bool, window: Any = None) -> Choice:
+def default_coreset(kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False) -> Choice:
     """Return the construction that suits a kind of estimator when nothing is said.
 
-    A window is summed anew at every look, from rows alone: there the model in force has no say.
+    A window is summed anew at every look, from rows alone, and shards have no order: there no model in force has a say.
     """
     last = final_step(estimator)
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
-    if kind in ("regressor", "classifier") and window is None:
+    if kind in ("regressor", "classifier") and not by_rows_alone:
         return Choice(partial(Piloted, labels=kind == "classifier"), "Piloted", f"a {kind}")
     if kind == "regressor":
         return Choice(_leverage, "Leverage", "a regressor")
