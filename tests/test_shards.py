@@ -24,7 +24,7 @@ MODELS = {
     "low rank": OnlineLowRank(2, random_state=1),
     "centred": OnlineLowRank(2, center=True, random_state=1, half_life=2_000, basis="variance"),
     "low rank on the coreset": OnlineLowRank(2, random_state=1, solve="coreset", epsilon=0.1),
-    "any": BatchToOnline(Ridge(), refresh=DOUBLING, random_state=1, coreset_size=300),
+    "any": BatchToOnline(Ridge(), refresh=DOUBLING, coreset=coresets.Leverage, random_state=1, coreset_size=300),
     "uniform": BatchToOnline(Ridge(), refresh=DOUBLING, coreset=coresets.Uniform, random_state=1, coreset_size=300),
 }
 
