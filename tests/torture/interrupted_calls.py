@@ -163,10 +163,7 @@ def on_durables() -> Iterator[Call]:
             subject.thing.learn_one(*_one(targets, 62))
 
         def new(seen: int, make: Callable[..., Any] = make, targets: str = targets) -> Subject:
-            subject = DurableSubject(make)
-            for start, stop in ((0, seen - 3), (seen - 3, seen)) if seen else ():  # a state, and a tail
-                subject.thing.partial_fit(*_part(targets, start, stop))
-            return subject
+            return DurableSubject(make, _files(make, targets, seen) if seen else {})
 
         calls = list(calls_on(make, targets))
         calls += [
@@ -176,6 +173,15 @@ def on_durables() -> Iterator[Call]:
         for call, seen, act in calls:
             yield Call(f"Durable {name}: {call}", partial(new, seen), partial(_on_thing, act), go_on)
         yield Call(f"Durable {name}: close", partial(new, SEEN), _close, partial(_reopened, go_on))
+
+
+@cache
+def _files(make: Callable[..., Any], targets: str, seen: int) -> dict[str, bytes]:
+    """Return what a dying process leaves: a file with a state, and with rows that came after it."""
+    subject = DurableSubject(make)
+    for start, stop in ((0, seen - 3), (seen - 3, seen)):
+        subject.thing.partial_fit(*_part(targets, start, stop))
+    return subject.left_behind()
 
 
 def _with_key(durable: Any, targets: str) -> None:

@@ -25,6 +25,9 @@ def fast_place() -> str | None:
 class Subject:
     """Something that is called, and what can be said of its state."""
 
+    share_going_on = 9
+    """Of nine, so many learn something afterwards."""
+
     def __init__(self, thing: Any) -> None:
         self.thing = thing
 
@@ -61,9 +64,20 @@ def _bytes(state: Any) -> bytes:
 class DurableSubject(Subject):
     """A model in a file."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    share_going_on = 3
+
+    def __init__(self, make: Callable[[], Any], files: dict[str, bytes] | None = None) -> None:
         self.make, self.place = make, Path(tempfile.mkdtemp(prefix="durable-", dir=fast_place()))
+        for name, content in (files or {}).items():
+            (self.place / name).write_bytes(content)
         super().__init__(self.opened())
+
+    def left_behind(self) -> dict[str, bytes]:
+        """Die, and return the files."""
+        self.thing._session.abandon()
+        files = {path.name: path.read_bytes() for path in self.place.iterdir()}
+        shutil.rmtree(self.place)
+        return files
 
     def opened(self) -> Any:
         return Durable(self.place / "model", self.make(), durability="os", checkpoint_rows=9, trusted=True)
