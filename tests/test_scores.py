@@ -14,6 +14,7 @@ from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage, scores
 from batch2online.problems.regression import LeastSquares, LinearModel, least_squares
 from batch2online.statistics.moments import Moments
+from batch2online.statistics.single import SinglePrecision
 from batch2online.statistics.whitening import MU
 from rank_deficient import hostile_stream, largest_rise
 from streams import stream
@@ -158,9 +159,10 @@ def assert_falling_below_bounds(points, cuts, intercept, slack):
     moments = Moments.empty(points.shape[1], 0, intercept)
     earlier = bounds = np.empty(0)
     for start, stop in pairwise([0, *cuts, len(points)]):
-        moments, new_bounds = moments.add_with_bounds(rows_of(points[start:stop], start=start))
+        new = rows_of(points[start:stop], start=start)
+        moments = moments.add(new)
         now = moments.scores(rows_of(points[:stop]))
-        bounds = np.concatenate([bounds, new_bounds])
+        bounds = np.concatenate([bounds, moments.coarse_bounds(new)])
         assert (now[:start] <= earlier * (1 + slack)).all()
         assert (now <= bounds * (1 + slack)).all()
         earlier = now
@@ -276,3 +278,30 @@ def test_columns_near_the_end_of_the_range_have_scores(tiny):
     assert len(construction.add(rows[:1]).coreset()) == 1
     assert len(construction.add(rows[1:20]).coreset()) > 2
     assert np.isfinite(construction.add(rows[20:]).coreset().weights).all()
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.9, 0.999])
+def test_bounds_in_single_precision_are_bounds_and_close(correlation):
+    """Columns of any magnitude; rows near zero, far out, and of alternating signs, where digits cancel most."""
+    rng, d = np.random.default_rng(0), 30
+    points = rng.normal(size=(3_000, d)) * np.sqrt(1 - correlation**2)
+    for column in range(1, d):
+        points[:, column] += correlation * points[:, column - 1]
+    points[:50] = 3.0 * (-1.0) ** np.arange(d) * rng.random((50, 1))
+    points[50:100] *= 1e-9
+    points[100:110] *= 20.0
+    rows = rows_of(points * 2.0 ** rng.integers(-60, 60, size=d))
+    moments = Moments.empty(d, 0, False).add(rows)
+    single = SinglePrecision.of(moments.reference.directions)
+    bounds, exact = single.bounds(len(rows), [(slice(None), moments.coordinates(rows))]), moments.bounds(rows)
+    assert (bounds >= exact * (1 - 1e-12)).all()
+    assert (bounds <= exact * single.factor**2).all()
+    assert moments.reference.single is not None or correlation == 0.5
+
+
+def test_single_precision_refuses_what_it_would_lose():
+    nearly = np.eye(4)
+    nearly[:3, 3] = 1.0
+    nearly[3, 3] = 1e-9
+    assert SinglePrecision.of(np.linalg.inv(nearly)) is None
+    assert SinglePrecision.of(np.eye(4)).factor < 1.00001

@@ -200,7 +200,8 @@ def test_scores_keep_their_digits_on_hostile_rows_added_or_merged(kind, intercep
 def test_bounds_hold_when_given_and_ever_after(kind, intercept):
     rows, moments, given = hostile(kind), Moments.empty(3, 1, intercept), []
     for part in cut(rows, 12):
-        moments, bounds = moments.add_with_bounds(part)
+        moments = moments.add(part)
+        bounds = moments.coarse_bounds(part)
         given.append(bounds)
         seen = rows[: moments.rows]
         exact = moments.scores(seen)
@@ -213,7 +214,8 @@ def test_the_condition_is_looked_at_again_as_rows_come():
     rows = hostile("plain")
     moments = Moments.empty(3, 1, False)
     for part in cut(rows, 60):
-        moments, bounds = moments.add_with_bounds(part)
+        moments = moments.add(part)
+        bounds = moments.coarse_bounds(part)
     assert bounds.sum() < 6 * moments.scores(part).sum()
     assert moments.reference.rows >= 300
 

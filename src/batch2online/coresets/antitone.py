@@ -31,16 +31,10 @@ SAFETY = 1 + 1e-6
 _FEW = 1.5
 """So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
 
-_MANY = 0.1
-"""Share of a block beyond which closer bounds are computed at once, not when candidates are thinned.
-
-They must also be more than half of the expected size: fewer can wait."""
-
 
 class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
-    has_closer_bounds: ClassVar[bool] = False  # than those that ``add`` returns
     has_cheap_bounds: ClassVar[bool] = False  # cheaper than the scores themselves
 
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
@@ -146,6 +140,12 @@ class Antitone(Construction):
         """Return the statistics as a function of exact sums."""
         raise NotImplementedError
 
+    def _sum(self, rows: Rows) -> None:
+        if self.sums is not None:
+            columns = self._summed(rows)
+            assert columns is not None
+            self.sums = self.sums.add(columns, rows.weights)
+
     def sum_exactly(self) -> None:
         assert self.shape is not None
         columns = self._summed(Rows.empty(*self.shape))
@@ -215,16 +215,10 @@ class Antitone(Construction):
 
     def _absorb(self, rows: Rows) -> None:
         """Add one block: statistics, then the rows that may be in the coreset."""
-        if self.sums is not None:
-            columns = self._summed(rows)
-            assert columns is not None
-            self.sums = self.sums.add(columns, rows.weights)
+        self._sum(rows)
         self.statistics, bounds = self.statistics.add(rows)
         words, few = self._chosen(rows.ids, bounds)
-        candidates = Candidates(_copied(rows) if len(few) == len(rows) else rows[few], words, ones(len(few)))
-        is_worthwhile = len(few) > max(_MANY * len(rows), self.expected_size / 2) and self.n_rows > self.expected_size
-        closer = self.statistics.has_closer_bounds and is_worthwhile
-        self._add_candidates(self._not_ruled_out(self.statistics, candidates) if closer else candidates)
+        self._add_candidates(Candidates(copied(rows) if len(few) == len(rows) else rows[few], words, ones(len(few))))
 
     def _add_candidates(self, candidates: Candidates) -> None:
         self.parts.append(candidates)
@@ -237,6 +231,10 @@ class Antitone(Construction):
         words = self._words(ids)
         if self.n_rows <= self.expected_size:
             return words, np.arange(len(ids))
+        return self._within(words, bounds)
+
+    def _within(self, words: WordArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
+        """Return the words and places of rows that upper bounds of their scores do not rule out."""
         return _within_mostly(words, bounds, self.constant * SAFETY, self._usual)
 
     def _words(self, ids: IntArray) -> WordArray:
@@ -252,11 +250,14 @@ class Antitone(Construction):
         return min(1.0, 4 * self.expected_size / rows)
 
     def _thin(self) -> None:
-        """Drop candidates that present scores rule out, for good since scores never rise."""
-        self.statistics = self.statistics.sharpened()
-        candidates = self._not_ruled_out(self.statistics, self._candidates())
+        """Drop candidates that present scores rule out, for good since scores never rise.
+
+        Statistics stay as they are: they must not depend on when that happens.
+        """
+        statistics = self.statistics.sharpened()
+        candidates = self._not_ruled_out(statistics, self._kept())
         if len(candidates) > _FEW * self.expected_size:
-            q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
+            q = probabilities(statistics.scores(candidates.rows), self.constant * SAFETY)
             candidates = candidates.within(q)
         self.parts, self.n_unthinned = [candidates], 0
 
@@ -267,7 +268,10 @@ class Antitone(Construction):
         return candidates.within(statistics.bounds(candidates.rows) * (self.constant * SAFETY))
 
     def _candidates(self) -> Candidates:
-        """All candidates in one piece; reading them leaves the parts as they are."""
+        """All candidates in one piece; reading them leaves everything as it is."""
+        return self._kept()
+
+    def _kept(self) -> Candidates:
         return self.parts[0] if len(self.parts) == 1 else Candidates.joined(self.parts)
 
 
@@ -280,10 +284,11 @@ def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual:
     low |= scores > usual / constant
     chosen = np.flatnonzero(low)
     few = words[chosen]
-    keep = np.flatnonzero(kept(randomness.inclusion_uniforms(few), constant * scores[chosen]))
+    with np.errstate(over="ignore"):
+        keep = np.flatnonzero(kept(randomness.inclusion_uniforms(few), constant * scores[chosen]))
     return few[keep], chosen[keep]
 
 
-def _copied(rows: Rows) -> Rows:
+def copied(rows: Rows) -> Rows:
     """Rows whose arrays belong to nobody else."""
     return Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())

@@ -10,7 +10,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
-from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.coresets.antitone import Statistics
+from batch2online.coresets.deferred import Deferred, GrowingStatistics
 from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.from_sums import leverage_moments
 from batch2online.statistics.moments import Moments
@@ -19,17 +20,22 @@ from batch2online.theory.bounds import leverage_sensitivity
 
 @storable
 @dataclass(frozen=True)
-class LeverageStatistics(Statistics):
+class LeverageStatistics(GrowingStatistics):
     """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
 
-    has_closer_bounds: ClassVar[bool] = True
     has_cheap_bounds: ClassVar[bool] = True
     moments: Moments
     with_targets: bool
 
+    def grown(self, rows: Rows) -> LeverageStatistics:
+        return LeverageStatistics(self.moments.add(rows), self.with_targets)
+
     def add(self, rows: Rows) -> tuple[LeverageStatistics, FloatArray]:
-        moments, bounds = self.moments.add_with_bounds(rows)
-        return LeverageStatistics(moments, self.with_targets), bounds
+        new = self.grown(rows)
+        return new, new.coarse_bounds(rows)
+
+    def coarse_bounds(self, rows: Rows) -> FloatArray:
+        return self.moments.coarse_bounds(rows)
 
     def bounds(self, rows: Rows) -> FloatArray:
         return self.moments.bounds(rows)
@@ -48,7 +54,7 @@ class LeverageStatistics(Statistics):
 
 
 @storable
-class Leverage(Antitone):
+class Leverage(Deferred):
     r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
 
     M holds the rows ``[1 | a | b]``: the constant column if ``intercept``, and the targets if any are

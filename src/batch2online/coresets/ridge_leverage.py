@@ -9,7 +9,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
-from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.coresets.antitone import Statistics
+from batch2online.coresets.deferred import Deferred
 from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.from_sums import ridge_moments
 from batch2online.statistics.ridge import RidgeMoments
@@ -17,7 +18,7 @@ from batch2online.theory.bounds import ridge_leverage_sensitivity
 
 
 @storable
-class RidgeLeverage(Antitone):
+class RidgeLeverage(Deferred):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
     Scores sum to at most ``2 * rank`` and never rise as rows are added (Cohen, Musco & Musco 2017).

@@ -68,34 +68,23 @@ class Moments(Columns):
 
     def add(self, rows: Rows) -> Moments:
         """Return the moments with these rows added."""
-        return self.add_with_bounds(rows)[0]
-
-    def add_with_bounds(self, rows: Rows) -> tuple[Moments, FloatArray]:
-        """Return the moments with these rows added, and upper bounds of the rows' scores now and ever after.
-
-        The bounds cost O(p) a row, see :class:`Reference`.
-        """
         if len(rows) == 0:
-            return self, np.empty(0)
+            return self
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.reference is None:
-                new = self._first(rows)._checked()
-                return new, new.coarse_bounds(rows)
+                return self._first(rows)._checked()
             if self.is_plain:
-                columns = self.plain_columns(rows)
-                grown = self.gram + self.plain_gram(*columns)
+                grown = self.gram + self.plain_gram(*self.plain_columns(rows))
+                is_amplified = False
             else:
                 m = self.design(rows)
                 z = m if self.transform is None else m @ self.transform
                 grown = self.gram + z.T @ z
-            is_amplified = self.transform is not None and self._is_amplified(m, grown)
+                is_amplified = self.transform is not None and self._is_amplified(m, grown)
             if is_amplified or not (grown.diagonal() <= self.reference.limits).all():
-                new = self._absorb(rows)
-                return new, new.coarse_bounds(rows)
+                return self._absorb(rows)
             new = self._with(grown, self.rows + len(rows))
-            if new.rows >= 2 * self.reference.rows:
-                new = new._checked()
-            return new, self._plain_coarse_bounds(*columns) if self.is_plain else self.reference.coarse_bounds(z)
+            return new._checked() if new.rows >= 2 * self.reference.rows else new
 
     def sharpened(self) -> Moments:
         """Return the same with closer bounds, where rows have come since the last check."""
@@ -285,12 +274,10 @@ class Moments(Columns):
         return np.concatenate([reference.plain_bounds(*piece, self.inner, self.outer) for piece in columns])
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of :meth:`bounds`, in O(p) a row."""
-        assert self.reference is not None
-        if self.is_plain:
-            return np.concatenate([self._plain_coarse_bounds(*self.plain_columns(piece)) for piece in rows.pieces()])
-        return np.concatenate([self.reference.coarse_bounds(self.coordinates(piece)) for piece in rows.pieces()])
-
-    def _plain_coarse_bounds(self, points: FloatArray, others: FloatArray) -> FloatArray:
-        assert self.reference is not None
-        return self.reference.plain_coarse_bounds(points, others, self.inner, self.outer)
+        """Upper bounds of :meth:`bounds`, in O(p) a row, see :class:`Reference`."""
+        reference = self.reference
+        assert reference is not None
+        if not self.is_plain:
+            return np.concatenate([reference.coarse_bounds(self.coordinates(piece)) for piece in rows.pieces()])
+        columns = (self.plain_columns(piece) for piece in rows.pieces())
+        return np.concatenate([reference.plain_coarse_bounds(*piece, self.inner, self.outer) for piece in columns])

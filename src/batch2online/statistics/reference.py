@@ -13,9 +13,13 @@ from batch2online.core.registry import storable
 from batch2online.linalg.distances import squared_lengths
 from batch2online.linalg.scratch import scratch
 from batch2online.linalg.triangular import correlations, inverse
+from batch2online.statistics.single import SinglePrecision
 
 LOSS_OF_DIGITS = 1e9
 """Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
+
+_COARSE = 2.0
+"""How many times the mean of scores that of coarse bounds may be."""
 
 DEPENDENT = 30.0
 """A column whose part of its own is at most this many times the regularisation all but depends on earlier columns."""
@@ -81,6 +85,21 @@ class Reference:
         return np.asarray(np.abs(form) @ self.norms * self._per_norm)
 
     @cached_property
+    def single(self) -> SinglePrecision | None:
+        """The form in single precision, where coarse bounds are far too large and few digits are lost."""
+        p = len(self.norms)
+        if self.scales.any() or self.directions.shape != (p, p):  # as in files of earlier versions
+            return None
+        return SinglePrecision.of(self.directions) if self._usual_coarse_bound > _COARSE * p else None
+
+    @property
+    def _usual_coarse_bound(self) -> float:
+        """The mean of the coarse bounds of all rows at the check, where the mean of scores is the number of columns."""
+        unit = inverse(self.directions * self.norms[:, None])
+        largest = np.square(unit).sum() / len(unit)  # squared norm of the longest column: correlations have unit trace
+        return float(self.coarse_scales @ np.square(self.norms) * largest) + 1.0
+
+    @cached_property
     def norms(self) -> FloatArray:
         """Norms of the columns of all rows at the check."""
         return np.asarray(np.sqrt(self.limits / self.limits.max(initial=1e-300)))
@@ -95,7 +114,13 @@ class Reference:
         return np.divide(1.0, self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
 
     def coarse_bounds(self, z: FloatArray) -> FloatArray:
-        """Upper bounds of :meth:`bounds`, in O(p) a row. The last direction, that of the targets, is left as it is."""
+        """Upper bounds of the scores of rows in the coordinates z (n, p), in few operations.
+
+        In O(p) a row where such bounds are close, otherwise in single precision. The last direction, that of the
+        targets, is left as it is.
+        """
+        if self.single is not None:
+            return self.single.bounds(len(z), [(slice(None), z)])
         bound = np.multiply(z, z, out=scratch.room("squares", z.shape)) @ self.coarse_scales
         along = z @ self._last
         along *= along
@@ -104,6 +129,8 @@ class Reference:
 
     def plain_coarse_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
+        if self.single is not None:
+            return self.single.bounds(len(points), [(inner, points), (outer, others.T)])
         scales, direction = self.coarse_scales, self._last
         bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
         bound += scales[outer] @ (others * others)

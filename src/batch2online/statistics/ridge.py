@@ -77,7 +77,6 @@ class RidgeReference:
 class RidgeMoments:
     """Moments of rows ``m = a`` or ``[1 | a]``. Immutable: adding returns a new object."""
 
-    has_closer_bounds: ClassVar[bool] = True
     has_cheap_bounds: ClassVar[bool] = True
     width: int
     intercept: bool
@@ -101,16 +100,22 @@ class RidgeMoments:
 
     # -- adding -----------------------------------------------------------------------------------
 
-    def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
-        """Return the moments with these rows, and upper bounds of the rows' scores now and ever after.
-
-        The bounds are those by the length of a row alone; :meth:`bounds` are closer.
-        """
+    def grown(self, rows: Rows) -> RidgeMoments:
+        """Return the moments with these rows."""
         z = self.coordinates(rows)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             weight = _weight(rows)
-            new = self._first(z, weight)._checked() if self.reference is None else self._grown(z, weight)
-            return new, new._length_bounds(z)
+            return self._first(z, weight)._checked() if self.reference is None else self._grown(z, weight)
+
+    def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
+        """Return the moments with these rows, and upper bounds of the rows' scores now and ever after."""
+        new = self.grown(rows)
+        return new, new.coarse_bounds(rows)
+
+    def coarse_bounds(self, rows: Rows) -> FloatArray:
+        """Return upper bounds by the lengths of rows alone; :meth:`bounds` are closer."""
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self._length_bounds(self.coordinates(rows))
 
     def merged(self, other: RidgeMoments) -> RidgeMoments:
         """Return the moments of the rows of both."""
