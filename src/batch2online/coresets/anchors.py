@@ -23,7 +23,8 @@ from batch2online.theory import sizes
 SCORE, WIDTH, PREDICTORS = 1, 2, 3
 """Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
 
-_PIECE_ROWS = 2_000
+_PIECE_ENTRIES = 120_000
+"""Numbers of a piece of rows that goes through at once: about a megabyte."""
 
 
 class Sample(NamedTuple):
@@ -71,8 +72,9 @@ class Anchors:
         processor's cache holds.
         """
         after, y, few = self, self.coded(rows), []
-        for start in range(0, len(rows), _PIECE_ROWS):
-            piece = slice(start, start + _PIECE_ROWS)
+        step = max(1, _PIECE_ENTRIES // self.frame.n_columns)
+        for start in range(0, len(rows), step):
+            piece = slice(start, start + step)
             after, kept = after._with_piece(rows[piece], y[piece], words[piece], rate)
             few.append(kept)
         return after, Candidates.joined(few)
