@@ -28,7 +28,9 @@ TARGETS = {
     "counts": RNG.poisson(np.exp(ETA)).astype(float),
     "numbers": ETA + RNG.standard_t(3, size=N),
 }
+TARGETS["balanced"] = TARGETS["two classes"]
 LOSSES = {"two classes": Logistic(), "three classes": Logistic(), "counts": Poisson(), "numbers": Quantile(0.3)}
+LOSSES["balanced"] = Logistic()
 WEIGHTS = RNG.choice([0.8, 1.0, 1.5], size=N)
 
 
@@ -43,7 +45,7 @@ def model(name, sample=None):
 
 def drawn(name, seed):
     """One sample of the whole stream, whose anchors depend on the words of earlier rows."""
-    construction = Anchored(LOSSES[name], coreset_size=SIZE, random_state=seed)
+    construction = Anchored(LOSSES[name], coreset_size=SIZE, random_state=seed, balanced=name == "balanced")
     start = 0
     for stop in (*CUTS, N):
         construction.add(X[start:stop], TARGETS[name][start:stop], WEIGHTS[start:stop])
@@ -73,7 +75,8 @@ def _at(sample):
 @pytest.fixture(scope="module", params=TARGETS)
 def draws(request):
     samples = [drawn(request.param, seed) for seed in range(SEEDS)]
-    whole = Anchored(LOSSES[request.param], coreset_size=10**6).add(X, TARGETS[request.param], WEIGHTS)
+    whole = Anchored(LOSSES[request.param], coreset_size=10**6, balanced=request.param == "balanced")
+    whole.add(X, TARGETS[request.param], WEIGHTS)
     whole.flush()
     return request.param, samples, evaluated(request.param, whole.in_full())[0]
 

@@ -14,6 +14,7 @@ from batch2online.solvers.conjugate import Curvature
 from batch2online.solvers.metric import lengths
 from batch2online.solvers.newton import definite_solution, minimise
 from batch2online.solvers.objective import Objective
+from batch2online.statistics.expansion import Expanded
 
 RNG = np.random.default_rng(5)
 ROWS = RNG.standard_t(3, size=(6_000, 4)) @ RNG.normal(size=(4, 4)) + 2
@@ -26,7 +27,7 @@ def labels(n_classes):
 
 def slopes_of(known, design, n_classes):
     y = np.array([known.classes.index(code) for code in labels(n_classes).tolist()], dtype=float)
-    return known.loss.slope(design @ known.pilot.theta.T, y)
+    return known.loss.slope(design @ known.pilot.theta.T, y), y
 
 
 def anchors(n_classes):
@@ -38,8 +39,8 @@ def anchors(n_classes):
 def test_bounds_of_scores_are_not_below_them(n_classes):
     known = anchors(n_classes)
     design = known.frame.design(ROWS)
-    slope = slopes_of(known, design, n_classes)
-    scores, bounds = known.pilot.scores(design, slope), known.pilot.bounds(design, slope)
+    slope, y = slopes_of(known, design, n_classes)
+    scores, bounds = known.pilot.scores(design, slope, y), known.pilot.bounds(design, slope, y)
     assert (bounds >= scores * (1 - 1e-12)).all()
     assert scores.mean() == pytest.approx(1, abs=0.2)
 
@@ -55,14 +56,15 @@ def test_rows_that_are_ruled_out_early_are_those_that_their_scores_rule_out(n_cl
     assert 100 < wanted.sum() < 1_500
     assert np.array_equal(few.rows.ids, np.flatnonzero(wanted))
     assert np.array_equal(few.rows.targets, all_rows.rows.targets[wanted])
-    assert np.array_equal(some.sums.matrix, every.sums.matrix)
+    assert np.array_equal(some.sums.total().matrix, every.sums.total().matrix)
 
 
 def test_means_are_measured_by_a_sixteenth_of_the_rows():
     known = anchors(2)
-    design, weights = known.frame.design(ROWS), np.ones(len(ROWS))
-    slope = slopes_of(known, design, 2)
-    fresh = known.pilot.having_seen(design, slope, weights, np.arange(10**6, 10**6 + len(ROWS)))
+    design = known.frame.design(ROWS)
+    slope, y = slopes_of(known, design, 2)
+    rows = Expanded(design, y, np.ones(len(ROWS)), slope, 1.0)
+    fresh = known.pilot.having_seen(rows, slope, np.arange(10**6, 10**6 + len(ROWS)))
     seen = (fresh.weight - known.pilot.weight) / 16
     assert abs(seen - len(ROWS) / 16) <= 4
     exact = np.array([each.mean() for each in known.pilot._sizes(design, slope)])

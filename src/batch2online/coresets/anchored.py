@@ -45,6 +45,8 @@ class Anchored(Antitone):
         object of :mod:`batch2online.losses`.
     intercept : bool, default True
         Whether models have an intercept.
+    balanced : bool, default False
+        Whether all classes weigh the same in the objective, however many rows each has.
     epsilon, coreset_size, random_state, first_id, keep_history
         As for every construction. All rows are kept while they are no more than the size, which by default grows with
         the number of parameters.
@@ -67,10 +69,20 @@ class Anchored(Antitone):
     _patience = 0.5  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
 
-    def __init__(self, loss: str | PredictorLoss = "logistic", *, intercept: bool = True, **settings: Any) -> None:
+    def __init__(
+        self,
+        loss: str | PredictorLoss = "logistic",
+        *,
+        intercept: bool = True,
+        balanced: bool = False,
+        **settings: Any,
+    ) -> None:
         super().__init__(**settings)
         self.loss = named(loss)
         self.intercept = bool(intercept)
+        self.balanced = bool(balanced)
+        if self.balanced and not self.loss.has_classes:
+            raise ValueError("Only classes can be balanced: the loss must be 'logistic'.")
         self.anchors: Anchors | None = None
 
     @property
@@ -120,7 +132,7 @@ class Anchored(Antitone):
         return self.anchors
 
     def _first_anchors(self, frame: Frame, classes: recoding.Classes) -> Anchors:
-        anchors = Anchors.first(self.loss, frame, classes)
+        anchors = Anchors.first(self.loss, frame, classes, self.balanced)
         matrix = np.zeros((1, len(anchors.pilot.theta)))
         self.parts = [recoded_candidates(part, matrix) for part in self.parts]
         return anchors
@@ -149,7 +161,7 @@ class Anchored(Antitone):
             return
         if self.is_complete:
             rows, weights = self.sample()
-            self.anchors = Anchors.first(self.loss, Frame.of(rows.points, self.intercept), self.anchors.classes)
+            self.anchors = replace(self.anchors, frame=Frame.of(rows.points, self.intercept))
             self._decide_size()
             self.anchors = self._piloted(model, self.anchors.placed(rows, weights))
             self._expand_again(rows)
@@ -167,8 +179,10 @@ class Anchored(Antitone):
 
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
-        assert self.anchors is not None
-        self.anchors, candidates = self.anchors.expanded(rows, self._candidates().words)
+        old = self.anchors
+        assert old is not None
+        empty = replace(Anchors.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
+        self.anchors, candidates = empty.expanded(rows, self._candidates().words)
         self.statistics = ScorePerWeight(0.0, 0, self.expected_size).with_rows(rows)
         self.parts, self.n_unthinned = [candidates], 0
 
@@ -211,4 +225,4 @@ class Anchored(Antitone):
             self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor), pilot=pilot)
 
     def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"loss": self.loss, "intercept": self.intercept}
+        return super()._settings() | {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}

@@ -16,9 +16,9 @@ from batch2online.coresets import recoding
 from batch2online.coresets.antitone import Candidates, Statistics
 from batch2online.coresets.pilot import Pilot
 from batch2online.losses.base import PredictorLoss
+from batch2online.statistics.by_class import SumsByClass
 from batch2online.statistics.expansion import Expanded, Expansion
 from batch2online.statistics.frame import Frame
-from batch2online.theory import sizes
 
 SCORE, WIDTH, PREDICTORS = 1, 2, 3
 """Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
@@ -41,6 +41,8 @@ class Sample(NamedTuple):
     """Expansions of all rows, less those of the coreset: add the losses of the coreset to them."""
     weight: float
     """Weight of all rows."""
+    factors: tuple[float, ...] = ()
+    """What multiplies the weights of classes, where those are balanced."""
 
 
 @storable
@@ -51,14 +53,14 @@ class Anchors:
     loss: PredictorLoss
     frame: Frame
     pilot: Pilot
-    sums: Expansion
+    sums: SumsByClass
     classes: recoding.Classes
 
     @classmethod
-    def first(cls, loss: PredictorLoss, frame: Frame, classes: recoding.Classes) -> Anchors:
+    def first(cls, loss: PredictorLoss, frame: Frame, classes: recoding.Classes, is_balanced: bool = False) -> Anchors:
         """Return what is known before any row: expansions are made at zero."""
         k, p = loss.n_outputs(len(classes)), frame.n_columns
-        return cls(loss, frame, Pilot.nothing(k, p), Expansion.empty(k, p, sizes.keeps_matrix(k, p)), classes)
+        return cls(loss, frame, Pilot.nothing(k, p), SumsByClass.empty(k, p, len(classes), is_balanced), classes)
 
     def coded(self, rows: Rows) -> FloatArray:
         """Return the targets as the loss takes them: numbers, or positions of classes."""
@@ -83,15 +85,15 @@ class Anchors:
         """Return the anchors with a piece of rows, and those that are kept, with what is remembered of them."""
         design, weights = self.frame.design(rows.points), np.ascontiguousarray(rows.weights)
         eta = (self.pilot.theta @ design.T).T
-        local = self.loss.expanded(eta, y, self.pilot.width)
-        pilot, slope = self.pilot.having_seen(design, local[1], weights, rows.ids), local[1]
-        own = Expansion.of(self.loss, Expanded(design, y, weights, eta, pilot.width), self.sums.n_orders == 3, local)
-        after = replace(self, sums=self.sums + own, pilot=pilot)
+        local, here = self.loss.expanded(eta, y, self.pilot.width), Expanded(design, y, weights, eta, self.pilot.width)
+        pilot, slope = self.pilot.having_seen(here, local[1], rows.ids), local[1]
+        after = replace(self, sums=self.sums.including(self.loss, here, local), pilot=pilot)
         uniforms, most = randomness.inclusion_uniforms(words), rate * weights
-        few = np.flatnonzero(kept(uniforms, most * pilot.bounds(design, slope)))
-        scores = pilot.scores(design[few], slope[few])
-        keep = kept(uniforms[few], most[few] * scores)
-        return after, self._candidates(rows[few[keep]], words[few[keep]], scores[keep], eta[few[keep]])
+        few = np.flatnonzero(kept(uniforms, most * pilot.bounds(design, slope, y)))
+        scores = pilot.scores(design[few], slope[few], y[few])
+        is_kept = kept(uniforms[few], most[few] * scores)
+        keep = few[is_kept]
+        return after, self._candidates(rows[keep], words[keep], scores[is_kept], eta[keep])
 
     def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
         """Return rows with all that is remembered of them beside their targets."""
@@ -105,13 +107,15 @@ class Anchors:
         if not len(rows.y):
             return replace(self, pilot=Pilot.nothing(*theta.shape))
         here = rows._replace(eta=(theta @ rows.design.T).T, width=width)
-        return replace(self, pilot=Pilot.of(self.loss, theta, here))
+        factors = self.sums.factors if self.sums.is_balanced else None
+        return replace(self, pilot=Pilot.of(self.loss, theta, here, factors))
 
     def recoded(self, classes: recoding.Classes, matrix: FloatArray) -> Anchors:
         """Return the same in terms of these classes; the pilot is left to the caller."""
         k, p = self.loss.n_outputs(len(classes)), self.frame.n_columns
-        sums = self.sums if sizes.keeps_matrix(k, p) else self.sums.without_matrix()
-        return replace(self, sums=sums.moved(matrix, np.eye(p)), classes=classes, pilot=Pilot.nothing(k, p))
+        places = np.array([classes.index(code) for code in self.classes], dtype=np.int64)
+        sums = self.sums.of_classes(matrix, places, len(classes))
+        return replace(self, sums=sums, classes=classes, pilot=Pilot.nothing(k, p))
 
     def merged(self, other: Anchors) -> Anchors:
         """Return the anchors with the expansions of another, of the same classes in the same order."""
@@ -119,15 +123,17 @@ class Anchors:
         return replace(self, sums=self.sums + moved)
 
     def placed(self, rows: Rows, weights: FloatArray) -> Expanded:
-        """Return candidates with these weights, expanded where they were when they came."""
-        eta, width = np.asfortranarray(rows.targets[:, PREDICTORS:]), np.ascontiguousarray(rows.targets[:, WIDTH])
-        return Expanded(self.frame.design(rows.points), self.coded(rows), weights, eta, width)
+        """Return candidates with these weights, times those of classes, expanded where they were when they came."""
+        y, eta = self.coded(rows), np.asfortranarray(rows.targets[:, PREDICTORS:])
+        width = np.ascontiguousarray(rows.targets[:, WIDTH])
+        return Expanded(self.frame.design(rows.points), y, self.sums.balanced(weights, y), eta, width)
 
     def in_full(self, rows: Rows, weights: FloatArray, total: float) -> Sample:
         """Return the coreset of these candidates with all that a solver needs."""
-        here = self.placed(rows, weights)
-        own = Expansion.of(self.loss, here, self.sums.n_orders == 3)
-        return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, self.sums - own, total)
+        here, sums = self.placed(rows, weights), self.sums.total()
+        own = Expansion.of(self.loss, here, sums.n_orders == 3)
+        factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
+        return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, sums - own, total, factors)
 
 
 @storable

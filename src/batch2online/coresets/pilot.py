@@ -36,7 +36,8 @@ class Pilot:
     ``whitening`` (p, p) turns z into rows whose squared length is their leverage, ``steepness`` (p, p) into rows whose
     length is that of a gradient of slope one; several classes share the whitening, each with a ``curvature``.
     ``means`` are those of leverage and of the gradients' sizes when the model came into force; zero before there is a
-    model, when all rows score the same. ``totals`` are their sums over the ``weight`` of all rows.
+    model, when all rows score the same. ``totals`` are their sums over the ``weight`` of all rows. ``factors`` are the
+    weights of classes where those are balanced, as they were when the model came into force: a row scores as much more.
     """
 
     theta: FloatArray
@@ -47,15 +48,17 @@ class Pilot:
     means: FloatArray
     totals: FloatArray
     weight: float
+    factors: FloatArray
 
     @classmethod
     def nothing(cls, n_outputs: int, n_columns: int) -> Pilot:
         """Return what there is before the first model: losses are expanded at zero."""
         none = np.zeros((0, 0))
-        return cls(np.zeros((n_outputs, n_columns)), 1.0, none, none, np.zeros(0), np.zeros(2), np.zeros(2), 0.0)
+        theta, empty = np.zeros((n_outputs, n_columns)), np.zeros(0)
+        return cls(theta, 1.0, none, none, empty, np.zeros(2), np.zeros(2), 0.0, empty)
 
     @classmethod
-    def of(cls, loss: PredictorLoss, theta: FloatArray, rows: Expanded) -> Pilot:
+    def of(cls, loss: PredictorLoss, theta: FloatArray, rows: Expanded, factors: FloatArray | None = None) -> Pilot:
         """Return the pilot with these parameters, given weighted rows that are expanded at them."""
         design, weights, total = rows.design, rows.weights, float(rows.weights.sum())
         bend = loss.bend(rows.eta, rows.y, rows.width)
@@ -65,7 +68,8 @@ class Pilot:
             steepness = inverse_root((design * (weights * np.maximum(bend[:, 0], 0.0))[:, None]).T @ design / total)
         else:
             curvatures = np.maximum(weights @ bend / total, np.finfo(np.float64).tiny)
-        draft = cls(theta, float(np.mean(rows.width)), whitening, steepness, curvatures, np.ones(2), np.zeros(2), total)
+        width, balance = float(np.mean(rows.width)), np.zeros(0) if factors is None else factors
+        draft = cls(theta, width, whitening, steepness, curvatures, np.ones(2), np.zeros(2), total, balance)
         sizes = draft._sizes(design, loss.slope(rows.eta, rows.y, rows.width))
         means = np.array([weights @ each / total for each in sizes])
         return replace(draft, means=means if _are_usable(means) else np.zeros(2), totals=means * total)
@@ -75,28 +79,35 @@ class Pilot:
         """Whether rows are scored by a model."""
         return bool(self.means.any())
 
-    def having_seen(self, design: FloatArray, slope: FloatArray, weights: FloatArray, ids: IntArray) -> Pilot:
+    def having_seen(self, rows: Expanded, slope: FloatArray, ids: IntArray) -> Pilot:
         """Return the pilot with what rows of these slopes and ids add to the means."""
         few = np.flatnonzero(ids.astype(np.uint64) * _GOLDEN >> _SIXTEENTH == 0)
         if not self.has_model or not len(few):
             return self
-        own, sizes = weights[few], self._sizes(design[few], slope[few])
-        totals = self.totals + 16 * np.array([own @ each for each in sizes])
-        return replace(self, totals=totals, weight=self.weight + 16 * float(own.sum()))
+        own = self._balanced(rows.weights[few], rows.y[few])
+        totals = [16 * (own @ each) for each in self._sizes(rows.design[few], slope[few])]
+        return replace(self, totals=self.totals + totals, weight=self.weight + 16 * float(own.sum()))
 
-    def scores(self, design: FloatArray, slope: FloatArray) -> FloatArray:
-        """Return the scores of rows with these slopes, about 1 on average."""
-        return self._mixed(*self._sizes(design, slope)) if self.has_model else np.ones(len(design))
+    def scores(self, design: FloatArray, slope: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the scores of rows with these slopes and targets, about 1 on average."""
+        if not self.has_model:
+            return np.ones(len(design))
+        return self._balanced(self._mixed(*self._sizes(design, slope)), y)
 
-    def bounds(self, design: FloatArray, slope: FloatArray) -> FloatArray:
+    def bounds(self, design: FloatArray, slope: FloatArray, y: FloatArray) -> FloatArray:
         """Return upper bounds of the scores, in less time."""
         if not self.has_model:
             return np.ones(len(design))
         reaches = [np.sqrt(np.vecdot(each, each)) for each in (self.whitening, self.steepness) if each.size]
         lengths = np.array(reaches) @ np.abs(design.T)
-        if not self.steepness.size:
-            return self._mixed(lengths[0] ** 2, lengths[0] * np.sqrt(np.square(slope) @ (1 / self.curvatures)))
-        return self._mixed(lengths[0] ** 2, np.abs(slope[:, 0]) * lengths[1])
+        if self.steepness.size:
+            gradient = np.abs(slope[:, 0]) * lengths[1]
+        else:
+            gradient = lengths[0] * np.sqrt(np.square(slope) @ (1 / self.curvatures))
+        return self._balanced(self._mixed(lengths[0] ** 2, gradient), y)
+
+    def _balanced(self, values: FloatArray, y: FloatArray) -> FloatArray:
+        return values * self.factors[y.astype(np.int64)] if self.factors.size else values
 
     def _mixed(self, leverage: FloatArray, gradient: FloatArray) -> FloatArray:
         means = np.maximum(self.means, self.totals / self.weight)

@@ -15,12 +15,13 @@ from batch2online.core.registry import require
 from batch2online.coresets import Anchored
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
+from batch2online.estimators.by_label import by_label, probabilities, sorted_labels
 from batch2online.estimators.headline import Measure, classification_quality
 from batch2online.estimators.labelled import Labelled
 from batch2online.estimators.stored import Trusted, check_plain
 from batch2online.linalg.threads import one_thread
 from batch2online.losses import Logistic
-from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
+from batch2online.problems.generalized_linear import GeneralizedLinear
 from batch2online.refresh import Geometric, Policy
 from batch2online.solvers.anchored_fit import Penalty
 
@@ -40,8 +41,10 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         come. ``LogisticRegression(C)`` on n rows is ``alpha = 1 / (C * n)``.
     l1_ratio : float in [0, 1], default 0
         Share of the absolute values in the penalty.
-    class_weight : dict or None
-        Weights of classes by their labels, which multiply ``sample_weight``; 1 for those that are not there.
+    class_weight : dict, "balanced" or None
+        Weights of classes by their labels, which multiply ``sample_weight``; 1 for those that are not there. "balanced"
+        lets all classes weigh the same, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These weights change
+        as rows come: each model is solved with those that the exact counts give then.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights of the coreset lie.
     coreset_size : int or None
@@ -98,7 +101,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         *,
         alpha: float | None = None,
         l1_ratio: float = 0.0,
-        class_weight: Mapping[Any, float] | None = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         epsilon: float = 0.1,
         coreset_size: int | None = None,
         refresh: Policy | None = None,
@@ -123,7 +126,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.random_state = random_state
 
     def _new_engine(self, n_targets: int) -> Online:
-        construction = Anchored(Logistic(), intercept=self.fit_intercept, **self._sampling())
+        settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
+        construction = Anchored(Logistic(), **settings)
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
@@ -137,22 +141,26 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def learn_one(self, x: Any, y: Any = None) -> Any:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
-        if not self.class_weight or not self.__sklearn_is_fitted__():
+        if not isinstance(self.class_weight, Mapping) or not self.__sklearn_is_fitted__():
             return super().learn_one(x, y)
         return self.partial_fit(np.asarray(self._values_of(x), dtype=np.float64)[None], np.asarray([y]))
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return not self.class_weight and super()._is_ready_for(X, y, sample_weight)
+        return not isinstance(self.class_weight, Mapping) and super()._is_ready_for(X, y, sample_weight)
+
+    @property
+    def _is_balanced(self) -> bool:
+        if self.class_weight is not None and not isinstance(self.class_weight, Mapping):
+            self._check_choice("class_weight", "balanced")
+        return isinstance(self.class_weight, str)
 
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
         return super()._learned(X, y, self._weighted(y, sample_weight))
 
     def _weighted(self, y: Any, sample_weight: Any) -> Any:
-        """Return the weights of rows, times those of their classes."""
-        if not self.class_weight or y is None:
+        """Return the weights of rows, times those that were given for their classes."""
+        if y is None or not isinstance(self.class_weight, Mapping):
             return sample_weight
-        if not isinstance(self.class_weight, Mapping):
-            raise ValueError(f"class_weight must be a dict of weights by label or None, got {self.class_weight!r}.")
         found = [self.class_weight.get(label, 1.0) for label in np.asarray(y).reshape(-1).tolist()]
         return np.array(found, dtype=np.float64) * (1.0 if sample_weight is None else np.asarray(sample_weight))
 
@@ -169,17 +177,17 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     @property
     def classes_(self) -> Any:
         """Labels seen so far, sorted."""
-        return _sorted_labels(self._check_fitted())
+        return sorted_labels(self._check_fitted())
 
     @property
     def coef_(self) -> FloatArray:
         """Coefficients, (1, n_features) for two classes, else (n_classes, n_features)."""
-        return _by_label(self._check_fitted())[0]
+        return by_label(self._check_fitted())[0]
 
     @property
     def intercept_(self) -> FloatArray:
         """Intercepts, (1,) for two classes, else (n_classes,)."""
-        return _by_label(self._check_fitted())[1]
+        return by_label(self._check_fitted())[1]
 
     @property
     def error_(self) -> float:
@@ -190,7 +198,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def decision_function(self, X: Any) -> FloatArray:
         """Logits of the second class (n,), or of all classes (n, n_classes)."""
         engine = self._check_fitted()
-        coefficients, intercepts = _by_label(engine)
+        coefficients, intercepts = by_label(engine)
         scores = np.asarray(self._validated(X, reset=False) @ coefficients.T + intercepts)
         return scores[:, 0] if len(intercepts) == 1 else scores
 
@@ -200,7 +208,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _shares(self, points: Any) -> FloatArray:
         engine = self._check_fitted()
-        return _probabilities(engine, engine.model.predictors(points))
+        return probabilities(engine, engine.model.predictors(points))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of :meth:`predict_proba`."""
@@ -210,15 +218,15 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Return the likeliest label of each row."""
         engine = self._check_fitted()
-        found = _probabilities(engine, engine.model.predictors(self._validated(X, reset=False)))
-        return _sorted_labels(engine)[found.argmax(axis=1)]
+        found = probabilities(engine, engine.model.predictors(self._validated(X, reset=False)))
+        return sorted_labels(engine)[found.argmax(axis=1)]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Probabilities of labels for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
         row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-        found = _probabilities(engine, engine.model.predictors(row))[0]
-        return dict(zip(_sorted_labels(engine).tolist(), found.tolist(), strict=True))
+        found = probabilities(engine, engine.model.predictors(row))[0]
+        return dict(zip(sorted_labels(engine).tolist(), found.tolist(), strict=True))
 
     def predict_one(self, x: Any) -> Any:
         """Return the likeliest label of one row: a mapping of column names to values, or a sequence of values."""
@@ -233,7 +241,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         state["labels"] = list(engine.problem.labels.items())
         for each in (engine, *engine.rivals):
             each.problem = replace(engine.problem, labels={})
-        if self.class_weight:
+        if isinstance(self.class_weight, Mapping):
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state
 
@@ -245,52 +253,12 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         params = dict(state["params"])
         given = params.pop("class_weight", None)
         check_plain(params)
-        require(given is None or conforms(given, list[tuple[bool | int | float | str, float]]), "classes have weights.")
-        params["class_weight"] = None if given is None else dict(given)
+        is_plain = given is None or given == "balanced"
+        require(is_plain or conforms(given, list[tuple[bool | int | float | str, float]]), "classes have weights.")
+        params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
         problem: Any = estimator._engine.problem
         known = replace(problem, labels=estimator._checked_labels(state["labels"]))
         for each in (estimator._engine, *estimator._engine.rivals):
             each.problem = known
         return estimator
-
-
-def _sorted_codes(engine: Online) -> list[float]:
-    labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
-    return sorted(labels, key=labels.__getitem__)
-
-
-def _sorted_labels(engine: Online) -> Any:
-    labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
-    return np.array([labels[code] for code in _sorted_codes(engine)])
-
-
-def _by_label(engine: Online) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and intercepts in the order of the labels."""
-    model: LinearPredictor = engine.model
-    codes = _sorted_codes(engine)
-    if len(codes) <= 2:
-        sign = -1.0 if len(model.classes) == 2 and model.classes[0] != codes[0] else 1.0
-        return sign * model.coefficients, sign * model.intercepts
-    coefficients, intercepts = np.zeros((len(codes), engine.width)), np.full(len(codes), -model.unknown)
-    own = [codes.index(code) for code in model.classes]
-    if len(model.classes) == 2:
-        coefficients[own], intercepts[own] = np.outer([-0.5, 0.5], model.coefficients), model.intercepts * [-0.5, 0.5]
-    elif len(own) > 2:
-        coefficients[own], intercepts[own] = model.coefficients, model.intercepts
-    return coefficients, intercepts
-
-
-def _probabilities(engine: Online, eta: FloatArray) -> FloatArray:
-    """Probabilities of all labels, in their order; 0 for those that the model does not know."""
-    model, codes = engine.model, _sorted_codes(engine)
-    if not model.classes:
-        return np.full((len(eta), len(codes)), 1 / len(codes))
-    found = Logistic().probabilities(eta)
-    if len(model.classes) == 2:
-        found = np.column_stack([1 - found, found])
-    elif len(model.classes) == 1:
-        found = np.ones_like(found)
-    everything = np.zeros((len(eta), len(codes)))
-    everything[:, [codes.index(code) for code in model.classes]] = found
-    return everything

@@ -28,7 +28,8 @@ class LinearPredictor:
 
     ``width`` is the scale of residuals, ``classes`` the codes of the classes it knows, ``order`` that of the expansions
     it was solved with, ``error`` the share by which it is estimated to cost more than the fit on all rows. A row of an
-    unknown class costs ``unknown``: what a class with half a row among all has.
+    unknown class costs ``unknown``: what a class with half a row among all has. ``factors`` are the weights of balanced
+    classes when the model was solved; none where classes are as they are.
     """
 
     coefficients: FloatArray
@@ -38,6 +39,7 @@ class LinearPredictor:
     order: int = 0
     error: float = 0.0
     unknown: float = math.log(2)
+    factors: tuple[float, ...] = ()
 
     def predictors(self, points: FloatArray) -> FloatArray:
         return np.asarray(points @ self.coefficients.T + self.intercepts)
@@ -78,14 +80,25 @@ class GeneralizedLinear(Problem):
         return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, 1e-9))
 
     def losses(self, model: LinearPredictor, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the loss of each row, and 1 for a wrong class or the absolute error."""
+        """Return the loss of each row, and 1 for a wrong class or the absolute error.
+
+        Where classes are balanced, a loss is multiplied by the weight that its class had when the model was solved.
+        """
         eta = model.predictors(points)
         if not self.loss.has_classes:
             values = self.loss.value(eta, targets[:, 0], self.loss.scoring_width(model.width))
             return values, np.abs(targets[:, 0] - self.loss.mean(eta))
         y = recoding.positions(model.classes, targets[:, 0])
-        values = np.where(y >= 0, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
+        values = self._class_losses(model, eta, y)
+        if model.factors:
+            values = values * np.array([*model.factors, max(model.factors)])[y.astype(np.int64)]  # the last: not known
         return values, (y != decided(eta)).astype(np.float64)
+
+    def _class_losses(self, model: LinearPredictor, eta: FloatArray, y: FloatArray) -> FloatArray:
+        is_known = y >= 0
+        if is_known.all():
+            return self.loss.value(eta, y)
+        return np.where(is_known, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
 
     def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
         """Predictions (n,) of a model of numbers."""
@@ -96,16 +109,16 @@ class GeneralizedLinear(Problem):
         sample = construction.in_full()
         unknown = math.log(1 + 2 * sample.weight)
         if self.loss.has_classes and len(sample.classes) < 2:
-            return LinearPredictor(
-                np.zeros((1, len(sample.frame.shift))), np.array([-unknown]), 1.0, sample.classes, 0, 0.0, unknown
-            )
+            nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
+            return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
         found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete)
         cost = max(abs(costs(sample, found.theta, found.width)[found.order]), np.finfo(np.float64).tiny)
         error = float(found.excess / cost)
         coefficients, intercepts = sample.frame.outer(found.theta)
         if len(intercepts) > 1:  # a constant for all classes changes nothing
             intercepts = intercepts - intercepts.mean()
-        return LinearPredictor(coefficients, intercepts, found.width, sample.classes, found.order, error, unknown)
+        shown = (found.width, sample.classes, found.order, error, unknown, sample.factors)
+        return LinearPredictor(coefficients, intercepts, *shown)
 
     def _start(self, sample: Sample, current: LinearPredictor | None) -> FloatArray | None:
         if current is None or current.classes != sample.classes:
@@ -135,7 +148,7 @@ class GeneralizedLinear(Problem):
         optimum = self.optimum(construction, model)
         if construction.is_complete or not construction.n_rows:
             return Hindsight(optimum)
-        weights, losses = construction.coreset().weights, self._losses_on(construction, model)
+        weights, losses = construction.in_full().anchored.weights, self._losses_on(construction, model)
         return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(construction)))
 
     def difference(self, old: LinearPredictor, new: LinearPredictor, construction: Anchored) -> dict[str, Any]:
@@ -151,7 +164,8 @@ class GeneralizedLinear(Problem):
             return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_width(model.width))
         coreset = construction.coreset()
         assert coreset.targets is not None
-        return self.losses(model, coreset.points, coreset.targets.reshape(-1, 1))[0]
+        y = recoding.positions(model.classes, coreset.targets.reshape(-1))
+        return self._class_losses(model, model.predictors(coreset.points), y)
 
     def same(self, old: LinearPredictor, new: LinearPredictor) -> bool:
         return (

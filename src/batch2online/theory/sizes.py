@@ -60,9 +60,13 @@ def anchored_size(parameters: int) -> int:
     return max(2000, 10 * parameters)
 
 
-def keeps_matrix(outputs: int, columns: int) -> bool:
-    """Whether an anchored coreset keeps expansions of second order: a row costs ``(outputs * columns)^2`` then."""
-    return outputs * columns <= (1024 if outputs == 1 else 256)
+def keeps_matrix(outputs: int, columns: int, parts: int = 1) -> bool:
+    """Whether an anchored coreset keeps expansions of second order: a row costs ``(outputs * columns)^2`` then.
+
+    ``parts`` of them are kept, one for each class where those are to weigh the same.
+    """
+    parameters = outputs * columns
+    return parameters <= (1024 if outputs == 1 else 256) and (parts == 1 or parts * parameters**2 <= 2**18)
 
 
 def regression_size(d: int, epsilon: float, n: int) -> int:

@@ -13,6 +13,7 @@ from batch2online.coresets.pilot import Pilot
 from batch2online.engine.invariants.rows import is_finite
 from batch2online.losses.base import PredictorLoss
 from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
+from batch2online.statistics.by_class import SumsByClass
 from batch2online.statistics.expansion import Expansion
 from batch2online.statistics.frame import Frame
 
@@ -49,12 +50,26 @@ def check_pilot(pilot: Pilot) -> None:
     )
     require(is_finite(pilot.whitening, pilot.steepness, pilot.curvatures), "scores are finite.")
     require((pilot.curvatures > 0).all(), "curvatures are positive.")
+    require(pilot.factors.ndim == 1 and is_finite(pilot.factors), "weights of classes are finite.")
+    require((pilot.factors > 0).all(), "weights of classes are positive.")
+
+
+@check_of(SumsByClass)
+def check_sums(sums: SumsByClass) -> None:
+    n = len(sums.parts)
+    require(n >= 1 and sums.masses.shape == (n if sums.is_balanced else 0,), "each class has its sums.")
+    require(sums.is_balanced or n == 1, "all rows have the same sums.")
+    require(len({(part.linear.shape, part.matrix.shape) for part in sums.parts}) == 1, "sums have the same parameters.")
+    require(is_finite(sums.masses) and (sums.masses >= 0).all(), "masses are not negative.")
 
 
 @check_of(Anchors)
 def check_anchors(anchors: Anchors) -> None:
     k, p = anchors.loss.n_outputs(len(anchors.classes)), anchors.frame.n_columns
-    require(anchors.pilot.theta.shape == anchors.sums.linear.shape[1:] == (k, p), "all parts have the same parameters.")
+    shape, n = anchors.sums.parts[0].linear.shape[1:], len(anchors.classes)
+    require(anchors.pilot.theta.shape == shape == (k, p), "all parts have the same parameters.")
+    require(not anchors.sums.is_balanced or len(anchors.sums.parts) == n, "each class has its sums.")
+    require(len(anchors.pilot.factors) in ((0, n) if anchors.sums.is_balanced else (0,)), "each class has its weight.")
     require(len(set(anchors.classes)) == len(anchors.classes), "a class is known once.")
     require(all(map(math.isfinite, anchors.classes)), "codes of classes are numbers.")
     require(anchors.loss.has_classes or not anchors.classes, "only labels have classes.")
@@ -65,7 +80,7 @@ def check_score_per_weight(statistics: ScorePerWeight) -> None:
     require(statistics.rows >= 0 <= statistics.total < math.inf and statistics.size >= 1, "scores are not negative.")
 
 
-@check_of(Anchored, {"loss": PredictorLoss, "intercept": bool, "anchors": Anchors | None})
+@check_of(Anchored, {"loss": PredictorLoss, "intercept": bool, "balanced": bool, "anchors": Anchors | None})
 def check_anchored(construction: Anchored) -> None:
     anchors = construction.anchors
     require((anchors is not None) == bool(construction.n_rows), "rows have their anchors.")
@@ -79,8 +94,9 @@ def check_anchored(construction: Anchored) -> None:
     if anchors is None:
         return
     assert construction.shape is not None
-    settings = (anchors.loss, anchors.frame.intercept, len(anchors.frame.shift))
-    require(settings == (construction.loss, construction.intercept, construction.shape[0]), "settings agree.")
+    settings = (anchors.loss, anchors.frame.intercept, len(anchors.frame.shift), anchors.sums.is_balanced)
+    own = (construction.loss, construction.intercept, construction.shape[0], construction.balanced)
+    require(settings == own, "settings agree.")
     for part in construction.parts:
         targets = part.rows.targets
         require(targets.shape[1] == PREDICTORS + len(anchors.pilot.theta), "rows have their predictors.")
