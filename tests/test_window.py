@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
@@ -16,7 +18,7 @@ from batch2online import (
     coresets,
     refresh,
 )
-from batch2online.engine.contest import HALF_LIVES
+from batch2online.engine.contest import HALF_LIVES, JUDGED, NOTED, Contest
 
 SIZE = 700
 
@@ -63,7 +65,7 @@ def test_a_window_is_an_estimator_of_its_rows_alone(name):
     y = targets_of(name, y)
     window = MODELS[name](window=SIZE).fit(X, y)
     only_once = refresh.Geometric(2.0, start=SIZE)
-    alone = MODELS[name](refresh=only_once, first_id=len(X) - SIZE).fit(X[-SIZE:], y[-SIZE:])
+    alone = MODELS[name](refresh=only_once, first_id=len(X) - SIZE).partial_fit(X[-SIZE:], y[-SIZE:])
     same(window, alone)
     assert window.regret_.rows == SIZE
     assert window.regret_.optimum == alone.regret_.optimum
@@ -109,9 +111,43 @@ def test_what_a_window_refuses(tmp_path):
             OnlineRegression(window=nonsense).partial_fit(X, y)
     with pytest.raises(ValueError, match="in memory"):
         OnlineClustering(2, window=100, history=str(tmp_path)).partial_fit(X)
-    one, other = (OnlineRegression(window=100, first_id=i, random_state=0).partial_fit(X, y) for i in (0, 900))
-    with pytest.raises(ValueError, match="merge"):
-        one.merge(other)
+    window = OnlineRegression(window=100, random_state=0).partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"not in the window: \[150\]"):
+        window.forget([250, 150])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("cut", [1_300, 2_400])
+def test_windows_merge_to_that_of_the_last_rows_of_both(name, cut):
+    X, y = stream()
+    y = targets_of(name, y)
+    alone = MODELS[name](refresh=refresh.Geometric(2.0, start=SIZE), first_id=len(X) - SIZE)
+    alone.partial_fit(X[-SIZE:], y[-SIZE:])
+    shards = [(X[:cut], y[:cut], 0), (X[cut:], y[cut:], cut)]
+    for order in ([0, 1], [1, 0]):
+        parts = [MODELS[name](window=SIZE, first_id=first).partial_fit(*rows) for *rows, first in shards]
+        merged = parts[order[0]].merge(parts[order[1]])
+        same(merged, alone)
+        assert merged.regret_.rows == SIZE
+        assert merged.n_seen_ == len(X)
+        assert merged.changes_[-1].kind == "merged"
+
+
+@pytest.mark.parametrize("name", ["regression", "clustering", "classifier", "any"])
+def test_a_window_forgets_rows_that_are_in_it(name):
+    """It becomes an estimator of the other rows in it: what has left it before does not come back."""
+    X, y = stream()
+    y = targets_of(name, y)
+    unwanted = np.arange(len(X) - 400, len(X) - 350)
+    window = MODELS[name](window=SIZE).partial_fit(X, y).forget([]).forget(unwanted)
+    alone = MODELS[name](first_id=len(X) - SIZE, **({} if name == "clustering" else {"keep_history": True}))
+    alone.partial_fit(X[-SIZE:], y[-SIZE:]).forget(unwanted)
+    for own, others in zip(parts_of(window), parts_of(alone), strict=True):
+        np.testing.assert_allclose(own, others, rtol=1e-6)  # looks come at other rows, so sums are rounded elsewhere
+    np.testing.assert_array_equal(window.coreset_.ids, alone.coreset_.ids)
+    assert window.n_seen_ == window.order_.rows == SIZE - 50
+    assert not np.isin(unwanted, window.coreset_.ids).any()
+    assert window.partial_fit(X[:100], y[:100]).n_seen_ == SIZE + 50
 
 
 # -- competing half-lives -------------------------------------------------------------------------------
@@ -152,7 +188,7 @@ def test_a_calm_stream_keeps_all_rows():
     assert sum(event.kind == "half_life" for event in model.changes_) <= 2
 
 
-@pytest.mark.parametrize("name", ["regression", "pca", "bounded clustering", "classifier"])
+@pytest.mark.parametrize("name", ["regression", "pca", "bounded clustering", "classifier", "any"])
 def test_chunks_and_files_do_not_matter_to_a_contest(name, tmp_path):
     X, y = stream()
     X[1_200:] *= [1, -2, 3, -1]
@@ -168,13 +204,114 @@ def test_chunks_and_files_do_not_matter_to_a_contest(name, tmp_path):
     same(whole, resumed)
 
 
-def test_what_a_contest_refuses():
-    X, y = stream(300)
-    with pytest.raises(ValueError, match="auto"):
-        BatchToOnline(LinearRegression(), half_life="auto").partial_fit(X, y)
-    one, other = (OnlineRegression(half_life="auto", first_id=i, random_state=0).partial_fit(X, y) for i in (0, 900))
-    with pytest.raises(ValueError, match="merge"):
-        one.merge(other)
+@pytest.mark.parametrize("late", [False, True])
+def test_contests_merge_with_the_half_life_of_the_later_shard_in_force(late):
+    X, y = drifting(9_000, speed=0.03, seed=3)
+    auto = {first: OnlineRegression(half_life="auto", first_id=first, random_state=0) for first in (0, 9_000)}
+    calm = np.random.default_rng(0).normal(size=len(y))
+    targets = {0: y, 9_000: calm} if late else {0: calm, 9_000: y}
+    for first, model in auto.items():
+        model.partial_fit(X, targets[first])
+    half_life = auto[9_000].regret_.half_life
+    assert (half_life, auto[0].regret_.half_life) == ((None, 600) if late else (600, None))
+    fixed = [OnlineRegression(half_life=half_life, first_id=i, random_state=0).partial_fit(X, targets[i]) for i in auto]
+    expected = fixed[0].merge(fixed[1])
+    again = {first: OnlineRegression(half_life="auto", first_id=first, random_state=0) for first in auto}
+    for first, model in again.items():
+        model.partial_fit(X, targets[first])
+    for merged in (auto[0].merge(auto[9_000]), again[9_000].merge(again[0])):
+        assert merged.regret_.half_life == half_life
+        np.testing.assert_allclose(merged.coef_, expected.coef_, rtol=1e-9)
+        assert merged.regret_.loss == pytest.approx(expected.regret_.loss)
+        assert merged.partial_fit(X, y).n_seen_ == 27_000
+
+
+def test_a_contest_forgets_rows_as_if_they_had_never_come():
+    X, y = drifting(9_000, speed=0.03, seed=3)
+    wild = np.arange(4_000, 4_100)
+    y[wild] += 1_000.0
+    auto = OnlineRegression(half_life="auto", keep_history=True, random_state=0).partial_fit(X, y).forget(wild)
+    fixed = OnlineRegression(half_life=600, keep_history=True, random_state=0).partial_fit(X, y).forget(wild)
+    assert auto.regret_.half_life == 600
+    np.testing.assert_allclose(auto.coef_, fixed.coef_, rtol=1e-9)
+    assert auto.n_seen_ == auto.order_.rows == 8_900
+    kept = np.delete(np.arange(len(X)), wild)
+    never = OnlineRegression(half_life="auto", random_state=0).partial_fit(X[kept], y[kept])
+    switches = [[e.rows for e in model.changes_ if e.kind == "half_life"] for model in (auto, never)]
+    assert switches[0] == switches[1]
+
+
+class Solved:
+    is_solved = True
+
+
+def after_blocks(advantage, noise=0.05):
+    """A contest of two half-lives after some blocks in which the second has cost so much less, (64,) or a number."""
+    contest, rng = Contest.of([Solved()]), np.random.default_rng(0)
+    for _ in range(40):
+        losses = rng.chisquare(1, size=JUDGED)
+        own = losses + rng.normal(size=JUDGED) * noise
+        contest = contest.after(np.stack([np.stack([own, losses - advantage])] * 2)).judged()
+        advantage = 0.0 * advantage if np.ndim(advantage) else advantage
+    return contest
+
+
+SHORTER, LONGER = np.array([np.inf, 600.0]), np.array([600.0, np.inf])
+
+
+def test_one_wild_row_decides_nothing():
+    """A planted defect: by sums alone, a half-life would take over for one row that it has got right."""
+    wild = np.zeros(JUDGED)
+    wild[50] = 1e6
+    one, all_rows = after_blocks(wild), after_blocks(0.05)
+    for contest in (one, all_rows):
+        assert (contest.sums[1:, 1] < 0.99 * contest.sums[1:, 0]).all()
+    assert one.winner(SHORTER, 10_000) == (0, False)
+    assert all_rows.winner(SHORTER, 10_000) == all_rows.winner(LONGER, 10_000) == (1, False)
+    assert all_rows.winner(SHORTER, 1_000) == (0, False)
+    assert after_blocks(0.0).winner(SHORTER, 10_000) == (0, False)
+    assert after_blocks(-0.05).winner(LONGER, 10_000) == (0, False)
+    less = after_blocks(0.005, noise=0.15)  # enough for all rows to come back, not for them to be given up
+    assert (less.winner(SHORTER, 10_000), less.winner(LONGER, 10_000)) == ((0, False), (1, False))
+
+
+def test_a_sudden_change_is_answered_at_once_and_then_not_for_long():
+    calm = after_blocks(-0.001)
+    rng = np.random.default_rng(1)
+    own, better = 10 * rng.chisquare(1, size=2 * JUDGED), rng.chisquare(1, size=2 * JUDGED)
+    losses = np.stack([[own, better], [own, own]])  # models noted before know nothing of it
+    sudden = calm.after(losses).judged()
+    assert sudden.winner(SHORTER, 10_000) == (1, True)
+    assert replace(sudden, rested=100).winner(SHORTER, 10_000) == (0, False)
+    costly = replace(
+        sudden, sums=sudden.sums + np.array([[0, 0], [0, 1e4], [0, 0]])
+    )  # it has cost more for a longer time
+    assert costly.winner(SHORTER, 10_000) == (0, False)
+
+
+def test_losses_of_any_magnitude_are_compared():
+    for scale in (1e-200, 1e200):
+        wide = Contest.of([Solved()])
+        for _ in range(20):
+            losses = scale * np.stack([np.full(JUDGED, 1.0), np.full(JUDGED, 0.9)])
+            wide = wide.after(np.stack([losses, losses])).judged()
+        assert np.isfinite(wide.spreads).all()
+        assert wide.winner(SHORTER, 10_000)[0] == 1
+
+
+def test_rivals_are_judged_by_the_models_that_a_block_began_with():
+    X, y = drifting(1_000)
+    model = OnlineRegression(half_life="auto", random_state=0)
+    for start in range(0, 1_000, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100])
+    engine = model._engine.caught_up()
+    at, contest = engine.n_learned - engine.n_learned % NOTED, engine.contest
+    for each, waiting in zip((engine, *engine.rivals), contest.waiting[1], strict=True):
+        half_life = None if each.construction.decay is None else each.construction.decay.half_life
+        alone = OnlineRegression(half_life=half_life, random_state=0).partial_fit(X[:at], y[:at])
+        last = len(X) % JUDGED
+        expected = np.square(alone.predict(X[-last:]) - y[-last:])
+        np.testing.assert_allclose(waiting, expected, rtol=1e-7)
 
 
 def test_the_verdict_on_the_order_knows_what_is_followed():

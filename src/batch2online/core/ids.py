@@ -11,8 +11,8 @@ from batch2online._types import IntArray
 Intervals = list[tuple[int, int]]
 
 
-def check_ids(ids: Any, known: IntArray) -> IntArray:
-    """Return the ids as an array of integers, all of them known."""
+def check_ids(ids: Any, known: IntArray, otherwise: str = "were never seen or are forgotten already") -> IntArray:
+    """Return the ids as an array of integers, all of them known; ``otherwise`` is said of those that are not."""
     array = np.atleast_1d(np.asarray(ids))
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -20,7 +20,7 @@ def check_ids(ids: Any, known: IntArray) -> IntArray:
         raise ValueError(f"ids must be integers, got an array of {array.dtype} with {array.ndim} dimensions.")
     unknown = array[~np.isin(array, known)]
     if unknown.size:
-        raise ValueError(f"Cannot forget ids that were never seen or are forgotten already: {unknown[:5].tolist()}.")
+        raise ValueError(f"Cannot forget ids that {otherwise}: {unknown[:5].tolist()}.")
     return array.astype(np.int64)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,21 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.rows import Rows, all_ones
 from batch2online.coresets.construction import Construction
-from batch2online.engine.contest import Contest, exchange
-from batch2online.engine.scoring import total
+from batch2online.engine.contest import JUDGED, NOTED, Contest, exchange
 from batch2online.engine.window import Window
 from batch2online.problems.problem import Problem
 
-_OF_A_HALF_LIFE = ("is_solved", "next_refresh", "idle_solves", "warm_up", "last_coreset", "loss", "second_loss")
-"""What belongs to the half-life in force, besides the construction and the model."""
+_OF_A_HALF_LIFE = (
+    "model",
+    "is_solved",
+    "next_refresh",
+    "idle_solves",
+    "warm_up",
+    "last_coreset",
+    "loss",
+    "second_loss",
+)
+"""What belongs to the half-life in force, besides the construction."""
 
 
 class Following:
@@ -25,18 +35,25 @@ class Following:
     problem: Problem
     construction: Construction
     model: Any
+    is_solved: bool
     window: Window | None
     contest: Contest | None
     n_learned: int
     loss: float
     second_loss: float
     _replace: Callable[..., None]
-    _segment_loss = 0.0  # of the rows that came last, by the weights that were given
+    _scored: tuple[Any, FloatArray] = (None, np.empty(0))  # the model that scored the last rows, and their losses
 
     @property
     def rivals(self) -> tuple[Any, ...]:
         """Engines of other half-lives, fed with the same rows."""
         return () if self.contest is None else self.contest.rivals
+
+    @property
+    def half_life(self) -> float:
+        """Rows after which a row counts half as much, infinite without decay."""
+        decay = self.construction.decay
+        return math.inf if decay is None else float(decay.half_life)
 
     def _check_all_rows_count(self, what: str) -> None:
         if self.window is not None or self.contest is not None:
@@ -45,7 +62,7 @@ class Following:
 
     def _remember(self, rows: Rows, losses: FloatArray, second: FloatArray) -> None:
         """Keep what the rows have cost for as long as it is asked for."""
-        self._segment_loss = total(losses, rows.weights)
+        self._scored = (self.model if self.is_solved else None, losses)
         if self.window is not None:
             both = np.stack([losses, second])
             self.window = self.window.after(rows, both if all_ones(rows.weights) else both * rows.weights)
@@ -61,28 +78,67 @@ class Following:
         exchange(self.construction, fresh)
         self.loss, self.second_loss = map(float, self.window.total)
 
-    def _compete(self, rows: Rows) -> None:
-        """Let the rivals learn what came, and one of them take over if it has been better."""
-        assert self.contest is not None
-        losses = [self._segment_loss]
-        for rival in self.contest.rivals:
-            rival._process(rows)
-            losses.append(rival._segment_loss)
-        self.contest = self.contest.after(len(rows), np.array(losses))
-        winner = self.contest.winner(self.n_learned)
-        if winner is not None:
-            self._change_places(self.contest.rivals[winner])
-            self.contest = self.contest.with_winner(winner)
+    # -- half-lives that compete ----------------------------------------------------------------------
 
-    def _change_places(self, rival: Any) -> None:
-        """Take over all that a rival knows, and leave it what was in force."""
-        old, new = self.model, rival.model
-        exchange(self.construction, rival.construction)
+    def _rows_to_verdict(self) -> float:
+        """Return how many rows there are to the next verdict on half-lives."""
+        return math.inf if self.contest is None else JUDGED - self.n_learned % JUDGED
+
+    def _compete(self, rows: Rows) -> None:
+        """Compare what the rows have cost all, who have learned them; after so many of them one may take over."""
+        assert self.contest is not None
+        engines = (self, *self.contest.rivals)
+        losses = [engine._judged(noted, rows) for engine, noted in zip(engines, self.contest.noted, strict=True)]
+        self.contest = self.contest.after(np.stack(losses, axis=1))
+        if self.n_learned % JUDGED == 0:
+            self.contest = self.contest.judged()
+            if self.n_learned % NOTED == 0:
+                models = tuple(engine.model if engine.is_solved else None for engine in engines)
+                self.contest = self.contest.with_models(models)
+            self._decide(np.array([engine.half_life for engine in engines]))
+
+    def _judged(self, noted: Any, rows: Rows) -> FloatArray:
+        """Return what the rows have cost, and what they cost under a model noted before, (2, n)."""
+        scored_by, losses = self._scored
+        under_noted = losses
+        if noted is not None and noted is not scored_by:
+            under_noted = self.problem.losses(noted, rows.points, rows.targets)[0]
+        with np.errstate(over="ignore"):
+            return np.stack([losses, under_noted]) * rows.weights
+
+    def _decide(self, half_lives: FloatArray) -> None:
+        """Let another half-life take over if it has been better by enough: a change of the model."""
+        assert self.contest is not None
+        place, is_quick = self.contest.winner(half_lives, self.n_learned)
+        if place:
+            self._hand_over(place)
+            self.contest = replace(self.contest, rested=0) if is_quick else self.contest
+
+    def _hand_over(self, place: int) -> None:
+        """Let the half-life at this place among all take over, and tell of it."""
+        old = self.model
+        self._change_places(place)
+        new, self.model = self.model, old
+        before, after = (self.problem.cost(model, self.construction) for model in (old, new))
+        self._replace(
+            new, before, after, kind="half_life", rows=int(self.half_life) if self.half_life < math.inf else 0
+        )
+
+    def _change_places(self, place: int) -> None:
+        """Take over all that the half-life at this place knows, and leave it what was in force."""
+        assert self.contest is not None
+        if not place:
+            return
+        rival = self.contest.rivals[place - 1]
+        exchange(self.construction, rival.construction, staying=("queue", "history", "keep_history"))
         for name in _OF_A_HALF_LIFE:
             mine, theirs = getattr(self, name), getattr(rival, name)
             setattr(self, name, theirs)
             setattr(rival, name, mine)
-        rival.model = old
-        before, after = (self.problem.cost(model, self.construction) for model in (old, new))
-        decay = self.construction.decay
-        self._replace(new, before, after, kind="half_life", rows=0 if decay is None else decay.half_life)
+        self.contest = self.contest.with_winner(place)
+
+    def _bring_into_force(self, half_life: float) -> None:
+        """Put a half-life in force without a word."""
+        if self.contest is not None:
+            places = [engine.half_life for engine in (self, *self.contest.rivals)]
+            self._change_places(places.index(half_life))

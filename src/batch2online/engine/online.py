@@ -29,6 +29,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
+from batch2online.engine.joining import Joining
 from batch2online.engine.looks import Looks
 from batch2online.engine.regret import Regret, regret_of
 from batch2online.engine.scoring import scored, total
@@ -46,7 +47,7 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @storable
-class Online(Following, Looks, StoredEngine):
+class Online(Joining, Following, Looks, StoredEngine):
     """A batch problem turned into an online learner, at one moment.
 
     Parameters
@@ -150,8 +151,12 @@ class Online(Following, Looks, StoredEngine):
         """Return how many rows may wait: up to the next refresh or the end of the block."""
         construction = self.construction
         ids_left = LARGEST_ID + 1 - construction.next_id
-        next_looks = [self.next_refresh, *(rival.next_refresh for rival in self.rivals)]
-        return int(min(min(next_looks) - self.n_learned, construction.rows_to_block_end(), ids_left))
+        return int(min(self._rows_to_look(), construction.rows_to_block_end(), ids_left))
+
+    def _rows_to_look(self) -> float:
+        """Return how many rows there are to the next look of any half-life, or to the next verdict on them."""
+        looks: int = min([self.next_refresh, *(rival.next_refresh for rival in self.rivals)])
+        return min(looks - self.n_learned, self._rows_to_verdict())
 
     def _process(self, rows: Rows, owned: bool = False) -> None:
         """Score a segment under the model in force, learn it, and refresh where one is due."""
@@ -159,6 +164,8 @@ class Online(Following, Looks, StoredEngine):
         self.construction.absorb(rows, owned)
         self._count(len(rows))
         if self.contest is not None:
+            for rival in self.contest.rivals:
+                rival._process(rows)
             self._compete(rows)
 
     def _count(self, n: int) -> None:
@@ -196,52 +203,7 @@ class Online(Following, Looks, StoredEngine):
         """Return the engine as files hold it: of a shard, the ordinary one that it stands for."""
         return self
 
-    # -- merging, forgetting, reading ---------------------------------------------------------------
-
-    @one_thread()
-    def merged(self, other: Online) -> Online:
-        """Return an engine that has also seen what another one has, with a model solved afresh on all of it."""
-        self._check_all_rows_count("merge")
-        theirs, new = other.caught_up().copy(), self.copy()
-        new.construction.flush(new._process)
-        if new.construction.decay is not None and theirs.construction.decay is not None:
-            new._advance(theirs.construction.decay.reference)
-            theirs._advance(new.construction.decay.reference)
-        new.construction.join(theirs.construction)
-        new.n_learned += theirs.n_learned
-        new.loss += theirs.loss
-        new.second_loss += theirs.second_loss
-        assert new.monitor is not None
-        assert theirs.monitor is not None
-        new.monitor = new.monitor.joined(theirs.monitor)
-        new._refresh("merged", rows=theirs.n_learned)
-        return new
-
-    def forgotten(self, ids: Any) -> Online:
-        """Return what would be had the rows with these ids never come.
-
-        The other rows are learned again in the order of their ids, so models, changes and losses are theirs alone.
-        """
-        self._check_all_rows_count("forget")
-        old, new = self.caught_up().construction, self.copy()
-        known = np.empty(0, dtype=np.int64) if old.history is None else old.history.ids()
-        unwanted = old.check_forgettable(ids, known)
-        new.construction = old.emptied()
-        new._start_over()
-        with one_thread(self.width):
-            for rows in old.history or ():
-                new._learn_again(rows[~np.isin(rows.ids, unwanted)])
-        new._refresh("forgotten", rows=len(np.unique(unwanted)))
-        return new
-
-    def _learn_again(self, rows: Rows) -> None:
-        """Process rows that have their ids already, cut where a refresh is due."""
-        while len(rows):
-            first = rows[: self.next_refresh - self.n_learned]
-            self._score(first)
-            self.construction.take(first)
-            self._count(len(first))
-            rows = rows[len(first) :]
+    # -- reading ------------------------------------------------------------------------------------
 
     @one_thread()
     def caught_up(self) -> Online:

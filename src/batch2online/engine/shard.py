@@ -54,7 +54,7 @@ class Shard(Online):
         self.n_learned += len(rows)
 
     @one_thread()
-    def merged(self, other: Online) -> Online:
+    def merged(self, other: Online) -> Shard:
         """Return a shard that has also seen what another engine has; nothing is solved."""
         new, theirs = self.copy(), other.copy()
         for each in (new, theirs):

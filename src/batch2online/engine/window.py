@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
+from batch2online.core.ids import check_ids
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 
@@ -65,6 +67,23 @@ class Window:
             assert part.ids[0] // block == part.ids[-1] // block
         for _, group in groupby(self.parts, key=lambda rows: int(rows.ids[0]) // block):
             yield Rows.concatenate(list(group))
+
+    def joined(self, other: Window, block: int) -> Window:
+        """Return the window of the last rows of both, by their ids, cut at blocks of ids."""
+        if not self.parts or not other.parts:
+            return self if self.parts else other
+        rows = Rows.concatenate([*self.parts, *other.parts])
+        losses = np.concatenate([*self.losses, *other.losses], axis=1)
+        order = np.argsort(rows.ids, kind="stable")
+        rows, losses = rows[order], losses[:, order]
+        cuts = np.flatnonzero(np.diff(rows.ids // block)) + 1
+        places = np.split(np.arange(len(rows)), cuts)
+        return Window(self.size, tuple(rows[p] for p in places), tuple(losses[:, p] for p in places)).trimmed()
+
+    def check_forgettable(self, ids: Any) -> IntArray:
+        """Return the ids as an array if they are those of rows in the window."""
+        known = [part.ids for part in self.trimmed().parts]
+        return check_ids(ids, np.concatenate([np.empty(0, dtype=np.int64), *known]), "are not in the window")
 
     @property
     def total(self) -> FloatArray:

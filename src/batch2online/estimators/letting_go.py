@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, Contest
 from batch2online.engine.online import Online
@@ -15,8 +15,6 @@ class LettingGo:
 
     half_life: Any
     window: Any
-    _competes: ClassVar[bool] = True
-    """Whether several half-lives may run side by side."""
 
     def _let_go(self, engine: Online) -> None:
         """Make a new engine keep a window of rows, or several half-lives."""
@@ -28,20 +26,18 @@ class LettingGo:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         engine.window = window
         if half_life == "auto":
-            engine.contest = Contest.of([_rival(self, engine, each) for each in self._half_lives(engine)])
-
-    def _half_lives(self, engine: Online) -> tuple[int, ...]:
-        if not self._competes:
-            raise ValueError(f'half_life="auto" is not for {type(self).__name__}: give a number of rows.')
-        return HALF_LIVES if engine.problem.models_depend_on is DependsOn.ALL_ROWS else FEW_HALF_LIVES
+            is_cheap = engine.problem.models_depend_on is DependsOn.ALL_ROWS
+            half_lives = HALF_LIVES if is_cheap else FEW_HALF_LIVES
+            engine.contest = Contest.of([_rival(self, engine, each) for each in half_lives])
 
 
 def _rival(estimator: Any, engine: Online, half_life: int) -> Online:
     """Return an engine like this one, of another half-life."""
     twin = estimator._fresh()
     twin.half_life, twin.n_features_in_ = half_life, estimator.n_features_in_
+    twin.keep_history = False  # one copy of the rows is enough
     rival: Online = twin._new_engine(engine.n_targets)
     rival.construction.seed = engine.construction.seed
     rival.construction.flat_targets = engine.construction.flat_targets
-    rival.monitor = None
+    rival.problem, rival.monitor = engine.problem, None
     return rival

@@ -16,7 +16,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.engine.changes import ChangeEvent
-from batch2online.engine.contest import Contest
+from batch2online.engine.contest import JUDGED, Contest
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
 from batch2online.engine.window import Window
@@ -92,8 +92,21 @@ def _check_following(engine: Online) -> None:
         theirs = (rival.n_learned, other.next_id, type(other), other.shape, other.seed)
         require(own == theirs and not len(other.queue), "rivals have learned the same rows.")
     if engine.contest is not None:
-        recent = engine.contest.recent
-        require(recent.shape == (len(engine.rivals) + 1,) and not np.isnan(recent).any(), "rivals are compared.")
+        _check_contest(engine)
+
+
+def _check_contest(engine: Online) -> None:
+    """Check that what half-lives have cost is there for each of them, and that no two are the same."""
+    contest: Any = engine.contest
+    k = len(engine.rivals) + 1
+    require(len({each.half_life for each in (engine, *engine.rivals)}) == k == len(contest.noted), "rivals differ.")
+    shapes = contest.waiting.shape[:2], contest.sums.shape, contest.spreads.shape
+    require(shapes == ((2, k), (3, k), (2, k, k)) and contest.waiting.shape[2] < JUDGED, "rivals are compared.")
+    require(contest.rested >= 0, "verdicts are in the past.")
+    require(not any(np.isnan(values).any() for values in (contest.waiting, contest.sums)), "losses are numbers.")
+    for each, noted in zip((engine, *engine.rivals), contest.noted, strict=True):
+        if noted is not None:
+            _check_model(noted, each)
 
 
 def _check_warm_up(engine: Online) -> None:

@@ -77,8 +77,9 @@ class BatchToOnline(Delegating, StoredWrapped):
         The grid of powers of ``1 + epsilon`` on which weights lie.
     coreset_size : int or None
         Expected number of rows to solve on; None is 5,000.
-    half_life : int or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" learns with
+        5,000 and without any side by side, and uses the one that has cost less lately. None is never.
     window : int or None
         Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
@@ -121,7 +122,6 @@ class BatchToOnline(Delegating, StoredWrapped):
     """
 
     _problem = type(None)  # it is made anew, by the parameters
-    _competes = False
 
     def _quality(self, regret: Regret) -> list[Measure]:
         name, value = self._engine.problem.loss.measure(max(0.0, regret.loss / regret.weight))
@@ -138,7 +138,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         resample: bool = False,
         epsilon: float = 0.1,
         coreset_size: int | None = None,
-        half_life: int | None = None,
+        half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
         first_id: int = 0,
@@ -217,7 +217,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         if self.first_id:
             construction.next_id = int(self.first_id)
         construction.keep_history = construction.keep_history or bool(self.keep_history)
-        if self.half_life is not None:
+        if self.half_life not in (None, "auto"):
             construction.decay = ForwardDecay.of(self.half_life)
         return construction
 

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from batch2online.core.registry import require
+from batch2online.core.rows import Rows
 from batch2online.coresets.construction import Construction
 from batch2online.estimators.batch_to_online import fitted, recipes
 from batch2online.estimators.batch_to_online.targets import TakingTargets
@@ -52,7 +53,10 @@ class StoredWrapped(TakingTargets):
         state = super()._state()
         engine = state["engine"] = state["engine"].copy()
         state["labels"] = list(engine.problem.labels.items())
-        engine.model, engine.problem = _stored(engine.model), None
+        for each in (engine, *engine.rivals):
+            each.model, each.problem = _stored(each.model), None
+        if engine.contest is not None:
+            engine.contest = replace(engine.contest, noted=tuple(map(_stored, engine.contest.noted)))
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
         return state
 
@@ -71,9 +75,11 @@ class StoredWrapped(TakingTargets):
             engine.problem = replace(
                 estimator._new_problem(engine.construction), labels=estimator._checked_labels(state["labels"])
             )
-            known = engine.warm_up
-            require(known is None or known.is_like(engine.problem.warm_up()), "the warm-up is that of the loss.")
+            for each in (engine, *engine.rivals):
+                known = each.warm_up
+                require(known is None or known.is_like(engine.problem.warm_up()), "the warm-up is that of the loss.")
             estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
+            _solve_rivals_again(engine)
         except Exception as error:  # whatever the estimator has against these rows
             raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error
         return estimator
@@ -122,6 +128,19 @@ class StoredWrapped(TakingTargets):
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
         return cls._from_state(state, **given)  # what is given is the caller's own code
+
+
+def _solve_rivals_again(engine: Any) -> None:
+    """Turn the rows that a checkpoint holds of other half-lives into their models, and into those noted of all."""
+    for rival in engine.rivals:
+        rival.problem = engine.problem
+        rival.model = engine.problem.solved_again(rival.model)
+    if engine.contest is not None:
+        pairs = zip((engine, *engine.rivals), engine.contest.noted, strict=True)
+        noted = [each.model if engine.problem.same(each.model, rows) else rows for each, rows in pairs]
+        again = engine.problem.solved_again
+        models = tuple(again(model) if isinstance(model, Rows) else model for model in noted)
+        engine.contest = replace(engine.contest, noted=models)
 
 
 def _recipe_of(estimator: Any) -> Any:
