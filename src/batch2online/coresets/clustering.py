@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.coresets.full_history import FixedSeeds
 from batch2online.coresets.race import Race
 from batch2online.coresets.seed_scores import Seeded
-from batch2online.linalg.distances import nearest, power
+from batch2online.linalg.distances import Sums, nearest, power
 from batch2online.persistence.disk_history import DiskHistory, scratch
 from batch2online.theory import bounds, sizes
 
@@ -36,6 +37,13 @@ def largest_value(z: float) -> float:
     values are ``2 v`` apart, so a sum is at most ``2^20 (2 v 8)^z``.
     """
     return LARGEST if z <= 2 else 2.0 ** (1003 / z - 4)
+
+
+class RowsElsewhere(Protocol):
+    """Rows that stay where they are: only sums over them come."""
+
+    def block_sums(self, centers: FloatArray) -> Iterator[Sums]:
+        """Return the sums of the clusters of these centers, a block of ids at a time."""
 
 
 @storable
@@ -75,6 +83,9 @@ class Clustering(Construction):
     >>> bool(abs(coreset.weights[low].sum() / 10_000 - 1) < 0.2)
     True
     """
+
+    elsewhere: RowsElsewhere | None = None
+    """All rows, where they are kept by somebody else while a model is solved."""
 
     def __init__(
         self,

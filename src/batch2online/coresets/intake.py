@@ -158,7 +158,7 @@ class Intake(ABC):
             self.history.append(rows, owned)
         self.advance(int(rows.ids[0]))
         rows = self.weighted(rows)
-        self.weigh(*_weight_and_typical(rows))
+        self.weigh(*weight_and_typical(rows))
         self._absorb(rows)
 
     def weighted(self, rows: Rows) -> Rows:
@@ -226,7 +226,8 @@ class Intake(ABC):
         return construction
 
 
-def _weight_and_typical(rows: Rows) -> tuple[float, float]:
+def weight_and_typical(rows: Rows) -> tuple[float, float]:
+    """Return the total weight of rows, and the mean of their weights, each counted by its weight."""
     if all_ones(rows.weights):
         return float(len(rows)), 1.0
     weights, largest = rows.weights, float(rows.weights.max())

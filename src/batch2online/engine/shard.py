@@ -83,10 +83,14 @@ class Shard(Online):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what travels: no row waits any more, and none is kept that present scores rule out."""
+        return super(Shard, self.compact()).__getstate__()
+
+    def compact(self) -> Shard:
+        """Return the same in which no row waits, and none is kept that present scores rule out."""
         small = self.copy()
         small.construction.flush(small._process)
         small.construction.thin()
-        return super(Shard, small).__getstate__()
+        return small
 
     # -- reading --------------------------------------------------------------------------------------
 

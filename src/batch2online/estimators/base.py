@@ -25,7 +25,8 @@ from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
 
 _FIRST_CALLS = RLock()
-_LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
+LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
+"""Attributes that learning sets."""
 
 
 class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -109,8 +110,8 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, B
                     continue
                 if self.__sklearn_is_fitted__():
                     fresh._engine.lock = lock
-                kept = {name: value for name, value in vars(self).items() if name not in _LEARNED}
-                learned = {name: value for name, value in vars(fresh).items() if name in _LEARNED}
+                kept = {name: value for name, value in vars(self).items() if name not in LEARNED}
+                learned = {name: value for name, value in vars(fresh).items() if name in LEARNED}
                 self.__dict__ = kept | learned
             return self
 

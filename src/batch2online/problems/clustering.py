@@ -10,8 +10,9 @@ coreset only correct these sums for the rows that change their cluster.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,8 +22,8 @@ from batch2online.core.coreset import Coreset
 from batch2online.core.decay import DecayedHistory
 from batch2online.core.history import History
 from batch2online.core.registry import storable
-from batch2online.core.rows import all_ones
-from batch2online.coresets import Clustering
+from batch2online.core.rows import Rows, all_ones
+from batch2online.coresets.clustering import Clustering, RowsElsewhere
 from batch2online.linalg.distances import Sums, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.problems.assignments import Assignments
 from batch2online.problems.hindsight import Hindsight, certain_weight, resolution, sampling_error
@@ -94,7 +95,8 @@ class KZClustering(Problem):
         start, assignment = None, None
         if self.start_from_current and known is not None:
             start, assignment = known, self._assignments.of(coreset, known)
-        history = construction.past if self.exact and len(coreset) < construction.n_rows else None
+        all_rows = construction.elsewhere or construction.past
+        history = all_rows if self.exact and len(coreset) < construction.n_rows else None
         problem = (coreset.points, coreset.weights, self.k, self.z, construction.seed)
         centers, labels = kz.solved(*problem, start, assignment=assignment, is_refined=history is None)
         if history is not None:
@@ -102,7 +104,7 @@ class KZClustering(Problem):
         return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
 
     def _with_exact_sums(
-        self, centers: FloatArray, coreset: Coreset, history: History | DecayedHistory
+        self, centers: FloatArray, coreset: Coreset, history: History | DecayedHistory | RowsElsewhere
     ) -> tuple[FloatArray, IntArray]:
         """Return the centers after steps with the sums of all rows, and the clusters of the coreset.
 
@@ -186,9 +188,15 @@ class KZClustering(Problem):
         return self._assignments.of(coreset, centers)[0]
 
 
-def _sums_of_all(history: History | DecayedHistory, centers: FloatArray) -> Sums:
+def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray) -> Sums:
     """Return the sums of the clusters of all rows, the same wherever these were cut."""
     sums = Sums(np.zeros(centers.shape), np.zeros(len(centers)), 0.0)
-    for rows in history.blocks():
-        sums = sums.plus(sums_of_clusters(rows.points, None if all_ones(rows.weights) else rows.weights, centers))
-    return sums
+    if isinstance(history, History | DecayedHistory):
+        return reduce(Sums.plus, block_sums(history.blocks(), centers), sums)
+    return reduce(Sums.plus, history.block_sums(centers), sums)
+
+
+def block_sums(blocks: Iterable[Rows], centers: FloatArray) -> Iterator[Sums]:
+    """Iterate over the sums of the clusters of each block."""
+    for rows in blocks:
+        yield sums_of_clusters(rows.points, None if all_ones(rows.weights) else rows.weights, centers)

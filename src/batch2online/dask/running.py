@@ -1,0 +1,67 @@
+"""Running what is delayed, on whatever scheduler Dask is set to; a scheduler that is lost is one clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+
+Progress = Callable[[int, int], None]
+"""What hears how many partitions are done, and how many there are."""
+
+_LOST = ("CommClosedError", "FutureCancelledError", "CancelledError", "TimeoutError", "FuturesCancelledError")
+_KILLED = "KilledWorker"
+
+
+class ClusterError(RuntimeError):
+    """A cluster that went away, or that kills whatever learns a partition. No model has changed."""
+
+
+def computed(*wanted: Any, leaves: list[Any] | None = None, progress: Progress | None = None) -> tuple[Any, ...]:
+    """Return the results of delayed work; ``progress`` hears of the leaves as they are done."""
+    with one_error():
+        if leaves is not None and progress is not None:
+            wanted = _watched(wanted, leaves, progress)
+        return tuple(dask.compute(*wanted))
+
+
+def kept(work: list[Any]) -> list[Any]:
+    """Return the same work with its results kept in the memory of the cluster."""
+    with one_error():
+        return list(dask.persist(*work))
+
+
+@contextmanager
+def one_error() -> Iterator[None]:
+    """Raise one error where the cluster failed, and not what was computed."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error).__name__
+        if kind in _LOST:
+            raise ClusterError(
+                f"The scheduler was lost ({kind}: {error}). The model is as it was: fit again with another scheduler."
+            ) from error
+        if kind == _KILLED:
+            raise ClusterError(
+                f"Workers died again and again over the same partition ({error}): most often it is too large for their "
+                "memory. The model is as it was."
+            ) from error
+        raise
+
+
+def _watched(wanted: tuple[Any, ...], leaves: list[Any], progress: Progress) -> tuple[Any, ...]:
+    """Start the work and wait for the leaves one by one, where the scheduler tells of them."""
+    try:
+        from distributed import as_completed, futures_of, get_client
+
+        client = get_client()
+    except (ImportError, ValueError):
+        return wanted
+    started = client.persist([*wanted, *leaves])
+    futures = futures_of(started[len(wanted) :])
+    for done, _ in enumerate(as_completed(futures), 1):
+        progress(done, len(futures))
+    return tuple(started[: len(wanted)])
