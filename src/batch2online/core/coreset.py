@@ -16,7 +16,7 @@ class Coreset:
 
     Attributes
     ----------
-    points : (m, d) array
+    points : (m, d) array; for rows of another kind, a table or list of that kind
     targets : (m,) or (m, n_targets) array, or None for problems without targets
     weights : (m,) array, sampling weight times ``sample_weight``
     ids : (m,) array of the points' ids
@@ -31,7 +31,7 @@ class Coreset:
 
     def __post_init__(self) -> None:
         for array in (self.points, self.targets, self.weights, self.ids):
-            if array is not None:
+            if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
     def __len__(self) -> int:
@@ -46,7 +46,8 @@ class Coreset:
     __hash__ = None  # type: ignore[assignment]  # arrays have no cheap hash
 
     def __repr__(self) -> str:
-        return f"Coreset({len(self)} points of {self.points.shape[1]} columns, total weight {self.weights.sum():g})"
+        width = getattr(self.points, "shape", (0, 1))[1:] or (1,)
+        return f"Coreset({len(self)} points of {width[0]} columns, total weight {self.weights.sum():g})"
 
     def to_frame(self) -> Any:
         """Return the coreset as a pandas DataFrame: columns, targets and ``weight``, indexed by ``id``.
@@ -58,7 +59,11 @@ class Coreset:
         """
         import pandas as pd
 
-        frame = pd.DataFrame(self.points, index=pd.Index(self.ids, name="id"), columns=self._names())
+        points = self.points.to_pandas() if hasattr(self.points, "to_pandas") else self.points
+        frame = pd.DataFrame(points) if isinstance(points, list) else pd.DataFrame(points, copy=True)
+        if isinstance(points, np.ndarray):
+            frame.columns = pd.Index(self._names())
+        frame.index = pd.Index(self.ids, name="id")
         for name, values in [*self._named_targets(), ("weight", self.weights)]:
             frame[_free(name, frame.columns)] = values
         return frame

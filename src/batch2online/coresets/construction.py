@@ -74,6 +74,11 @@ class Construction(Intake):
         self.queue = Queue(0, 0)
 
     @property
+    def takes_any_rows(self) -> bool:
+        """Whether rows may hold what stands for texts and gaps: scores read none, or know which columns to read."""
+        return False
+
+    @property
     def largest(self) -> float:
         """Largest magnitude of a value that can be worked with."""
         return LARGEST

@@ -41,5 +41,9 @@ class Everything(Antitone):
     [1.0, 1.0]
     """
 
+    @property
+    def takes_any_rows(self) -> bool:
+        return True
+
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return Nothing(), math.inf, 1

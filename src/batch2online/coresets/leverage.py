@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from batch2online.coresets.deferred import Deferred, GrowingStatistics
 from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.from_sums import leverage_moments
 from batch2online.statistics.moments import Moments
+from batch2online.tables.cells import GAP
 from batch2online.theory.bounds import leverage_sensitivity
 
 
@@ -26,31 +27,40 @@ class LeverageStatistics(GrowingStatistics):
     has_cheap_bounds: ClassVar[bool] = True
     moments: Moments
     with_targets: bool
+    columns: tuple[int, ...] | None = None
 
     def grown(self, rows: Rows) -> LeverageStatistics:
-        return LeverageStatistics(self.moments.add(rows), self.with_targets)
+        return replace(self, moments=self.moments.add(self.read(rows)))
 
     def add(self, rows: Rows) -> tuple[LeverageStatistics, FloatArray]:
         new = self.grown(rows)
         return new, new.coarse_bounds(rows)
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
-        return self.moments.coarse_bounds(rows)
+        return self.moments.coarse_bounds(self.read(rows))
 
     def bounds(self, rows: Rows) -> FloatArray:
-        return self.moments.bounds(rows)
+        return self.moments.bounds(self.read(rows))
 
     def scaled(self, factor: float) -> LeverageStatistics:
-        return LeverageStatistics(self.moments.scaled(factor), self.with_targets)
+        return replace(self, moments=self.moments.scaled(factor))
 
     def merged(self, other: LeverageStatistics) -> LeverageStatistics:
-        return LeverageStatistics(self.moments.merged(other.moments), self.with_targets)
+        return replace(self, moments=self.moments.merged(other.moments))
 
     def sharpened(self) -> LeverageStatistics:
-        return LeverageStatistics(self.moments.sharpened(), self.with_targets)
+        return replace(self, moments=self.moments.sharpened())
 
     def scores(self, rows: Rows) -> FloatArray:
-        return self.moments.scores(rows, with_targets=self.with_targets)
+        return self.moments.scores(self.read(rows), with_targets=self.with_targets)
+
+    def read(self, rows: Rows) -> Rows:
+        """Return the columns of a table that hold numbers, with zeros for gaps; all of an array."""
+        if self.columns is None:
+            return rows
+        points = rows.points[:, self.columns]
+        points[points == GAP] = 0.0
+        return replace(rows, points=points)
 
 
 @storable
@@ -83,21 +93,30 @@ class Leverage(Deferred):
     True
     """
 
+    columns: tuple[int, ...] | None = None
+    """Places of the columns of a table that hold numbers; None for all columns of an array."""
+
+    @property
+    def takes_any_rows(self) -> bool:
+        return True
+
     def __init__(self, *, intercept: bool = False, score_targets: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
         self.intercept = bool(intercept)
         self.score_targets = bool(score_targets)
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        width = width if self.columns is None else len(self.columns)
         columns = width + self.intercept + (n_targets if self.score_targets else 0)
         moments = Moments.empty(width, n_targets, self.intercept)
-        return LeverageStatistics(moments, self.score_targets), columns, columns
+        return LeverageStatistics(moments, self.score_targets, self.columns), columns, columns
 
     def _summed(self, rows: Rows) -> FloatArray:
-        return np.concatenate([rows.points, rows.targets], axis=1)
+        return np.concatenate([self.statistics.read(rows).points, rows.targets], axis=1)
 
     def _from_sums(self, sums: ExactGram) -> Statistics:
-        return LeverageStatistics(leverage_moments(self.statistics.moments, sums), self.score_targets)
+        moments = leverage_moments(self.statistics.moments, sums)
+        return LeverageStatistics(moments, self.score_targets, self.columns)
 
     def sensitivity(self, n: int) -> float:
         if not self.constant:  # no rows yet

@@ -94,6 +94,10 @@ class Piloted(Antitone):
         self.gauge: Gauge | None = None
 
     @property
+    def takes_any_rows(self) -> bool:
+        return not self.leverage
+
+    @property
     def is_complete(self) -> bool:
         """Whether the coreset holds all rows, each as it came."""
         return bool(self.n_rows <= self.expected_size)

@@ -48,6 +48,10 @@ class Uniform(Antitone):
     (85, 8479)
     """
 
+    @property
+    def takes_any_rows(self) -> bool:
+        return True
+
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return TotalWeight(0.0), 1, 1
 

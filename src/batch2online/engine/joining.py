@@ -104,7 +104,9 @@ class Joining(Following):
 
     def _kept_rows(self) -> Any:
         window, construction = self.window, self.construction
-        return construction.history or () if window is None else window.blocks(construction.block)
+        if window is not None:
+            return window.blocks(construction.block)
+        return () if construction.history is None else construction.history.blocks()
 
     def _empty(self) -> None:
         """Be what an engine is before the first row, except that the ids have been seen."""

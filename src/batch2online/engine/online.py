@@ -187,7 +187,7 @@ class Online(Joining, Following, Looks, StoredEngine):
     def _score(self, rows: Rows) -> None:
         self._advance(int(rows.ids[0]))
         if self.monitor is not None:
-            self.monitor = self.monitor.noting(rows, self.construction.seed)
+            self.monitor = self.monitor.noting(self.problem.numbers(rows), self.construction.seed)
         weighted = self.construction.weighted(rows)
         known = None if self.is_solved else self.warm_up or self.problem.warm_up()
         losses, second, self.warm_up = scored(self.problem, self.model, known, weighted)

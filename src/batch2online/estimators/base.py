@@ -166,8 +166,8 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, B
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
         """Return the engine after these rows, a new one if there is none yet."""
         is_first = not self.__sklearn_is_fitted__()
-        X = self._validated(X, reset=is_first)
-        y, problem = self._prepared_targets(y)
+        X, of_rows = self._prepared_rows(X, is_first)
+        y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
         if is_first:
             engine = self._new_engine(targets.shape[1])
@@ -177,9 +177,15 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, B
         else:
             self._check_target_shape(y, targets)
             engine = self._engine
-        if problem is not None:
-            problem = problem(engine.problem)
+        problem = None
+        for change in (of_rows, of_targets):
+            if change is not None:
+                problem = change(engine.problem if problem is None else problem)
         return engine.learned(given.pieces(X, targets, sample_weight), problem)
+
+    def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
+        """Return rows as an array or CSR matrix, and what they change about the problem, if any."""
+        return self._validated(X, reset), None
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
         """Return the targets as an array, None where there are none, and what they change about the problem, if any."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from batch2online._types import FloatArray
 from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
 from batch2online.engine.invariants.engine import targets_of
@@ -69,13 +70,13 @@ class Labelled(OnlineEstimator):
                 require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
         return known
 
-    def _stored_labels(self) -> list[Any]:
+    def _stored_beside(self, points: FloatArray) -> Any:
         return [[code, label] for code, label in self._labels.items()]
 
-    def _learn_again(self, given: Given, known: list[Any]) -> None:
+    def _learn_again(self, given: Given, beside: Any) -> None:
         engine: Any = self._engine
-        self._engine = engine.learned([], replace(engine.problem, labels=dict(map(tuple, known))))
-        super()._learn_again(given, known)
+        self._engine = engine.learned([], replace(engine.problem, labels=dict(map(tuple, beside))))
+        super()._learn_again(given, beside)
 
     def _merged(self, own: Online, other: Online) -> Online:
         problem: Any = own.problem

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from batch2online._types import FloatArray
 from batch2online.core.kinds import conforms
 from batch2online.core.registry import classes, require
 from batch2online.core.validation import check_finite
@@ -125,11 +126,11 @@ class Stored:
             attributes["_engine"].construction.queue.count = waiting
         self.__dict__ = attributes
 
-    def _stored_labels(self) -> list[Any]:
-        """Return the labels that are known, where there are any."""
+    def _stored_beside(self, points: FloatArray) -> Any:
+        """Return what a file holds beside rows, as JSON knows it: the labels that are known, where there are any."""
         return []
 
-    def _learn_again(self, given: Given, labels: list[Any]) -> None:
+    def _learn_again(self, given: Given, beside: Any) -> None:
         """Learn rows that a file holds after the state."""
         points, targets, weights = given
         engine = self._engine

@@ -16,11 +16,11 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def append(database: Database, pieces: list[Given], model: Any) -> None:
-    """Write the rows of one call, and labels that the model knows, inside a transaction."""
+    """Write the rows of one call, and what stands beside them, labels and texts, inside a transaction."""
     number, rows = database.meta["tail"], database.meta["tail_rows"]
     points, targets, weights = (np.concatenate(parts) for parts in zip(*pieces, strict=True)) if pieces else _NOTHING
     own = np.empty(0) if all_ones(weights) else weights
-    labels = json.dumps(model._stored_labels())
+    labels = json.dumps(model._stored_beside(points))
     shape, content, crc = packed(_place(number, labels), points, targets, own)
     row = (number, shape, labels, content, crc)
     database.run("INSERT INTO tail VALUES (?, ?, ?, ?, ?)", row)

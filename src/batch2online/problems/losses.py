@@ -100,7 +100,7 @@ class Distance(RowLoss):
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
-        return np.asarray(cdist(points, centers).min(axis=1) ** self.power)
+        return np.asarray(cdist(np.asarray(points), centers).min(axis=1) ** self.power)
 
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=False, power=self.power)
@@ -114,7 +114,8 @@ class Reconstruction(RowLoss):
     """``|x - inverse_transform(transform(x))|^2``."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.asarray(np.square(points - model.inverse_transform(model.transform(points))).sum(axis=1))
+        restored = np.asarray(model.inverse_transform(model.transform(points)))
+        return np.asarray(np.square(np.asarray(points) - restored).sum(axis=1))
 
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=False)

@@ -11,6 +11,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.coreset import Coreset
+from batch2online.core.rows import Rows
 from batch2online.coresets.construction import Construction
 from batch2online.problems.hindsight import Hindsight
 from batch2online.problems.warm_up import WarmUp
@@ -67,6 +68,10 @@ class Problem(ABC):
 
         The engine sums both. The second is the loss without the square, as the paper writes it, where there is one.
         """
+
+    def numbers(self, rows: Rows) -> Rows:
+        """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""
+        return rows
 
     def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""

@@ -18,8 +18,9 @@ from batch2online.problems.losses import RowLoss
 from batch2online.problems.parameters import degrees_of
 from batch2online.problems.problem import Problem, check_losses
 from batch2online.problems.remembered import LastLosses
-from batch2online.problems.warm_up import Scored, WarmUp
+from batch2online.problems.warm_up import Free, MeanSoFar, Scored, WarmUp
 from batch2online.solvers.weighted_fit import copies, fitted
+from batch2online.tables.given import GivenRows
 
 
 class LossBoundWarning(UserWarning):
@@ -50,12 +51,19 @@ class Wrapped(Problem):
     loss_bound: float | None = None
     resample: bool = False
     labels: dict[float, Any] = field(default_factory=dict)
+    given_rows: GivenRows = field(default_factory=GivenRows)
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         return self.start
 
     def warm_up(self) -> WarmUp:
-        return self.loss.warm_up()
+        """Return that of the loss; a row of texts and gaps has no distance to others, and costs nothing."""
+        known = self.loss.warm_up()
+        needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
+        return Free() if needs_numbers and not self.given_rows.are_numbers else known
+
+    def numbers(self, rows: Rows) -> Rows:
+        return self.given_rows.numbers(rows)
 
     def initial(self, answer: Any, width: int, n_targets: int) -> None:
         return None
@@ -67,7 +75,7 @@ class Wrapped(Problem):
         """
         targets = self._decoded(targets)
         solved = self.solved_on(model) if isinstance(model, Rows) else model
-        own = self.loss(solved.model, points, targets)
+        own = self.loss(solved.model, self.given_rows.decoded(points, solved.rows.points), targets)
         return self.bounded(own, own)
 
     def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
@@ -99,11 +107,12 @@ class Wrapped(Problem):
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
+        points = self.given_rows.decoded(rows.points, rows.points)
         if not hasattr(self.estimator, "fit"):
             given = () if flat is None else (flat,)
-            return Solved(self.estimator(rows.points, rows.weights, *given), rows)
+            return Solved(self.estimator(points, rows.weights, *given), rows)
         weights = None if self.resample else rows.weights
-        return Solved(fitted(self.estimator, rows.points, flat, weights, self.seed), rows)
+        return Solved(fitted(self.estimator, points, flat, weights, self.seed), rows)
 
     def _decoded(self, targets: FloatArray) -> Any:
         """Targets as the user gave them: labels for a classifier."""

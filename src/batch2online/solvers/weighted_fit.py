@@ -20,6 +20,9 @@ from batch2online.core.coreset import Coreset
 RESAMPLING, ESTIMATOR = 100, 101
 """Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed."""
 
+_PREPARING = ("sklearn.compose", "sklearn.preprocessing", "sklearn.impute", "sklearn.feature_extraction")
+"""Where the transformers are that only encode, fill or scale."""
+
 _NESTED = ("estimator", "regressor", "base_estimator")
 
 
@@ -29,9 +32,16 @@ def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray
     if isinstance(model, BaseEstimator) and is_classifier(model) and len(np.unique(targets)) == 1:
         model = DummyClassifier(strategy="most_frequent")  # many classifiers refuse a single class
     if weights is not None and type(model) in _WITHOUT_WEIGHTS:
-        return _WITHOUT_WEIGHTS[type(model)](model, points, weights)
+        return _named(_WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights), points)
     arguments = () if targets is None else (targets,)
     model.fit(points, *arguments, **({} if weights is None else weight_arguments(model, weights)))
+    return model
+
+
+def _named(model: Any, points: Any) -> Any:
+    """Return a model that was fitted to an array as one of the columns of this table, if it is one."""
+    if hasattr(points, "columns"):
+        model.feature_names_in_ = np.asarray(points.columns, dtype=object)
     return model
 
 
@@ -54,18 +64,26 @@ def seeded(estimator: Any, seed: int) -> Any:
 def weight_arguments(model: Any, weights: FloatArray) -> dict[str, FloatArray]:
     """Return the keyword arguments of ``fit`` that carry the weights."""
     if isinstance(model, Pipeline):
-        return {f"{name}__sample_weight": weights for name, step in model.steps if _is_fitted_step(step)}
+        takers = [name for name, step in model.steps if _is_fitted_step(step) and _takes_weights(step)]
+        return {f"{name}__sample_weight": weights for name in takers}
     return {"sample_weight": weights}
 
 
 def step_without_weights(estimator: Any) -> Any:
     """Find a part of the estimator that cannot be fitted to weighted rows; None if the whole estimator can be.
 
-    The part is the estimator itself or, in a pipeline, the first step whose ``fit`` takes no ``sample_weight``.
+    The part is the estimator itself or, in a pipeline, the first step whose ``fit`` takes no ``sample_weight``. Steps
+    that encode, fill or scale before the last one need none: what they learn is learned from the rows as they are.
     """
     if isinstance(estimator, Pipeline):
-        return next((s for _, s in estimator.steps if _is_fitted_step(s) and not _takes_weights(s)), None)
+        steps = [step for _, step in estimator.steps if _is_fitted_step(step)]
+        needing = [step for step in steps if step is steps[-1] or not _only_prepares(step)]
+        return next((step for step in needing if not _takes_weights(step)), None)
     return None if type(estimator) in _WITHOUT_WEIGHTS or _takes_weights(estimator) else estimator
+
+
+def _only_prepares(step: Any) -> bool:
+    return type(step).__module__.startswith(_PREPARING)
 
 
 def _is_fitted_step(step: Any) -> bool:

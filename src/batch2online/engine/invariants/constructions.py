@@ -137,12 +137,18 @@ def check_antitone(construction: Antitone) -> None:
     require(len({len(rows.targets.T) for rows in parts if len(rows)}) <= 1, "rows have as many targets as all others.")
 
 
-@check_of(Leverage, {"intercept": bool, "score_targets": bool})
+@check_of(
+    Leverage, {"intercept": bool, "score_targets": bool, "columns": tuple[int, ...] | None}, optional=("columns",)
+)
 def check_leverage(construction: Leverage) -> None:
     if construction.shape is not None:
-        moments = construction.statistics.moments
-        shape = (moments.width, moments.n_targets)
-        require(shape == construction.shape and moments.intercept == construction.intercept, "moments fit the rows.")
+        moments, columns = construction.statistics.moments, construction.columns
+        width, n_targets = construction.shape
+        require(columns is None or all(0 <= column < width for column in columns), "columns are those of the rows.")
+        require(construction.statistics.columns == columns, "moments are those of the columns.")
+        shape = (width if columns is None else len(columns), n_targets)
+        is_like = (moments.width, moments.n_targets) == shape and moments.intercept == construction.intercept
+        require(is_like, "moments fit the rows.")
         require(moments.rows == construction.n_rows, "moments are those of all rows.")
         require(construction.statistics.with_targets == construction.score_targets, "targets are scored or not.")
 

@@ -24,7 +24,7 @@ class Delegating:
     fit: Callable[..., Any]
     _check_fitted: Callable[[], Any]
     _checked_rows: Callable[[Any], Any]
-    _values_of: Callable[[Any], Any]
+    _row_to_predict: Callable[[Any], Any]
 
     @property
     def model_(self) -> Any:
@@ -118,6 +118,6 @@ class Delegating:
 
     @_delegated("predict")
     def predict_one(self, x: Any) -> Any:
-        """Prediction for one row: a mapping of column names to values, or a sequence of values."""
+        """Prediction for one row: a mapping of column names to values, a sequence of values, or a text."""
         model = self.model_
-        return model.predict(np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
+        return model.predict(self._row_to_predict(x))[0]

@@ -44,7 +44,9 @@ class BatchToOnline(Delegating, StoredWrapped):
 
     At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
     a pure function of the sequence and the seed, whatever the chunks. ``predict``, ``transform``, ``predict_proba``,
-    ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well.
+    ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well. Rows are
+    arrays, tables of pandas, polars or Arrow with text, categories, dates and gaps, or lists of texts or dictionaries:
+    the estimator is given them as the kind that came in, see ``docs/tables.md``.
 
     Parameters
     ----------
@@ -178,6 +180,7 @@ class BatchToOnline(Delegating, StoredWrapped):
             epsilon=construction.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
+            given_rows=self._given_rows,
         )
 
     def _check_takes_weights(self, kind: str) -> None:
@@ -189,6 +192,9 @@ class BatchToOnline(Delegating, StoredWrapped):
             )
 
     def _new_construction(self) -> Construction:
+        return self._for_these_rows(self._asked_for())
+
+    def _asked_for(self) -> Construction:
         settings = self._sampling()
         if self.coreset_size is None:
             settings["coreset_size"] = DEFAULT_SIZE
@@ -203,9 +209,8 @@ class BatchToOnline(Delegating, StoredWrapped):
         return construction
 
     def _chosen_coreset(self) -> kinds.Choice:
-        return kinds.default_coreset(
-            kinds.kind_of(self.estimator), self.estimator, self.resample, self.window or self._is_shard
-        )
+        kind, by_rows_alone = kinds.kind_of(self.estimator), self.window or self._is_shard
+        return kinds.default_coreset(kind, self.estimator, self.resample, by_rows_alone, self._are_numbers)
 
     def _copied_construction(self, template: Construction) -> Construction:
         """Return an empty construction as given, but with the seed, first id and history asked for here."""

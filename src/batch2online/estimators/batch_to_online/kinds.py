@@ -54,16 +54,21 @@ def default_loss(kind: str, estimator: Any) -> str:
     return names[kind]
 
 
-def default_coreset(kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False) -> Choice:
+def default_coreset(
+    kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False, are_numbers: bool = True
+) -> Choice:
     """Return the construction that suits a kind of estimator when nothing is said.
 
     A window is summed anew at every look, from rows alone, and shards have no order: there no model in force has a say.
+    Rows that are not numbers, or may have gaps, have no leverage.
     """
     last = final_step(estimator)
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
     if kind in ("regressor", "classifier") and not by_rows_alone:
-        return Choice(partial(Piloted, labels=kind == "classifier"), "Piloted", f"a {kind}")
+        return Choice(partial(Piloted, labels=kind == "classifier", leverage=are_numbers), "Piloted", f"a {kind}")
+    if not are_numbers:
+        return Choice(Uniform, "Uniform", "rows are not all numbers")
     if kind == "regressor":
         return Choice(_leverage, "Leverage", "a regressor")
     if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):

@@ -25,6 +25,10 @@ from batch2online.persistence.checkpoint import CheckpointError
 from batch2online.refresh import Policy
 
 _PLAIN = (type(None), bool, int, float, str)
+_DTYPES = ("float32", "float64", "int32", "int64")
+_PATTERNS = ("token_pattern",)
+"""Parameters that may look like paths."""
+
 _CONSTRUCTIONS = ("Clustering", "Everything", "Leverage", "RidgeLeverage", "Sensitivity", "Uniform")
 
 
@@ -36,6 +40,8 @@ def recipe(value: Any) -> Any:
         return _missing(value) if _is_path(value) else value
     if isinstance(value, Construction) and not _has_function(value):
         return value
+    if isinstance(value, type) and value.__name__ in _DTYPES and value is getattr(np, value.__name__):
+        return {"dtype": value.__name__}
     if value in (getattr(coresets, name) for name in _CONSTRUCTIONS):
         return {"construction": str(value.__name__)}
     if isinstance(value, list | tuple):
@@ -51,7 +57,9 @@ def _of_estimator(value: Any) -> Any:
     if given.get("memory") is not None:
         warnings.warn(f"memory of {type(value).__name__} is left out: a file holds no paths.", UserWarning, 2)
         given["memory"] = None
-    params = {name: recipe(item) for name, item in given.items()}
+    params = {
+        name: item if name in _PATTERNS and isinstance(item, str) else recipe(item) for name, item in given.items()
+    }
     if any(map(is_missing, params.values())):
         return _missing(value)
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
@@ -71,6 +79,8 @@ def made(value: Any, name: str, trust: Trust) -> Any:
         raise CheckpointError(
             f"{name} was {value['missing']}, which no file can hold: use BatchToOnline.restore(path, {name}=...)."
         )
+    if value.keys() == {"dtype"} and value["dtype"] in _DTYPES:
+        return getattr(np, value["dtype"])
     if value.get("construction") in _CONSTRUCTIONS:
         return getattr(coresets, value["construction"])
     return _made_estimator(value, name, trust)
@@ -79,7 +89,10 @@ def made(value: Any, name: str, trust: Trust) -> Any:
 def _made_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
     if value.keys() != {"module", "class", "params"} or not isinstance(value["params"], dict):
         raise CheckpointError(f"{name} is no estimator.")
-    params = {key: made(item, name, trust) for key, item in value["params"].items()}
+    params = {
+        key: item if key in _PATTERNS and isinstance(item, str) else made(item, name, trust)
+        for key, item in value["params"].items()
+    }
     if params.get("memory") is not None:
         raise CheckpointError(f"the memory of {value['class']} is a path, and no file may name one.")
     try:

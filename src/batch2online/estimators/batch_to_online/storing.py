@@ -6,6 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -15,19 +16,24 @@ from batch2online.core.registry import require
 from batch2online.core.rows import Rows
 from batch2online.coresets.construction import Construction
 from batch2online.estimators.batch_to_online import fitted, recipes
-from batch2online.estimators.batch_to_online.targets import TakingTargets
+from batch2online.estimators.batch_to_online.living import living_points
+from batch2online.estimators.batch_to_online.tables import TakingTables
 from batch2online.estimators.batch_to_online.trust import Trust
 from batch2online.estimators.stored import Trusted, state_in
 from batch2online.persistence.tree import CheckpointError
+from batch2online.problems.warm_up import Free
 from batch2online.problems.wrapped import Solved, Wrapped, rows_of
 from batch2online.refresh import Policy
 from batch2online.solvers.weighted_fit import seeded
+from batch2online.tables.given import GivenRows
+from batch2online.tables.table import Table
+from batch2online.tables.texts import Texts
 
 _FEW = 10
 """Rows on which a model out of a file is tried."""
 
 
-class StoredWrapped(TakingTargets):
+class StoredWrapped(TakingTables):
     """The part of a wrapped estimator that is written to files and read from them."""
 
     @abstractmethod
@@ -52,7 +58,11 @@ class StoredWrapped(TakingTargets):
     def _state(self) -> dict[str, Any]:
         state = super()._state()
         engine = state["engine"] = state["engine"].copy()
-        state["labels"] = list(engine.problem.labels.items())
+        state["labels"] = sorted(engine.problem.labels.items(), key=itemgetter(0))
+        given = engine.problem.given_rows
+        if given.table is not None:
+            given = given.within(list(living_points(engine)))
+            state |= {"table": given.table, "texts": given.texts}
         for each in (engine, *engine.rivals):
             each.model, each.problem = _stored(each.model), None
         if engine.contest is not None:
@@ -71,13 +81,16 @@ class StoredWrapped(TakingTargets):
         params = {n: recipes.made(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            engine = estimator._engine
+            engine, rows = estimator._engine, _checked_rows(state)
             engine.problem = replace(
-                estimator._new_problem(engine.construction), labels=estimator._checked_labels(state["labels"])
+                estimator._new_problem(engine.construction),
+                labels=estimator._checked_labels(state["labels"]),
+                given_rows=rows,
             )
             for each in (engine, *engine.rivals):
-                known = each.warm_up
-                require(known is None or known.is_like(engine.problem.warm_up()), "the warm-up is that of the loss.")
+                known, expected = each.warm_up, engine.problem.warm_up()
+                is_like = known is None or known.is_like(expected) or (rows.table and isinstance(known, Free))
+                require(is_like, "the warm-up is that of the loss.")
             estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
             _solve_rivals_again(engine)
         except Exception as error:  # whatever the estimator has against these rows
@@ -99,7 +112,8 @@ class StoredWrapped(TakingTargets):
         """Return the stored model, if it is one of this estimator and these rows."""
         rows, model = self._engine.model, fitted.loaded(content, trust)
         asked_for = seeded(self.estimator, self._engine.construction.seed)
-        if model.n_features_in_ != self.n_features_in_ or not recipes.is_same(clone(model), asked_for):
+        width = getattr(model, "n_features_in_", self.n_features_in_)  # what takes texts does not say
+        if width != self.n_features_in_ or not recipes.is_same(clone(model), asked_for):
             raise fitted.UnusableError("it is a model of another kind.")
         solved, few = Solved(model, rows), rows[:_FEW]
         if not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
@@ -147,6 +161,21 @@ def _recipe_of(estimator: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is left out was said before
         return recipes.recipe(estimator)
+
+
+def _checked_rows(state: dict[str, Any]) -> GivenRows:
+    """Return what the rows of a file stand for; all of them must stand for something."""
+    table, texts = state.get("table"), state.get("texts")
+    if table is None:
+        return GivenRows()
+    if not isinstance(table, Table) or not isinstance(texts, Texts):
+        raise CheckpointError("a table has columns and texts.")
+    given, engine = GivenRows(table, texts), state["engine"]
+    require(len(table.columns) == engine.width, "a table is as wide as its rows.")
+    for points in living_points(engine):
+        table.check(points)
+        require(given.has_texts(points), "the texts of all rows are known.")
+    return given
 
 
 def _stored(model: Any) -> Any:
