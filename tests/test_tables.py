@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from batch2online.core.registry import check_instance
 from batch2online.tables import cells
 from batch2online.tables.reading import container_of, read
-from batch2online.tables.table import Column, Table
+from batch2online.tables.table import Column, TableKind
 from batch2online.tables.texts import Texts
 
 FRAME = pd.DataFrame(
@@ -198,10 +198,10 @@ def test_categories_are_those_of_the_rows_trained_on():
         Column("a", "pictures", "object"),
         Column("a", "text", "../../zone"),
         Column("a", "text", "category", ("x", "x")),
-        Table("pandas", ()),
-        Table("spreadsheet", (Column("a", "text", "object"),)),
-        Table("pandas", (Column(None, "text", "object"),)),
-        Table("list", (Column(None, "text", "object"), Column(None, "text", "object"))),
+        TableKind("pandas", ()),
+        TableKind("spreadsheet", (Column("a", "text", "object"),)),
+        TableKind("pandas", (Column(None, "text", "object"),)),
+        TableKind("list", (Column(None, "text", "object"), Column(None, "text", "object"))),
     ],
 )
 def test_what_no_table_is_comes_out_of_no_file(forged):
@@ -210,7 +210,7 @@ def test_what_no_table_is_comes_out_of_no_file(forged):
 
 
 def test_numbers_stand_for_what_a_column_can_hold():
-    table = Table("pandas", (Column("a", "boolean", "bool"), Column("b", "date", "object")))
+    table = TableKind("pandas", (Column("a", "boolean", "bool"), Column("b", "date", "object")))
     table.check(np.array([[1.0, -3.0], [cells.GAP, cells.GAP]]))
     for bad in ([2.0, 0.0], [0.0, 1e9], [0.0, 0.5], [np.nan, 0.0]):
         with pytest.raises(ValueError, match="holds something else"):

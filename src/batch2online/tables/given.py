@@ -10,7 +10,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.rows import Rows
 from batch2online.tables.cells import GAP
-from batch2online.tables.table import LISTS, Table
+from batch2online.tables.table import LISTS, TableKind
 from batch2online.tables.texts import Texts
 
 
@@ -18,7 +18,7 @@ from batch2online.tables.texts import Texts
 class GivenRows:
     """What rows of numbers stand for; arrays stand for themselves, where there is no table."""
 
-    table: Table | None = None
+    table: TableKind | None = None
     texts: Texts = field(default_factory=Texts)
 
     def decoded(

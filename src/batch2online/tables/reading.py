@@ -11,9 +11,9 @@ from batch2online._types import FloatArray
 from batch2online.tables import cells, of_arrow, of_pandas
 from batch2online.tables.cells import BadCellError, Cells
 from batch2online.tables.objects import of_dictionaries, of_objects
-from batch2online.tables.table import FRAMES, LISTS, Column, Table
+from batch2online.tables.table import FRAMES, LISTS, Column, TableKind
 
-Read = tuple[FloatArray, Table, dict[float, str]]
+Read = tuple[FloatArray, TableKind, dict[float, str]]
 """Rows as numbers, what the table is after them, and the texts that are among them."""
 
 _TEXTS = "texts"
@@ -53,7 +53,7 @@ def _container_of_array(X: Any) -> str | None:
     return "array" if any(isinstance(value, str) or value is None for value in X.ravel().tolist()) else None
 
 
-def read(X: Any, table: Table | None = None, container: str | None = None) -> Read:
+def read(X: Any, table: TableKind | None = None, container: str | None = None) -> Read:
     """Return rows as numbers.
 
     ``table`` is that of the rows before; cells of another kind are refused, by row and column. The names of columns
@@ -78,11 +78,11 @@ def read(X: Any, table: Table | None = None, container: str | None = None) -> Re
         codes.append(own.codes)
         texts |= own.texts
     points = np.column_stack(codes) if codes else np.empty((len(X), 0))
-    new = Table(container, tuple(known)) if table is None else table.with_columns(known)
+    new = TableKind(container, tuple(known)) if table is None else table.with_columns(known)
     return np.ascontiguousarray(points), new, texts
 
 
-def read_one(x: Any, table: Table) -> Read:
+def read_one(x: Any, table: TableKind) -> Read:
     """Return one row as numbers: its values in the order of the columns, a text, or a dictionary."""
     if table.container in LISTS:
         return read([x], table, "dicts" if table.container == "dicts" else "list")

@@ -52,7 +52,7 @@ class Column:
 
 @storable
 @dataclass(frozen=True)
-class Table:
+class TableKind:
     """In what rows came, and what their columns hold."""
 
     container: str
@@ -142,7 +142,7 @@ class Table:
             numbers[:, self.texts] /= 2.0**52
         return numbers
 
-    def with_columns(self, columns: list[Column]) -> Table:
+    def with_columns(self, columns: list[Column]) -> TableKind:
         """Return the same table with these columns; itself if they are the same."""
         return self if tuple(columns) == self.columns else replace(self, columns=tuple(columns))
 
@@ -161,8 +161,8 @@ def _with_gaps(points: FloatArray) -> FloatArray:
     return np.where(gaps, np.nan, points) if gaps.any() else points
 
 
-@check_of(Table)
-def check_table(table: Table) -> None:
+@check_of(TableKind)
+def check_table(table: TableKind) -> None:
     require(table.container in CONTAINERS and table.columns, "a table has columns.")
     require(table.container not in LISTS or len(table.columns) == 1, "a list of texts is one column.")
     names = [column.name for column in table.columns]

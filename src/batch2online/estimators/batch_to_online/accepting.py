@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from batch2online._types import FloatArray
 from batch2online.tables import cells
 from batch2online.tables.given import first_gap
-from batch2online.tables.table import Column, Table
+from batch2online.tables.table import Column, TableKind
 
 _HANDED_ON = ("estimator", "estimators", "regressor", "base_estimator", "transformers")
 _CATEGORIES = ("category", "Categorical", "Enum")
@@ -62,7 +62,7 @@ def _is_taken(column: Column, takes_categories: bool) -> bool:
     return takes_categories and column.form in _CATEGORIES
 
 
-def check(estimator: Any, points: FloatArray, table: Table) -> None:
+def check(estimator: Any, points: FloatArray, table: TableKind) -> None:
     """Refuse rows that the estimator could not be fitted to, in a sentence that says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")

@@ -26,7 +26,7 @@ from batch2online.problems.wrapped import Solved, Wrapped, rows_of
 from batch2online.refresh import Policy
 from batch2online.solvers.weighted_fit import seeded
 from batch2online.tables.given import GivenRows
-from batch2online.tables.table import Table
+from batch2online.tables.table import TableKind
 from batch2online.tables.texts import Texts
 
 _FEW = 10
@@ -168,7 +168,7 @@ def _checked_rows(state: dict[str, Any]) -> GivenRows:
     table, texts = state.get("table"), state.get("texts")
     if table is None:
         return GivenRows()
-    if not isinstance(table, Table) or not isinstance(texts, Texts):
+    if not isinstance(table, TableKind) or not isinstance(texts, Texts):
         raise CheckpointError("a table has columns and texts.")
     given, engine = GivenRows(table, texts), state["engine"]
     require(len(table.columns) == engine.width, "a table is as wide as its rows.")

@@ -24,7 +24,7 @@ from batch2online.persistence.tree import decoded, encoded
 from batch2online.tables import cells
 from batch2online.tables.given import GivenRows, first_gap
 from batch2online.tables.reading import container_of, read, read_one
-from batch2online.tables.table import LISTS, Table
+from batch2online.tables.table import LISTS, TableKind
 from batch2online.tables.texts import Texts
 
 
@@ -72,7 +72,7 @@ class TakingTables(TakingTargets):
             return False
         return sp.issparse(X) or not (isinstance(self.estimator, BaseEstimator) and accepting.gaps(self.estimator))
 
-    def _read(self, X: Any, table: Table | None, reset: bool) -> tuple[FloatArray, Table, dict[float, str]]:
+    def _read(self, X: Any, table: TableKind | None, reset: bool) -> tuple[FloatArray, TableKind, dict[float, str]]:
         """Return rows as numbers, names of columns checked."""
         container = container_of(X)
         if sp.issparse(X):
@@ -120,7 +120,7 @@ class TakingTables(TakingTargets):
             self._check_construction(construction, table, None)
         return construction
 
-    def _check_construction(self, construction: Construction, table: Table, points: FloatArray | None) -> None:
+    def _check_construction(self, construction: Construction, table: TableKind, points: FloatArray | None) -> None:
         """Refuse texts and gaps where scores are computed from the rows themselves."""
         if construction.takes_any_rows:
             return
@@ -221,7 +221,7 @@ class TakingTables(TakingTargets):
             texts, problem = self._given_rows.texts, cast("Any", self._engine.problem)
             texts.add({cells.code(text): text for text in beside["texts"]})
             table: Any = decoded(beside["table"], [])
-            require(isinstance(table, Table), "a table has columns.")
+            require(isinstance(table, TableKind), "a table has columns.")
             rows = GivenRows(table, texts)
             table.check(given[0])
             require(rows.has_texts(given[0]), "the texts of all rows are known.")
