@@ -36,6 +36,9 @@ class PredictorLoss(ABC):
     size_factor: ClassVar[float] = 1.0
     """How many times the usual size a coreset has by default."""
 
+    roughness: ClassVar[float] = 1.0
+    """How many times what smooth noise would cost the noise of a coreset costs."""
+
     def n_outputs(self, n_classes: int) -> int:
         """Return K, the number of predictors."""
         return 1

@@ -61,6 +61,7 @@ class Fit(NamedTuple):
     width: float
     order: int
     excess: float
+    """Half the noise that is left of the gradient, times the roughness of the loss."""
 
 
 def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complete: bool) -> Fit:
@@ -100,7 +101,7 @@ class _Found(NamedTuple):
 def _as_fit(sample: Sample, found: _Found, order: int, excess: float) -> Fit:
     rows, theta = sample.anchored, found.theta
     width = sample.loss.width_of(rows.design @ theta.T, rows.y, rows.weights) if sample.loss.has_width else 1.0
-    return Fit(theta, width, order, excess)
+    return Fit(theta, width, order, sample.loss.roughness * excess)
 
 
 def _constant(sample: Sample) -> FloatArray:

@@ -1,0 +1,67 @@
+"""``error_`` is calibrated: on average over the words of rows it is what models cost more than the fit on all rows.
+
+Means over seeds agree up to a quarter, which is left to terms of higher order, and six standard errors: a false alarm
+in 5e8 tests. Errors that are 2.5 times as large, or a quarter of what they are, are noticed. Kinks make noise that no
+Hessian tells: there errors are of the right size, no more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineClassifier, OnlineRegression
+from batch2online.refresh import Geometric
+
+N, COLUMNS, SIZE, SEEDS = 1_500, 11, 300, 100
+SLACK = 0.25
+RNG = np.random.default_rng(23)
+X = RNG.normal(size=(N, COLUMNS))
+ETA = X @ np.linspace(-0.6, 0.6, COLUMNS)
+
+
+def log_loss(model, y):
+    return -np.log(model.predict_proba(X)[np.arange(N), y]).sum()
+
+
+def half_deviance(model, y):
+    mean = model.predict(X)
+    return (mean - y * np.log(mean) + np.where(y > 0, y * np.log(np.maximum(y, 1.0)), 0.0) - y).sum()
+
+
+def absolute(model, y):
+    return np.abs(y - model.predict(X)).sum()
+
+
+CASES = {
+    "two classes": (OnlineClassifier, {}, (ETA + RNG.logistic(size=N) > 0.5).astype(int), log_loss),
+    "counts": (OnlineRegression, {"loss": "poisson"}, RNG.poisson(np.exp(0.6 * ETA)).astype(float), half_deviance),
+    "medians": (OnlineRegression, {"loss": "absolute"}, ETA + RNG.standard_t(3, size=N), absolute),
+}
+
+
+def measured(name, seeds=SEEDS):
+    """What models of all seeds are estimated to cost too much, and what they do."""
+    kind, settings, y, loss = CASES[name]
+    least = loss(kind(coreset_size=10**6, random_state=0, **settings).fit(X, y), y)
+    few = {"coreset_size": SIZE, "refresh": Geometric(4.0), **settings}
+    models = [kind(random_state=1_000 + seed, **few).fit(X, y) for seed in range(seeds)]
+    return np.array([(model.error_ * least, loss(model, y) - least) for model in models]).T
+
+
+def is_calibrated(estimated, actual):
+    noise = (estimated - actual).std() / np.sqrt(len(actual))
+    return abs(estimated.mean() - actual.mean()) < SLACK * actual.mean() + 6 * noise
+
+
+@pytest.mark.parametrize("name", ["two classes", "counts"])
+def test_the_error_is_what_models_cost_too_much(name):
+    estimated, actual = measured(name)
+    assert is_calibrated(estimated, actual)
+    assert not is_calibrated(2.5 * estimated, actual), "errors that are too large are not noticed"
+    assert not is_calibrated(estimated / 4, actual), "errors that are too small are not noticed"
+
+
+def test_the_error_of_a_loss_with_kinks_is_of_the_right_size():
+    estimated, actual = measured("medians", seeds=30).mean(axis=1)
+    assert 1 / 3 < estimated / actual < 3
