@@ -58,7 +58,9 @@ def passes(X: np.ndarray, y: np.ndarray) -> tuple[int, dict[str, Pass]]:
         ),
         "bounds of scores": bounds,
         "random words": lambda *_: randomness.words(0, randomness.SAMPLING, range(len(X), len(X) + block)),
-        "choice of candidates, with the words": lambda *pair: construction._chosen(rows(*pair).ids, some),
+        "choice of candidates, with the words": lambda *pair: construction._chosen(
+            construction._words(rows(*pair).ids), some
+        ),
         "all of it, `partial_fit`": lambda points, targets: model.partial_fit(points, targets[:, 0]),
     }
 

@@ -32,6 +32,10 @@ _FEW = 1.5
 """So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
 
 
+_MANY_PARTS = 16
+"""In files a part takes more room than the few rows in it."""
+
+
 class Statistics(Protocol):
     """What a construction knows of the rows seen. Immutable: adding returns a new object."""
 
@@ -217,24 +221,21 @@ class Antitone(Construction):
         """Add one block: statistics, then the rows that may be in the coreset."""
         self._sum(rows)
         self.statistics, bounds = self.statistics.add(rows)
-        words, few = self._chosen(rows.ids, bounds)
+        words, few = self._chosen(self._words(rows.ids), bounds)
         self._add_candidates(Candidates(copied(rows) if len(few) == len(rows) else rows[few], words, ones(len(few))))
 
     def _add_candidates(self, candidates: Candidates) -> None:
+        if len(self.parts) >= _MANY_PARTS:
+            self.parts = [self._kept()]
         self.parts.append(candidates)
         self.n_unthinned += len(candidates)
         if self.n_unthinned > self._patience * self.expected_size:
             self._thin()
 
-    def _chosen(self, ids: IntArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
-        """Which rows of a new block upper bounds of their scores do not rule out, and the words of these."""
-        words = self._words(ids)
+    def _chosen(self, words: WordArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
+        """Return the words and places of new rows that upper bounds of their scores do not rule out."""
         if self.n_rows <= self.expected_size:
-            return words, np.arange(len(ids))
-        return self._within(words, bounds)
-
-    def _within(self, words: WordArray, bounds: FloatArray) -> tuple[WordArray, IntArray]:
-        """Return the words and places of rows that upper bounds of their scores do not rule out."""
+            return words, np.arange(len(words))
         return _within_mostly(words, bounds, self.constant * SAFETY, self._usual)
 
     def _words(self, ids: IntArray) -> WordArray:

@@ -61,13 +61,13 @@ class Deferred(Antitone):
         words = self._words(rows.ids)
         if self.n_rows <= self.expected_size:
             return Candidates(copied(rows), words, ones(len(rows)))
-        few_words, few = self._within(words, self.statistics.coarse_bounds(rows))
+        few_words, few = self._chosen(words, self.statistics.coarse_bounds(rows))
         return self._closer(Candidates(rows[few], few_words, ones(len(few))), len(rows))
 
     def _not_ruled_out_at_sight(self, fresh: Candidates) -> Candidates:
         if self.n_rows <= self.expected_size:
             return fresh
-        _, few = self._within(fresh.words, self.statistics.coarse_bounds(fresh.rows))
+        _, few = self._chosen(fresh.words, self.statistics.coarse_bounds(fresh.rows))
         return self._closer(fresh[few], len(fresh))
 
     def _closer(self, candidates: Candidates, n: int) -> Candidates:
@@ -103,4 +103,5 @@ class Deferred(Antitone):
         """Return what a file holds: no row waits to be chosen."""
         chosen = self.copy()
         chosen._choose()
+        chosen.parts = chosen.parts and [chosen._kept()]
         return {name: value for name, value in vars(chosen).items() if not name.startswith("_")}

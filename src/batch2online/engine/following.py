@@ -14,6 +14,7 @@ from batch2online.core.rows import Rows, all_ones
 from batch2online.coresets.construction import Construction
 from batch2online.engine.contest import JUDGED, NOTED, Contest, exchange
 from batch2online.engine.window import Window
+from batch2online.monitor.order import Monitor
 from batch2online.problems.problem import Problem
 
 _OF_A_HALF_LIFE = (
@@ -38,6 +39,7 @@ class Following:
     is_solved: bool
     window: Window | None
     contest: Contest | None
+    monitor: Monitor | None  # rivals have none
     n_learned: int
     loss: float
     second_loss: float
@@ -54,6 +56,11 @@ class Following:
         """Rows after which a row counts half as much, infinite without decay."""
         decay = self.construction.decay
         return math.inf if decay is None else float(decay.half_life)
+
+    @property
+    def _only_sums_count(self) -> bool:
+        """Whether nobody asks what single rows have cost: there is no window, no rival, and this is none."""
+        return self.window is None and self.contest is None and self.monitor is not None
 
     def _check_all_rows_count(self, what: str) -> None:
         if self.window is not None or self.contest is not None:

@@ -23,7 +23,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows, ones
+from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
@@ -32,7 +32,7 @@ from batch2online.engine.following import Following
 from batch2online.engine.joining import Joining
 from batch2online.engine.looks import Looks
 from batch2online.engine.regret import Regret, regret_of
-from batch2online.engine.scoring import scored, total
+from batch2online.engine.scoring import scored, summed, total
 from batch2online.engine.stored import StoredEngine
 from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread
@@ -189,13 +189,15 @@ class Online(Joining, Following, Looks, StoredEngine):
         if self.monitor is not None:
             self.monitor = self.monitor.noting(self.problem.numbers(rows), self.construction.seed)
         weighted = self.construction.weighted(rows)
-        known = None if self.is_solved else self.warm_up or self.problem.warm_up()
-        losses, second, self.warm_up = scored(self.problem, self.model, known, weighted)
-        self.loss += total(losses, weighted.weights)
-        self.second_loss += total(second, weighted.weights)
-        self._remember(rows, losses, second)
-        if self.construction.wants_sizes:
-            self.construction.expect(self.problem.sizes(losses) if self.is_solved else None)
+        if self.is_solved and self._only_sums_count and weighted is rows and all_ones(rows.weights):
+            loss, second_loss = summed(self.problem, self.model, rows)
+        else:
+            known = None if self.is_solved else self.warm_up or self.problem.warm_up()
+            losses, second, self.warm_up = scored(self.problem, self.model, known, weighted)
+            loss, second_loss = total(losses, weighted.weights), total(second, weighted.weights)
+            self._remember(rows, losses, second)
+        self.loss += loss
+        self.second_loss += second_loss
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,15 @@ def scored(
             losses, second = problem.bounded(losses, second)
         check_losses(losses, rows.ids)
         return losses, second, warm_up
+
+
+def summed(problem: Problem, model: Any, rows: Rows) -> tuple[float, float]:
+    """Return the loss of rows that all count once, and their second number, in total."""
+    with np.errstate(over="ignore"):
+        loss, second = problem.total_losses(model, rows)
+        if math.isnan(loss):
+            check_losses(problem.losses(model, rows.points, rows.targets)[0], rows.ids)
+        return loss, second
 
 
 def total(values: FloatArray, weights: FloatArray) -> float:

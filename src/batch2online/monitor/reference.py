@@ -89,8 +89,8 @@ class ReferenceModel:
             values[0], values[1] = along[:, 0], targets @ self.targets
             return values
         away = points - self.mean
-        away /= self.scale
-        np.einsum("ij,ij->i", away, away, out=values[0])
+        away *= away
+        np.matmul(away, self.scale**-2.0, out=values[0])
         values[1:] = along.T
         return values
 

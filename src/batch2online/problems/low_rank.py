@@ -13,6 +13,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
 from batch2online.coresets import RidgeLeverage
 from batch2online.linalg.distances import squared_lengths
 from batch2online.problems.hindsight import Hindsight, resolution
@@ -69,8 +70,16 @@ class LowRank(Problem):
 
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
+        return self._losses(model, rows, squared_lengths(rows))
+
+    def total_losses(self, model: Subspace, rows: Rows) -> tuple[float, float]:
+        if self.center:
+            return super().total_losses(model, rows)
+        losses, second = self._losses(model, rows.points, rows.lengths)
+        return float(losses.sum()), float(second.sum())
+
+    def _losses(self, model: Subspace, rows: FloatArray, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
         along = model.components @ rows.T  # faster than its transpose
-        lengths = squared_lengths(rows)
         squared = lengths - np.einsum("ij,ij->j", along, along)
         if squared.sum() < CANCELLATION * lengths.sum():
             squared = np.square(rows - along.T @ model.components).sum(axis=1)

@@ -73,6 +73,11 @@ class Problem(ABC):
         """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""
         return rows
 
+    def total_losses(self, model: Any, rows: Rows) -> tuple[float, float]:
+        """Return the sums of both numbers over rows, weights apart; a problem may know a shorter way to them."""
+        losses, second = self.losses(model, rows.points, rows.targets)
+        return float(losses.sum()), float(second.sum())
+
     def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""
         return losses, second

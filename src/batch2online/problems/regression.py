@@ -15,6 +15,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
+from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage
 from batch2online.problems.hindsight import Hindsight, resolution
 from batch2online.problems.problem import DependsOn, Problem
@@ -34,6 +35,13 @@ class LinearModel:
 
     def predict(self, points: FloatArray) -> FloatArray:
         return np.asarray(points @ self.coefficients.T + self.intercepts)
+
+    def residuals(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return predictions less targets, of which there is one: (n,)."""
+        residuals = points @ self.coefficients[0]
+        residuals += self.intercepts[0]
+        residuals -= targets[:, 0]
+        return np.asarray(residuals)
 
 
 @storable
@@ -62,12 +70,17 @@ class LeastSquares(Problem):
 
     def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         if targets.shape[1] == 1:  # the usual case, in as few passes as it takes
-            residual = points @ model.coefficients[0]
-            residual += model.intercepts[0]
-            residual -= targets[:, 0]
+            residual = model.residuals(points, targets)
             return residual * residual, np.abs(residual)
         squared = np.square(targets - model.predict(points)).sum(axis=1)
         return squared, np.sqrt(squared)
+
+    def total_losses(self, model: LinearModel, rows: Rows) -> tuple[float, float]:
+        if rows.targets.shape[1] != 1:
+            return super().total_losses(model, rows)
+        residual = model.residuals(rows.points, rows.targets)
+        squared = float(residual @ residual)
+        return squared, float(np.abs(residual, out=residual).sum())
 
     def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
         """Return the least-squares model of the coreset or of all rows; the current model is not consulted."""

@@ -114,8 +114,9 @@ class RidgeMoments:
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Return upper bounds by the lengths of rows alone; :meth:`bounds` are closer."""
+        z = self.coordinates(rows)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return self._length_bounds(self.coordinates(rows))
+            return self._length_bounds(z, rows.lengths if z is rows.points else None)
 
     def merged(self, other: RidgeMoments) -> RidgeMoments:
         """Return the moments of the rows of both."""
@@ -243,14 +244,15 @@ class RidgeMoments:
             bounds.append(self._length_bounds(z) - reference.reductions @ along)
         return np.concatenate(bounds)
 
-    def _length_bounds(self, z: FloatArray) -> FloatArray:
+    def _length_bounds(self, z: FloatArray, lengths: FloatArray | None = None) -> FloatArray:
+        """Return bounds by the squared lengths of rows z, which may be known."""
         reference = self.reference
         assert reference is not None
         if reference.ridge == 0:
             return np.zeros(len(z))
-        if reference.scale != 1:
-            z = z / reference.scale
-        return squared_lengths(z) * ((1 + _ROUNDING) / reference.ridge)
+        if lengths is None or reference.scale != 1:
+            lengths = squared_lengths(z / reference.scale if reference.scale != 1 else z)
+        return lengths * ((1 + _ROUNDING) / reference.ridge)
 
 
 def _weight(rows: Rows) -> float:
