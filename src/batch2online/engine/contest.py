@@ -26,6 +26,9 @@ from batch2online.core.registry import storable
 HALF_LIVES = (600, 2_400, 9_600, 38_400)
 """Beside none: for models that are solved from moments."""
 
+PREDICTOR_HALF_LIVES = (1_000, 5_000)
+"""Beside none: for other losses of a linear predictor."""
+
 FEW_HALF_LIVES = (5_000,)
 """Beside none: for models whose solution takes longer."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, Contest
+from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, PREDICTOR_HALF_LIVES, Contest
 from batch2online.engine.online import Online
 from batch2online.engine.window import Window
-from batch2online.problems.problem import DependsOn
+from batch2online.problems.generalized_linear import GeneralizedLinear
+from batch2online.problems.problem import DependsOn, Problem
 
 
 class LettingGo:
@@ -26,9 +27,14 @@ class LettingGo:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         engine.window = window
         if half_life == "auto":
-            is_cheap = engine.problem.models_depend_on is DependsOn.ALL_ROWS
-            half_lives = HALF_LIVES if is_cheap else FEW_HALF_LIVES
-            engine.contest = Contest.of([_rival(self, engine, each) for each in half_lives])
+            engine.contest = Contest.of([_rival(self, engine, each) for each in _half_lives(engine.problem)])
+
+
+def _half_lives(problem: Problem) -> tuple[int, ...]:
+    """Return half-lives that may compete: the more, the less a solution takes."""
+    if isinstance(problem, GeneralizedLinear):
+        return PREDICTOR_HALF_LIVES
+    return HALF_LIVES if problem.models_depend_on is DependsOn.ALL_ROWS else FEW_HALF_LIVES
 
 
 def _rival(estimator: Any, engine: Online, half_life: int) -> Online:

@@ -2,10 +2,10 @@
 
 The first rows fix a reference model. From then on each row's scores under it are ranked among those before, and bets
 against uniform ranks multiply a capital for each score. After eight times as many rows the reference is made anew from
-more of them, and ranks start again; capital stays. Of later rows, fewer blocks are watched: half of them from row 32,768
-on, a quarter from twice that on, at places that are fixed beforehand. In random order, each capital is a non-negative
-martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of at most alpha,
-ever.
+more of them, and ranks start again; capital stays. Of later rows, fewer blocks are watched: half of them from row
+32,768 on, a quarter from twice that on, at places that are fixed beforehand. In random order, each capital is a
+non-negative martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of
+at most alpha, ever.
 
 A monitor is a value: rows make another one of it. Rows may come in any segments. Of rows that come only the bins of
 their scores are noted, which takes little; bets on them are made when somebody asks, or when many rows are noted. When
