@@ -17,6 +17,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.core.sampling import exponents, kept, weights_of
 from batch2online.core.validation import LARGEST
+from batch2online.coresets.antitone import SAFETY
 from batch2online.coresets.bounded import MovingSeeds
 from batch2online.coresets.construction import Construction
 from batch2online.coresets.full_history import FixedSeeds
@@ -153,7 +154,18 @@ class Clustering(Construction):
             self.sampler.take(rows)
 
     def settle(self) -> None:
-        """Find the seeds of the rows seen, and the rows that they keep."""
+        """Find the seeds of the rows seen, and the rows that they keep, unless any seeds keep them all."""
+        if not self._keeps_every_row:
+            self._draw_seeds()
+
+    @property
+    def _keeps_every_row(self) -> bool:
+        """Whether rows are so few that the coreset holds them all: their scores are at least ``1 / (n (1 + k))``."""
+        count_once = self.decay is None and self.weight == self.n_rows and self.typical_weight == 1
+        is_sampled_once = self.keep_history and self.stages == 1
+        return is_sampled_once and count_once and self.n_rows * (1 + self.k) * SAFETY <= self._size()
+
+    def _draw_seeds(self) -> None:
         past = self.past
         if past is None or self.raced_rows == self.n_rows:
             return
@@ -171,7 +183,7 @@ class Clustering(Construction):
         """The D^z seeds of the rows seen, in the order in which they were drawn."""
         self._check_started()
         twin = self.caught_up().copy()
-        twin.settle()
+        twin._draw_seeds()
         return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
 
     def _coreset(self) -> Coreset:
@@ -185,9 +197,9 @@ class Clustering(Construction):
     def _new_coreset(self) -> Coreset:
         twin = self.copy()
         twin.settle()
-        if twin.sampler is None:
-            empty = self._no_rows()
-            return Coreset(empty.points, None, empty.weights, empty.ids)
+        if twin.sampler is None or self._keeps_every_row:
+            every = self._no_rows() if self.history is None else self.history.everything()
+            return Coreset(every.points, None, np.ones(len(every)), every.ids)
         rows, weights = twin.sampler.sample()
         if twin.history is not None:
             rows = twin.history.at(rows.points[:, 2].astype(np.int64))
@@ -240,9 +252,9 @@ class Clustering(Construction):
 
     def sensitivity(self, n: int) -> float:
         """Proved for one stage and the full history; 1 otherwise."""
-        if self.stages != 1 or not self.keep_history or self.sampler is None:
+        if self.stages != 1 or not self.keep_history or not self.n_rows:
             return 1.0
-        return bounds.clustering_sensitivity(n, self.sampler.constant, self.k, self.epsilon)
+        return bounds.clustering_sensitivity(n, self._size(), self.k, self.epsilon)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"k": self.k, "z": self.z, "stages": self.stages}

@@ -166,10 +166,11 @@ class Race:
             limit = own.max() * 256 * _SLACK
             with np.errstate(over="ignore"):
                 bound = np.minimum(scale * limit, 255.0) if np.isfinite(limit) else np.full(len(rows), 255.0)
+            bound = bound.astype(np.uint8)  # as good for octets, and compared at once
             words = coarse_words(self.seed, rows.ids, page)
-            few = np.flatnonzero(has_zero_octet(words) | (bound >= 1))
+            few = np.flatnonzero(has_zero_octet(words) | (bound > 0))
             octets = words[few].view(np.uint8).reshape(-1, STAGES)[:, : len(own)]
-            places, stages = np.nonzero(octets <= bound[few, None])
+            places, stages = np.divmod(np.flatnonzero(octets <= bound[few, None]), len(own))
             octet, places = octets[places, stages], few[places]
             parts.append(Runners(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
         return Runners.joined(parts)
@@ -185,9 +186,10 @@ class Race:
         runners = Runners.joined(parts)
         variables = exponentials_of(self.seed, runners.ids, runners.stages, runners.octets)
         keys = variables / runners.scales
-        leaders = []
+        limits, leaders = np.array([leaders.limit for leaders in self.leaders]), []
+        ahead = np.flatnonzero(keys < limits[runners.stages])
         for stage, old in enumerate(self.leaders):
-            new = np.flatnonzero((runners.stages == stage) & (keys < old.limit))
+            new = ahead[runners.stages[ahead] == stage]
             leaders.append(old.with_points(keys[new], runners.positions[new], variables[new]) if new.size else old)
         return replace(self, rows=self.rows + rows, leaders=tuple(leaders))
 

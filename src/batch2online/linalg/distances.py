@@ -75,7 +75,10 @@ def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
 
 
 class Sums(NamedTuple):
-    """Of weighted points in k clusters: sums (k, d) and masses (k,) of the clusters, and the sum of squared lengths."""
+    """Of weighted points in k clusters: sums (k, d) and masses (k,) of the clusters, and the sum of squared lengths.
+
+    Where there are several sets of clusters, sums are (r, k, d) and masses (r, k).
+    """
 
     of_points: FloatArray
     masses: FloatArray
@@ -85,26 +88,33 @@ class Sums(NamedTuple):
         """Return the sums of both."""
         return Sums(self.of_points + other.of_points, self.masses + other.masses, self.squares + other.squares)
 
+    def of_each(self) -> list[Sums]:
+        """Return the sums of each of several sets."""
+        return [Sums(*own, self.squares) for own in zip(self.of_points, self.masses, strict=True)]
+
 
 def sums_of_clusters(points: FloatArray, weights: FloatArray | None, centers: FloatArray) -> Sums:
-    """Return the sums of the clusters of these centers; all points count once where no weights are given.
+    """Return the sums of the clusters of several sets of centers (r, k, d), by one pass.
 
-    >>> sums = sums_of_clusters(np.array([[0.0], [2.0], [9.0]]), None, np.array([[1.0], [8.0]]))
+    All points count once where no weights are given.
+
+    >>> sums = sums_of_clusters(np.array([[0.0], [2.0], [9.0]]), None, np.array([[[1.0], [8.0]]]))
     >>> sums.of_points.tolist(), sums.masses.tolist(), sums.squares
-    ([[2.0], [9.0]], [2.0, 1.0], 85.0)
+    ([[[2.0], [9.0]]], [[2.0, 1.0]], 85.0)
     """
-    of_points, masses, squares = np.zeros(centers.shape), np.zeros(len(centers)), 0.0
-    prepared = _prepared(centers)
-    for piece in _pieces(points, len(centers)):
-        some, shape = points[piece], (len(centers), piece.stop - piece.start)
-        is_nearest = prepared.assign(some, scratch.room("nearest", shape, np.bool_))
+    r, k, d = centers.shape
+    of_points, masses, squares = np.zeros((r * k, d)), np.zeros(r * k), 0.0
+    prepared = _prepared(centers.reshape(r * k, d))
+    for piece in _pieces(points, r * k):
+        some, shape = points[piece], (r * k, piece.stop - piece.start)
+        is_nearest = prepared.assign(some, scratch.room("nearest", shape, np.bool_), sets=r)
         shares = scratch.room("shares of sums", shape)
         np.copyto(shares, is_nearest) if weights is None else np.multiply(is_nearest, weights[piece], out=shares)
         of_points += shares @ some
         masses += shares.sum(axis=1)
         flat = some.reshape(-1)
         squares += float(flat @ flat if weights is None else weights[piece] @ np.vecdot(some, some))
-    return Sums(of_points, masses, squares)
+    return Sums(of_points.reshape(r, k, d), masses.reshape(r, k), squares)
 
 
 def squared_lengths(points: FloatArray) -> FloatArray:
@@ -161,8 +171,8 @@ class _Centers:
         Also gives (|c|^2 - 2 c.x) / 2 of all pairs, its least, which points this was too coarse for, and all squared
         distances of these.
         """
-        near_zero, halves, least = self._halves(points)
-        room = scratch.room("lengths", squared.shape)
+        near_zero, halves = self._halves(points)
+        least, room = _least(halves), scratch.room("lengths", squared.shape)
         if lengths is None or self.origin is not None:
             lengths = _lengths(near_zero, out=room)
         np.add(least, least, out=squared)
@@ -183,18 +193,22 @@ class _Centers:
         if close.size:
             is_nearest[:, close] = exact.argmin(axis=0) == np.arange(len(halves))[:, None]
 
-    def assign(self, points: FloatArray, is_nearest: BoolArray) -> BoolArray:
-        """Mark the nearest center of each point (k, n), as closely as one product tells."""
-        _, halves, least = self._halves(points)
-        _mark_least(halves, least, is_nearest)
+    def assign(self, points: FloatArray, is_nearest: BoolArray, sets: int) -> BoolArray:
+        """Mark the nearest of each of several sets of centers for each point, as closely as one product tells."""
+        _, halves = self._halves(points)
+        for own, marks in zip(np.split(halves, sets), np.split(is_nearest, sets), strict=True):
+            _mark_least(own, _least(own), marks)
         return is_nearest
 
-    def _halves(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the points near zero, (|c|^2 - 2 c.x) / 2 of all pairs, and the least of it."""
+    def _halves(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the points near zero, and (|c|^2 - 2 c.x) / 2 of all pairs."""
         near_zero = points if self.origin is None else points - self.origin
         halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
-        np.subtract(self.halves, halves, out=halves)
-        return near_zero, halves, halves.min(axis=0, out=scratch.room("least", (len(points),)))
+        return near_zero, np.subtract(self.halves, halves, out=halves)
+
+
+def _least(halves: FloatArray) -> FloatArray:
+    return np.asarray(halves.min(axis=0, out=scratch.room("least", halves.shape[1:])))
 
 
 def _mark_least(halves: FloatArray, least: FloatArray, is_nearest: BoolArray) -> None:

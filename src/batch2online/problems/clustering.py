@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,12 +31,6 @@ from batch2online.problems.matching import cluster_changes, matched, shared_weig
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
-from batch2online.solvers.bounded_lloyd import means_after
-from batch2online.solvers.lloyd import WeightedPoints
-
-_STEPS = 20
-"""Steps on the coreset, at most, after the pass over all rows."""
-
 
 @storable
 @dataclass(frozen=True)
@@ -92,28 +86,13 @@ class KZClustering(Problem):
         known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
-        start, assignment = None, None
-        if self.start_from_current and known is not None:
-            start, assignment = known, self._assignments.of(coreset, known)
+        start = known if self.start_from_current else None
         all_rows = construction.elsewhere or construction.past
         history = all_rows if self.exact and len(coreset) < construction.n_rows else None
-        problem = (coreset.points, coreset.weights, self.k, self.z, construction.seed)
-        centers, labels = kz.solved(*problem, start, assignment=assignment, is_refined=history is None)
-        if history is not None:
-            centers, labels = self._with_exact_sums(centers, coreset, history)
+        sums_of = None if history is None else partial(_sums_of_all, history)
+        problem = (coreset.points, coreset.weights, self.k, self.z, construction.seed, start)
+        centers, labels = kz.solved(*problem, sums_of=sums_of)
         return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
-
-    def _with_exact_sums(
-        self, centers: FloatArray, coreset: Coreset, history: History | DecayedHistory | RowsElsewhere
-    ) -> tuple[FloatArray, IntArray]:
-        """Return the centers after steps with the sums of all rows, and the clusters of the coreset.
-
-        The centers as they are, if a cluster would become empty or sums would cancel.
-        """
-        labels = self._labels(coreset, centers)
-        points = WeightedPoints(coreset.points, coreset.weights)
-        found = means_after(points, labels, self.k, _STEPS, _sums_of_all(history, centers))
-        return (centers, labels) if found is None else (found[0], found[2])
 
     def cost(self, model: Centers, construction: Clustering) -> float:
         """Return the cost on the coreset."""
@@ -189,8 +168,8 @@ class KZClustering(Problem):
 
 
 def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray) -> Sums:
-    """Return the sums of the clusters of all rows, the same wherever these were cut."""
-    sums = Sums(np.zeros(centers.shape), np.zeros(len(centers)), 0.0)
+    """Return the sums of the clusters of all rows for sets of centers (r, k, d), the same wherever rows were cut."""
+    sums = Sums(np.zeros(centers.shape), np.zeros(centers.shape[:2]), 0.0)
     if isinstance(history, History | DecayedHistory):
         return reduce(Sums.plus, block_sums(history.blocks(), centers), sums)
     return reduce(Sums.plus, history.block_sums(centers), sums)

@@ -13,14 +13,14 @@ product.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core import randomness
 from batch2online.core.rows import all_ones
-from batch2online.linalg.distances import nearest_squared, power, squared_lengths
+from batch2online.linalg.distances import Sums, nearest, nearest_squared, power, squared_lengths
 from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, raced, refined
 
@@ -28,14 +28,11 @@ STARTS = 8
 _SWAPS = 4
 _CANDIDATES = 24
 _FAILURES = 2
-_SHORT, _LONG = 5, 50
-_GAIN = 1e-3
+_SHORT, _WITH_SUMS, _LONG = 5, 10, 50
+_GAIN = 3e-4
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
 _FEW_STARTS = 3
-
-Assignment = tuple[IntArray, FloatArray]
-"""The nearest center of each point, and the squared distance to it."""
 
 
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
@@ -77,35 +74,48 @@ def solved(
     seed: int,
     current: FloatArray | None = None,
     starts: int = STARTS,
-    assignment: Assignment | None = None,
-    is_refined: bool = True,
+    sums_of: Callable[[FloatArray], Sums] | None = None,
 ) -> tuple[FloatArray, IntArray | None]:
     """Return what :func:`solve` does, and the clusters of the points if known.
 
-    The ``assignment`` to the current centers spares some work. What is not refined is what the search finds in single
-    precision and few columns, for a caller that goes on from there; it may cost more than the current centers.
+    Where the points are a coreset, ``sums_of`` may give the sums of all that they stand for, in the clusters of several
+    sets of centers (r, k, d), for z = 2. These then decide between what the search has found and the current centers,
+    and begin the steps to their means; the result may cost the points more than the current centers.
     """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return np.asarray(distinct[np.arange(k) % len(distinct)]), None
     origin = _origin(points)
-    near_zero = WeightedPoints(points if origin is None else points - origin, weights)
-    known = current if current is None or origin is None else current - origin
-    search = _Search(near_zero, z, seed)
-    found = search.run(k, starts, known)
-    if not is_refined:
-        raised = search.raised(found)
-        return np.asarray(raised if origin is None else raised + origin), None
-    found, cost, labels = search.finished(found)
-    if known is not None and _cost_of(near_zero, known, z, assignment) < cost:
+    shift = np.zeros(points.shape[1]) if origin is None else origin
+    near_zero = WeightedPoints(points if origin is None else points - shift, weights)
+    known = None if current is None else current - shift
+    options = _Search(near_zero, z, seed).run(k, starts, known)
+    if sums_of is not None:
+        given = near_zero if origin is None else WeightedPoints(points, weights)
+        pairs = zip(options + shift, sums_of(options + shift).of_each(), strict=True)
+        found = (_settled(given, option, z, sums) for option, sums in pairs)
+        return min(found, key=_cost)[::2]
+    centers, cost, labels = min((_settled(near_zero, option, z) for option in options), key=_cost)
+    if known is not None and float(refined(near_zero, known[None], z, 0)[1][0]) < cost:
         return np.asarray(current), None
-    return np.asarray(found if origin is None else found + origin), labels
+    return np.asarray(centers + shift), labels
 
 
-def _cost_of(points: WeightedPoints, centers: FloatArray, z: float, assignment: Assignment | None) -> float:
-    if assignment is None:
-        return float(refined(points, centers[None], z, 0)[1][0])
-    return float(points.weights @ power(assignment[1], z))
+def _cost(found: tuple[FloatArray, float, IntArray | None]) -> float:
+    return found[1]
+
+
+def _settled(
+    points: WeightedPoints, centers: FloatArray, z: float, sums: Sums | None = None
+) -> tuple[FloatArray, float, IntArray | None]:
+    """Return centers after further steps, their cost, and their clusters if these are known."""
+    if z == 2:
+        labels = nearest(points.points, centers)[0]
+        found = means_after(points, labels, len(centers), _LONG if sums is None else _WITH_SUMS, sums)
+        if found is not None:
+            return found
+    options, costs = refined(points, centers[None], z, _LONG)
+    return options[0], float(costs[0]), None
 
 
 def _first_distinct(points: FloatArray, most: int) -> FloatArray:
@@ -145,32 +155,22 @@ class _Search:
     def _projected(self, points: FloatArray) -> FloatArray:
         return points if self.projection is None else points @ self.projection
 
-    def _lowered(self, points: FloatArray) -> Any:
-        return (self._projected(points) / self.scale).astype(np.float32)
+    def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
+        """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
 
-    def run(self, k: int, starts: int, current: FloatArray | None) -> Any:
-        """Return the best of all starts after swaps; next to a current model, itself once searched for, starts are few.
-
-        In single precision and few columns, as the search is.
+        Next to current ones, themselves once searched for, starts are few.
         """
         if current is None:
-            options = self._seeded(k, starts)
-        else:
-            options = np.concatenate([self._lowered(current)[None], self._seeded(k, min(starts, _FEW_STARTS))])
-        best, least = raced(self.low, options, self.z, 3 * _SHORT)
-        centers = self._swapped(best, least, _FAILURES if current is None else 1)
-        return refined(self.low, centers[None], self.z, _LONG)[0][0]
-
-    def finished(self, centers: Any) -> tuple[FloatArray, float, IntArray | None]:
-        """Centers of the search after further steps in full, their cost, and their clusters if these are known."""
-        if self.projection is not None and self.z == 2:
-            labels = self.low.assigned(centers[None])[1][0].argmax(axis=0)
-            found = means_after(self.full, labels, len(centers), _LONG)
-            if found is not None:
-                return found
-        steps = _LONG if self.projection is None else _SHORT
-        options, costs = refined(self.full, self.raised(centers)[None], self.z, steps)
-        return options[0], float(costs[0]), None
+            best, least = raced(self.low, self._seeded(k, starts), self.z, 3 * _SHORT)
+            return self.raised(self._swapped(best, least, _FAILURES))[None]
+        lowered = (self._projected(current) / self.scale).astype(np.float32)
+        own, least_of_own = raced(self.low, lowered[None], self.z, 3 * _SHORT)
+        others = self._seeded(k, min(starts, _FEW_STARTS))
+        best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
+        if least_of_own <= least:
+            best, least = own, least_of_own
+        found = self._swapped(best, least, 1)
+        return np.stack([current] if found is own else [current, self.raised(found)])
 
     def raised(self, centers: FloatArray) -> FloatArray:
         """Return centers in all columns: means of the clusters found."""
