@@ -11,7 +11,8 @@ from batch2online._types import BoolArray, FloatArray
 from batch2online.linalg.distances import power
 from batch2online.linalg.scratch import scratch
 
-SETTLED = 1e-5
+SETTLED, _NEARLY_SETTLED = 1e-5, 1e-4
+_FORESEEN = 5
 _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
 
@@ -142,8 +143,8 @@ def raced(
 ) -> tuple[FloatArray, float]:
     """Return the best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
 
-    A start drops out when it would not get below the best one, and below ``least``, even if each of the steps that are
-    left gained as much as its last.
+    A start drops out when it would not get below the best one, and below ``least``, even if each of the next few steps
+    gained as much as its last; and when a step has gained next to nothing.
     """
     best, least_of_all, before = centers[0], np.inf, np.full(len(centers), np.inf)
     for left in range(steps, -1, -1):
@@ -152,8 +153,8 @@ def raced(
         first = costs.argmin()
         if costs[first] < least_of_all:
             best, least_of_all = centers[first], float(costs[first])
-        is_in_view = costs - left * (before - costs) < min(least, least_of_all) if left else np.False_
-        running = np.flatnonzero(is_in_view & (costs < before * (1 - SETTLED)))
+        is_in_view = costs - min(left, _FORESEEN) * (before - costs) < min(least, least_of_all) if left else np.False_
+        running = np.flatnonzero(is_in_view & (costs < before * (1 - _NEARLY_SETTLED)))
         if not running.size:
             break
         if running.size < len(centers):
