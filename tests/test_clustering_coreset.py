@@ -34,6 +34,26 @@ def is_plausible(total, expected, variance, largest):
     return abs(total - expected) <= math.sqrt(2 * variance * log) + largest * log / 3
 
 
+# -- few rows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [None, 2.0, 0.5])
+def test_few_rows_are_kept_as_any_seeds_would_keep_them(weights):
+    """No seeds are drawn for them; up to 20 rows are few here."""
+    for n in range(1, 60):
+        built = Clustering(3, coreset_size=80, random_state=n)
+        built.add(mixture(n, seed=n), weights=None if weights is None else np.full(n, weights))
+        assert (built.sampler is None) == (built.copy()._keeps_every_row or not built.raced_rows)
+        drawn = built.caught_up().copy()
+        drawn._draw_seeds()
+        rows, expected = drawn.sampler.sample()
+        found = built.coreset()
+        assert built.caught_up()._keeps_every_row == (n <= 19 and weights is None)
+        assert np.array_equal(found.ids, rows.ids)
+        assert np.array_equal(found.weights, expected)
+        assert np.array_equal(found.points, mixture(n, seed=n)[found.ids])
+
+
 # -- scores --------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
 
+
 @storable
 @dataclass(frozen=True)
 class Centers:

@@ -28,7 +28,7 @@ STARTS = 8
 _SWAPS = 4
 _CANDIDATES = 24
 _FAILURES = 2
-_SHORT, _WITH_SUMS, _LONG = 5, 10, 50
+_SHORT, _WITH_SUMS, _LONG = 5, 20, 50
 _GAIN = 3e-4
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
@@ -155,6 +155,9 @@ class _Search:
     def _projected(self, points: FloatArray) -> FloatArray:
         return points if self.projection is None else points @ self.projection
 
+    def _lowered(self, points: FloatArray) -> FloatArray:
+        return np.asarray((self._projected(points) / self.scale).astype(np.float32))
+
     def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
         """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
 
@@ -162,15 +165,17 @@ class _Search:
         """
         if current is None:
             best, least = raced(self.low, self._seeded(k, starts), self.z, 3 * _SHORT)
-            return self.raised(self._swapped(best, least, _FAILURES))[None]
-        lowered = (self._projected(current) / self.scale).astype(np.float32)
-        own, least_of_own = raced(self.low, lowered[None], self.z, 3 * _SHORT)
+            return self._finished(self._swapped(best, least, _FAILURES))[None]
+        own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
         others = self._seeded(k, min(starts, _FEW_STARTS))
         best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
         if least_of_own <= least:
             best, least = own, least_of_own
         found = self._swapped(best, least, 1)
-        return np.stack([current] if found is own else [current, self.raised(found)])
+        return np.stack([current] if found is own else [current, self._finished(found)])
+
+    def _finished(self, centers: FloatArray) -> FloatArray:
+        return self.raised(refined(self.low, centers[None], self.z, _LONG)[0][0])
 
     def raised(self, centers: FloatArray) -> FloatArray:
         """Return centers in all columns: means of the clusters found."""
