@@ -245,13 +245,15 @@ class Solved:
     is_solved = True
 
 
-def after_blocks(advantage, noise=0.05):
+def after_blocks(advantage, noise=0.05, wild=0.0):
     """A contest of two half-lives after some blocks in which the second has cost so much less, (64,) or a number."""
     contest, rng = Contest.of([Solved()]), np.random.default_rng(0)
     for _ in range(40):
         losses = rng.chisquare(1, size=JUDGED)
         own = losses + rng.normal(size=JUDGED) * noise
-        contest = contest.after(np.stack([np.stack([own, losses - advantage])] * 2)).judged()
+        both = np.stack([own, losses - advantage])
+        both[:, 7] += np.array([1.0, 1.1]) * wild
+        contest = contest.after(np.stack([both, both])).judged()
         advantage = 0.0 * advantage if np.ndim(advantage) else advantage
     return contest
 
@@ -266,6 +268,8 @@ def test_one_wild_row_decides_nothing():
     one, all_rows = after_blocks(wild), after_blocks(0.05)
     for contest in (one, all_rows):
         assert (contest.sums[1:, 1] < 0.99 * contest.sums[1:, 0]).all()
+    same_for_both = after_blocks(0.05, wild=1e9)
+    assert same_for_both.winner(SHORTER, 10_000) == (1, False)  # nor does it stand in the way
     assert one.winner(SHORTER, 10_000) == (0, False)
     assert all_rows.winner(SHORTER, 10_000) == all_rows.winner(LONGER, 10_000) == (1, False)
     assert all_rows.winner(SHORTER, 1_000) == (0, False)

@@ -8,9 +8,10 @@ Each rival is an engine of its own, fed with the same rows. Two sums of losses f
 
 A rival takes over when it leads by a share of the loss that is worth a change, and by a multiple of the root of the sum
 of squares of differences, over groups of ``_GROUP`` rows. That ratio is small, whatever the losses, where a lead comes
-from a few rows: one wild row decides nothing, and a calm stream keeps all rows. The quick sum decides only where the
-losses of a longer time do not speak against it, and rests after that: rows that are like each other for an hour only
-would keep it busy for ever.
+from a few rows: a wild row decides nothing, and a calm stream keeps all rows. Nor does it stand in the way for long: a
+loss counts as no more than ``_MOST`` times the mean of those around it. The quick sum decides only where the losses of
+a longer time do not speak against it, and rests after that: rows that are like each other for an hour only would keep
+it busy for ever.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from batch2online.core.registry import storable
 HALF_LIVES = (600, 2_400, 9_600, 38_400)
 """Beside none: for models that are solved from moments."""
 
-PREDICTOR_HALF_LIVES = (1_000, 5_000)
-"""Beside none: for other losses of a linear predictor."""
+TWO_HALF_LIVES = (1_000, 5_000)
+"""Beside none: for other losses of a linear predictor, and for clusters of a coreset."""
 
 FEW_HALF_LIVES = (5_000,)
 """Beside none: for models whose solution takes longer."""
@@ -40,6 +41,9 @@ NOTED = 256
 
 _GROUP = 8
 """Rows whose losses are summed before they are compared."""
+
+_MOST = 100.0
+"""A loss counts as no more than so many times the mean of the others in force."""
 
 _FIRST = 1_024
 """Rows before the first decision."""
@@ -86,16 +90,16 @@ class Contest:
 
     def judged(self) -> Contest:
         """Return the contest with the losses of all rows that wait in its sums."""
-        waiting = self.waiting
-        if not waiting.shape[2]:
+        rows = self.waiting.shape[2]
+        if not rows:
             return self
         with np.errstate(all="ignore"):
-            groups = np.add.reduceat(waiting, np.arange(0, waiting.shape[2], _GROUP), axis=2)
+            groups = np.add.reduceat(_tamed(self.waiting), np.arange(0, rows, _GROUP), axis=2)
             totals = groups.sum(axis=2)[[0, 0, 1]]
             spreads = np.hypot(_FADING[::2, :, None] * self.spreads, _norms(groups[:, :, None] - groups[:, None]))
             sums = _FADING * self.sums + totals
-        rested = min(_SLOW, self.rested + waiting.shape[2])
-        return replace(self, waiting=waiting[..., :0], sums=sums, spreads=spreads, rested=rested)
+        rested = min(_SLOW, self.rested + rows)
+        return replace(self, waiting=self.waiting[..., :0], sums=sums, spreads=spreads, rested=rested)
 
     def winner(self, half_lives: FloatArray, n_learned: int) -> tuple[int, bool]:
         """Return the place of the half-life that is to be in force, 0 for the present one, and if quickly found."""
@@ -147,6 +151,13 @@ class Contest:
             sums=self.sums[:, order],
             spreads=self.spreads[:, order][:, :, order],
         )
+
+
+def _tamed(losses: FloatArray) -> FloatArray:
+    """Return losses (2, k, m), those that are out of all proportion cut to a multiple of the mean of the others."""
+    own = losses[0, 0]
+    most = _MOST * (own.sum() - own.max()) / max(1, len(own) - 1)
+    return np.minimum(losses, most) if 0 < most < np.inf else losses
 
 
 def _norms(values: FloatArray) -> FloatArray:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, PREDICTOR_HALF_LIVES, Contest
+from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, Contest
 from batch2online.engine.online import Online
 from batch2online.engine.window import Window
+from batch2online.problems.clustering import KZClustering
 from batch2online.problems.generalized_linear import GeneralizedLinear
-from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.problem import DependsOn
 
 
 class LettingGo:
@@ -27,14 +28,16 @@ class LettingGo:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         engine.window = window
         if half_life == "auto":
-            engine.contest = Contest.of([_rival(self, engine, each) for each in _half_lives(engine.problem)])
+            engine.contest = Contest.of([_rival(self, engine, each) for each in _half_lives(engine)])
 
 
-def _half_lives(problem: Problem) -> tuple[int, ...]:
+def _half_lives(engine: Online) -> tuple[int, ...]:
     """Return half-lives that may compete: the more, the less a solution takes."""
-    if isinstance(problem, GeneralizedLinear):
-        return PREDICTOR_HALF_LIVES
-    return HALF_LIVES if problem.models_depend_on is DependsOn.ALL_ROWS else FEW_HALF_LIVES
+    problem = engine.problem
+    if problem.models_depend_on is DependsOn.ALL_ROWS and not isinstance(problem, KZClustering):
+        return HALF_LIVES
+    is_clustering = isinstance(problem, KZClustering) and not engine.construction.keep_history
+    return TWO_HALF_LIVES if is_clustering or isinstance(problem, GeneralizedLinear) else FEW_HALF_LIVES
 
 
 def _rival(estimator: Any, engine: Online, half_life: int) -> Online:
