@@ -83,3 +83,12 @@ def loaded(names: tuple[str, ...], *, targets: bool = False) -> Iterator[tuple[s
 def cell(ratio: float, changes: float, deviation: float | None = None) -> dict[str, Any]:
     """Loss over hindsight, changes of the model, and the standard deviation of the loss."""
     return {"ratio": ratio, "changes": changes, "deviation": deviation}
+
+
+def followed_cell(ratio: float, changes: float) -> str:
+    """Loss over hindsight with as many digits as tell a percent from a tenth of it, and changes of the model.
+
+    >>> followed_cell(0.95812, 1310), followed_cell(8.44e6, 2)
+    ('0.9581 (1,310)', '8.44e+06 (2)')
+    """
+    return f"{ratio:.4f} ({changes:,.0f})" if ratio < 100 else f"{ratio:.3g} ({changes:,.0f})"

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassi
 from batch2online import OnlineClassifier, OnlineRegression, datasets
 from benchmarks.suite import in_time
 from benchmarks.suite.form import Form
-from benchmarks.suite.study import Study, cell, loaded
+from benchmarks.suite.study import Study, followed_cell, loaded
 
 HALF_LIVES = (600, 2_400, 9_600, 38_400)
 CHUNK = 250
@@ -218,7 +218,7 @@ def table(title: str, found: dict[str, dict[str, Any]]) -> Study:
     names = dict.fromkeys(name for results in found.values() for name in results)
     records = []
     for name in names:
-        cells = {stream: cell(*results[name][:2]) for stream, results in found.items() if name in results}
+        cells = {stream: followed_cell(*results[name][:2]) for stream, results in found.items() if name in results}
         rates = [results[name][2] for results in found.values() if name in results]
         records.append({"model": name, **cells, "rows/s": round(float(np.median(rates)))})
     return Study("drift", f"Drifting streams: {title}", TEXT, ["model", *found, "rows/s"], records)

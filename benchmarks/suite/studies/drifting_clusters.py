@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from batch2online import OnlineClustering, datasets
 from benchmarks.suite.form import Form
-from benchmarks.suite.study import Study, cell
+from benchmarks.suite.study import Study, followed_cell
 
 K = 5
 CHUNK = 250
@@ -168,7 +168,7 @@ def table(found: dict[str, dict[str, Any]]) -> Study:
     records = []
     for name in names:
         rates = [results[name][2] for results in found.values()]
-        cells = {stream: cell(*results[name][:2]) for stream, results in found.items()}
+        cells = {stream: followed_cell(*results[name][:2]) for stream, results in found.items()}
         records.append({"model": name, **cells, "rows/s": round(float(np.median(rates)))})
     return Study("drift", "Drifting streams: clusters", TEXT, ["model", *found, "rows/s"], records)
 
