@@ -151,6 +151,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "BatchToOnline": {
         "Ridge": anchored(wrapped(Ridge()), targets="numbers"),
+        "measured": anchored(partial(BatchToOnline, Ridge()), targets="numbers", scikit_learn=False),
         "Leverage": Case(wrapped(Ridge(), coreset=coresets.Leverage), targets="numbers"),
         "LogisticRegression": anchored(wrapped(LogisticRegression(solver="newton-cholesky")), targets="labels"),
         "PCA": Case(wrapped(PCA(1))),

@@ -97,6 +97,15 @@ class Construction(Intake):
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
 
+    @property
+    def can_grow(self) -> bool:
+        """Whether the coreset may become larger than it was to be at first."""
+        return False
+
+    def grow(self) -> None:
+        """Double the size of the coreset, as far as is allowed."""
+
+    expected_size: float
     wants_sizes: ClassVar[bool] = False
     """Whether rows are scored by the model in force, from the sizes of their gradients."""
 

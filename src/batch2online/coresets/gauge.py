@@ -47,9 +47,10 @@ class Gauge:
         """Return the gauge of a model under which these weighted rows have gradients of these sizes."""
         classes = np.unique(rows.targets[:, 0])[1:] if labels else np.empty(0)
         columns = _columns(rows, classes, labels)
-        frame, total = Frame.of(columns, intercept=True), float(weights.sum())
-        whitening = np.zeros((0, 0))
+        width, total = columns.shape[1], float(weights.sum())
+        frame, whitening = Frame(np.zeros(width), np.ones(width), True), np.zeros((0, 0))
         if leverage and frame.n_columns <= WIDEST:
+            frame = Frame.of(columns, intercept=True)
             design = frame.design(columns)
             whitening = inverse_root((design * weights[:, None]).T @ design / total)
         nothing = np.zeros(2)

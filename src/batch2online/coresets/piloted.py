@@ -9,12 +9,13 @@ are merged were scored by their own models: weights stay unbiased, but the cores
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
@@ -66,6 +67,8 @@ class Piloted(Antitone):
         Whether targets are codes of classes: each class then has an indicator in the leverage.
     leverage : bool, default True
         Whether rows are numbers whose leverage counts; rows of more than 300 columns are scored without it.
+    largest_size : int or None
+        Up to this many rows the coreset may grow where an engine finds that models gain by it; None is not at all.
     epsilon, coreset_size, random_state, first_id, keep_history, half_life
         As for every construction. All rows are kept while they are no more than the size.
 
@@ -87,8 +90,12 @@ class Piloted(Antitone):
     _sizes: FloatArray | None = None
     _patience = 0.5  # scores are at hand
 
-    def __init__(self, *, labels: bool = False, leverage: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, *, labels: bool = False, leverage: bool = True, largest_size: int | None = None, **settings: Any
+    ) -> None:
         super().__init__(**settings)
+        self.largest_size = None if largest_size is None else int(largest_size)
+        self.growths = 0
         self.labels = bool(labels)
         self.leverage = bool(leverage)
         self.gauge: Gauge | None = None
@@ -99,15 +106,19 @@ class Piloted(Antitone):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the coreset holds all rows, each as it came."""
-        return bool(self.n_rows <= self.expected_size)
+        """Whether the coreset has held all rows ever since, each as it came."""
+        return bool(self.n_rows <= self.expected_size and not self.growths)
+
+    @property
+    def can_grow(self) -> bool:
+        return self.largest_size is not None and self.expected_size < self.largest_size
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return FixedScores(0.0, 0, 0.0), 1.0, width + n_targets + 1
 
     def _begin(self, width: int, n_targets: int) -> None:
         super()._begin(width, n_targets)
-        self.gauge = self._sizes = None
+        self.gauge, self._sizes, self.growths = None, None, 0
         self.parts = [Candidates(Rows.empty(width, n_targets + 1), np.empty(0, dtype=np.uint64), np.empty(0))]
         self.statistics = FixedScores(0.0, 0, self.expected_size)
 
@@ -141,6 +152,31 @@ class Piloted(Antitone):
             words = self._candidates().words
             self.parts, self.n_unthinned = [Candidates(_with_scores(own, scores), words, ones(len(words)))], 0
 
+    # -- the size ---------------------------------------------------------------------------------------
+
+    def grow(self) -> None:
+        """Double the size, up to the largest.
+
+        The decision may rest on models of the coreset, so on which rows are in it, but on no more of their words: of
+        a row that is in, the probability never rises above the present one, and its weight is rounded anew by another
+        word. Given all that happened, the word of a row that is in is uniform below its probability; so weights stay
+        unbiased. When the rows have grown as much as the size has, the coreset is as if it had always been as large.
+        """
+        if not self.is_complete:
+            self.growths += 1
+            self.parts, self.n_unthinned = [self._limited()], 0
+        size = min(2 * self.expected_size, float(self.largest_size or 0))
+        self.constant = self.expected_size = size
+        self.statistics = replace(self.statistics, size=size)
+
+    def _limited(self) -> Candidates:
+        """Return the rows that are in the coreset, with their probabilities as limits, and words to round by anew."""
+        candidates, scores = self._scored()
+        q = np.minimum(candidates.limits, self.constant * scores)
+        rest = replace(candidates, limits=q).within(q)
+        fresh = randomness.words_of(self.seed, randomness.SAMPLING, rest.rows.ids, page=self.growths)
+        return replace(rest, words=randomness.with_rounding(rest.words, fresh))
+
     # -- reading, merging -------------------------------------------------------------------------------
 
     def _bare(self, rows: Rows) -> Rows:
@@ -164,6 +200,7 @@ class Piloted(Antitone):
 
     def _merge(self, other: Any) -> None:
         self.constant = self.expected_size = min(self.constant, other.constant)
+        self.growths = max(self.growths, other.growths)
         super()._merge(other)
 
     def _rescale(self, factor: float) -> None:
@@ -171,7 +208,11 @@ class Piloted(Antitone):
         self.gauge = None if self.gauge is None else self.gauge.scaled(factor)
 
     def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"labels": self.labels, "leverage": self.leverage}
+        return super()._settings() | {
+            "labels": self.labels,
+            "leverage": self.leverage,
+            "largest_size": self.largest_size,
+        }
 
 
 def _with_scores(rows: Rows, scores: FloatArray) -> Rows:

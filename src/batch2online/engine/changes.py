@@ -18,7 +18,7 @@ class ChangeEvent:
     ----------
     at : int
         Rows seen when the new model came into force.
-    kind : {"scheduled", "fit", "merged", "forgotten", "half_life"}
+    kind : {"scheduled", "costlier", "fit", "merged", "forgotten", "half_life"}
         What made the engine solve again.
     magnitude : float
         How far the model moved, in the problem's own measure.
@@ -63,6 +63,8 @@ class ChangeEvent:
         """Why the model was replaced, in a sentence."""
         if self.kind == "scheduled":
             return f"scheduled refresh at {self.at:,} rows{self._comparison}"
+        if self.kind == "costlier":
+            return f"recent rows cost more than the first ones under the old model, at {self.at:,} rows"
         if self.kind == "merged":
             return f"merged with {self.rows:,} rows"
         if self.kind == "half_life":

@@ -13,6 +13,7 @@ from batch2online._types import FloatArray
 from batch2online.core.rows import Rows, all_ones
 from batch2online.coresets.construction import Construction
 from batch2online.engine.contest import JUDGED, NOTED, Contest, exchange
+from batch2online.engine.pace import Pace
 from batch2online.engine.window import Window
 from batch2online.monitor.order import Monitor
 from batch2online.problems.problem import Problem
@@ -22,6 +23,7 @@ _OF_A_HALF_LIFE = (
     "is_solved",
     "next_refresh",
     "idle_solves",
+    "pace",
     "warm_up",
     "last_coreset",
     "loss",
@@ -39,6 +41,7 @@ class Following:
     is_solved: bool
     window: Window | None
     contest: Contest | None
+    pace: Pace | None
     monitor: Monitor | None  # rivals have none
     n_learned: int
     loss: float
@@ -59,8 +62,12 @@ class Following:
 
     @property
     def _only_sums_count(self) -> bool:
-        """Whether nobody asks what single rows have cost: there is no window, no rival, and this is none."""
-        return self.window is None and self.contest is None and self.monitor is not None
+        """Whether nobody asks what single rows have cost: there is no window, no rival, and this is none.
+
+        Nor are rows scored by their losses, or solves by what they gain.
+        """
+        is_alone = self.window is None and self.contest is None and self.monitor is not None
+        return is_alone and self.pace is None and not self.construction.wants_sizes
 
     def _check_all_rows_count(self, what: str) -> None:
         if self.window is not None or self.contest is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.pacing import Pacing
 from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread
 from batch2online.problems.problem import Problem
@@ -17,7 +18,7 @@ from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
 
 
-class Looks:
+class Looks(Pacing):
     """The part of the engine that solves."""
 
     problem: Problem
@@ -49,6 +50,9 @@ class Looks:
             return
         if self.policy.only_on_change and not self._coreset_changed():
             return
+        kind, former = self._why_now(), self.model
+        if kind is None:
+            return
         before = problem.cost(self.model, construction)
         noise = problem.degrees(self.model, construction) / construction.effective_rows
         allowance = self.policy.allowance(construction.seed, self.n_learned, noise)
@@ -60,7 +64,8 @@ class Looks:
             self.idle_solves += 1
             return
         self.idle_solves = 0
-        self._replace(new, before, after, kind="scheduled", allowed=allowance - 1 if allowance else None)
+        self._replace(new, before, after, kind=kind, allowed=allowance - 1 if allowance else None)
+        self._start_pace(former)
 
     def _soon(self, at: int) -> int:
         """Return the row count of the next look: the policy's, or an earlier one where old rows fade."""
@@ -70,6 +75,7 @@ class Looks:
     def _solve_first(self) -> None:
         self._adopt(self.problem.solve(self.construction, None))
         self.is_solved, self.warm_up = True, None
+        self._start_pace(None)
         if self.policy.only_on_change:
             self._coreset_changed()
 
@@ -112,6 +118,7 @@ class Looks:
             before = self.problem.cost(self.model, self.construction)
             new = self.problem.solve(self.construction, None)
             self._replace(new, before, self.problem.cost(new, self.construction), kind=kind, **details)
+            self._start_pace(None)
             self.model = new  # where it is the same but for rounding as well
         elif self.n_learned:
             self._solve_first()

@@ -31,6 +31,7 @@ from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
 from batch2online.engine.joining import Joining
 from batch2online.engine.looks import Looks
+from batch2online.engine.pace import Pace
 from batch2online.engine.regret import Regret, regret_of
 from batch2online.engine.scoring import scored, summed, total
 from batch2online.engine.stored import StoredEngine
@@ -94,6 +95,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.changes: tuple[ChangeEvent, ...] = ()
         self.next_refresh = int(self.policy.start)
         self.idle_solves = 0
+        self.pace: Pace | None = None
         self.n_learned = 0
         self.loss = 0.0
         self.second_loss = 0.0
@@ -196,6 +198,7 @@ class Online(Joining, Following, Looks, StoredEngine):
             losses, second, self.warm_up = scored(self.problem, self.model, known, weighted)
             loss, second_loss = total(losses, weighted.weights), total(second, weighted.weights)
             self._remember(rows, losses, second)
+            self._heed(rows, losses)
         self.loss += loss
         self.second_loss += second_loss
         if self.warm_up is not None:

@@ -28,7 +28,13 @@ class StoredEngine:
         buffer = fields.pop("buffer", None)
         for former in ("block", "room", "timeline"):
             fields.pop(former, None)
-        for later, value in (("warm_up", None), ("idle_solves", 0), ("window", None), ("contest", None)):
+        for later, value in (
+            ("warm_up", None),
+            ("idle_solves", 0),
+            ("window", None),
+            ("contest", None),
+            ("pace", None),
+        ):
             fields.setdefault(later, value)
         if "monitor" not in fields:  # the order was not watched: that begins with the next row
             fields["monitor"] = Monitor.new(fields["width"], fields["n_targets"], skipped=fields["n_learned"])

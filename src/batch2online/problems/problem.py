@@ -102,6 +102,11 @@ class Problem(ABC):
         """Return the optimum, and all that is known beside it."""
         return Hindsight(self.optimum(construction, model))
 
+    def solved_rows(self, model: Any, construction: Any) -> int:
+        """Return on how many rows a model was solved that has just come out."""
+        is_exact = self.models_depend_on is DependsOn.ALL_ROWS
+        return int(construction.n_rows if is_exact else len(construction.coreset()))
+
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return how much rows with these losses pull at the model: as much as they cost, where no more is known."""
         return np.maximum(losses, 0.0)

@@ -135,6 +135,9 @@ class Wrapped(Problem):
         check_losses(losses, rows.ids)
         return losses
 
+    def solved_rows(self, model: Solved, construction: Any) -> int:
+        return len(model.rows)
+
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return the sizes of the gradients of rows with these losses, with respect to the prediction."""
         return self.loss.sizes(losses)

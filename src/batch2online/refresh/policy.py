@@ -39,6 +39,7 @@ class Policy:
     only_on_change: ClassVar[bool] = False
     needs_exact_costs: ClassVar[bool] = False  # for its theorem to hold
     needs_coupling: ClassVar[bool] = False  # of coresets: stability of losses is not enough for its theorem
+    measures: ClassVar[bool] = False  # what each solve gains, by scoring the model before beside the new one
     growth: float = 1.0
     start: int | None = None
 

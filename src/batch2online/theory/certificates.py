@@ -143,6 +143,7 @@ def _gaps(engine: Online) -> list[str]:
         and construction.sensitivity(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
+        "when to solve depends on losses that were measured": engine.policy.measures,
         "older rows count less": any(each is not None for each in fading),
         "rows have weights other than one": construction.weight != construction.n_rows,
         "rows were merged or forgotten": any(event.kind in ("merged", "forgotten") for event in engine.changes),

@@ -19,6 +19,7 @@ from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.contest import JUDGED, Contest
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
+from batch2online.engine.pace import Pace
 from batch2online.engine.window import Window
 from batch2online.monitor.order import Monitor
 from batch2online.persistence.legacy import Buffer
@@ -55,8 +56,9 @@ from batch2online.refresh import Policy
         "monitor": Monitor | None,
         "window": Window | None,
         "contest": Contest | None,
+        "pace": Pace | None,
     },
-    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up", "monitor", "window", "contest"),
+    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up", "monitor", "window", "contest", "pace"),
 )
 def check_engine(engine: Online) -> None:
     construction = engine.construction
@@ -71,6 +73,21 @@ def check_engine(engine: Online) -> None:
         require(monitor.seen == engine.n_learned, "the monitor has seen what was learned.")
     _check_model(engine.model, engine)
     _check_warm_up(engine)
+    _check_pace(engine)
+
+
+def _check_pace(engine: Online) -> None:
+    """Check that what solves have gained was measured on rows that came, under models of this problem."""
+    pace = engine.pace
+    if pace is None:
+        return
+    require(engine.is_solved and 0 <= pace.at <= engine.n_learned, "the last solve was at a row that has come.")
+    require(pace.size >= 0 <= pace.former_size and pace.magnitude >= 0, "sizes are not negative.")
+    for sums in (pace.gains, pace.first, pace.recent):
+        require(sums.rows >= 0 <= sums.weight and sums.squares >= 0, "sums are those of rows.")
+    require(max(pace.gains.rows, pace.first.rows) <= engine.n_learned, "sums are those of rows that have come.")
+    if pace.former is not None:
+        _check_model(pace.former, engine)
 
 
 def _check_following(engine: Online) -> None:

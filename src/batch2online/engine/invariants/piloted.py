@@ -28,11 +28,14 @@ def check_fixed_scores(statistics: FixedScores) -> None:
     require(statistics.rows >= 0 <= statistics.total < math.inf and statistics.size > 0, "scores are not negative.")
 
 
-@check_of(Piloted, {"labels": bool, "leverage": bool, "gauge": Gauge | None})
+@check_of(
+    Piloted, {"labels": bool, "leverage": bool, "gauge": Gauge | None, "largest_size": int | None, "growths": int}
+)
 def check_piloted(construction: Piloted) -> None:
     if construction.shape is None:
         return
     width, n_targets = construction.shape
+    require(construction.growths >= 0, "counts are not negative.")
     statistics, gauge = construction.statistics, construction.gauge
     sizes = (statistics.rows, statistics.size)
     require(sizes == (construction.n_rows, construction.expected_size), "counts agree.")

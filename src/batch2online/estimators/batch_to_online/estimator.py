@@ -21,11 +21,11 @@ from batch2online.estimators.batch_to_online.storing import StoredWrapped
 from batch2online.estimators.headline import Measure, number
 from batch2online.problems.losses import loss_of
 from batch2online.problems.wrapped import LossBoundWarning, Wrapped
-from batch2online.refresh import Geometric, Policy
+from batch2online.refresh import Measured, Policy
 from batch2online.solvers.weighted_fit import step_without_weights
 
 DEFAULT_SIZE = 5_000
-"""Expected rows of the coreset when nothing is said."""
+"""Expected rows of the coreset when nothing is said, to begin with."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class BatchToOnline(Delegating, StoredWrapped):
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2.0)``.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have doubled,
+        unless what the last solve has gained says that the next one gains nothing, and when recent rows cost more.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that gives one number a row. None
@@ -78,7 +79,10 @@ class BatchToOnline(Delegating, StoredWrapped):
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights lie.
     coreset_size : int or None
-        Expected number of rows to solve on; None is 5,000.
+        Expected number of rows to solve on. None begins with 5,000; for regressors and classifiers the size doubles
+        while models of more rows are found to gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
+    coreset_memory : int or None
+        Bytes that a coreset of no given size may grow to.
     half_life : int, "auto" or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" learns with
         5,000 and without any side by side, and uses the one that has cost less lately. None is never.
@@ -140,6 +144,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         resample: bool = False,
         epsilon: float = 0.1,
         coreset_size: int | None = None,
+        coreset_memory: int | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
@@ -154,6 +159,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         self.resample = resample
         self.epsilon = epsilon
         self.coreset_size = coreset_size
+        self.coreset_memory = coreset_memory
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
@@ -164,7 +170,7 @@ class BatchToOnline(Delegating, StoredWrapped):
 
     def _new_engine(self, n_targets: int) -> Online:
         construction = self._new_construction()
-        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        policy = Measured() if self.refresh is None else self.refresh
         return Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
 
     def _new_problem(self, construction: Construction) -> Wrapped:
@@ -202,7 +208,10 @@ class BatchToOnline(Delegating, StoredWrapped):
             return self._copied_construction(self.coreset)
         make = self.coreset
         if make is None:
-            make = self._chosen_coreset().make
+            choice = self._chosen_coreset()
+            make = choice.make
+            if choice.grows and self.coreset_size is None:
+                settings["largest_size"] = kinds.largest_size(self.coreset_memory, self.n_features_in_)
         construction = make(**settings) if callable(make) else make
         if not isinstance(construction, Construction):
             raise TypeError(f"coreset must be a construction of batch2online.coresets, or make one, got {make!r}.")

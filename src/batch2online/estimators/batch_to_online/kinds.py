@@ -14,6 +14,9 @@ from sklearn.utils import get_tags
 
 from batch2online.coresets import Clustering, Leverage, Piloted, RidgeLeverage, Uniform
 
+LARGEST_SIZE = 20_000
+"""Rows up to which a coreset grows when nothing is said, where models gain by it."""
+
 
 class Choice(NamedTuple):
     """A construction for an estimator: how to make it, and why it was chosen."""
@@ -21,6 +24,7 @@ class Choice(NamedTuple):
     make: Callable[..., Any]
     name: str
     reason: str
+    grows: bool = False
 
 
 def kind_of(estimator: Any) -> str:
@@ -66,7 +70,8 @@ def default_coreset(
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
     if kind in ("regressor", "classifier") and not by_rows_alone:
-        return Choice(partial(Piloted, labels=kind == "classifier", leverage=are_numbers), "Piloted", f"a {kind}")
+        make = partial(Piloted, labels=kind == "classifier", leverage=are_numbers)
+        return Choice(make, "Piloted", f"a {kind}", grows=True)
     if not are_numbers:
         return Choice(Uniform, "Uniform", "rows are not all numbers")
     if kind == "regressor":
@@ -77,6 +82,19 @@ def default_coreset(
         rank, centred = int(last.n_components), type(last) is PCA
         return Choice(_ridge_leverage(rank, centred), "RidgeLeverage", f"rank {rank}")
     return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
+
+
+def largest_size(memory: int | None, width: int) -> int:
+    """Return the rows up to which a coreset of no given size grows: 20,000, or as many as this many bytes hold.
+
+    A row has its numbers, a target, a score, a weight, an id, a random word and a limit; while rows come, up to twice
+    as many are held.
+    """
+    if memory is None:
+        return LARGEST_SIZE
+    if isinstance(memory, bool) or not memory > 0:
+        raise ValueError(f"coreset_memory must be a positive number of bytes or None, got {memory!r}.")
+    return int(min(memory // (2 * 8 * (width + 6)), 2**40))
 
 
 def final_step(estimator: Any) -> Any:

@@ -64,7 +64,8 @@ class StoredWrapped(TakingTables):
             given = given.within(list(living_points(engine)))
             state |= {"table": given.table, "texts": given.texts}
         for each in (engine, *engine.rivals):
-            each.model, each.problem = _stored(each.model), None
+            each.model, each.problem, pace = _stored(each.model), None, each.pace
+            each.pace = None if pace is None else replace(pace, former=_stored(pace.former))
         if engine.contest is not None:
             engine.contest = replace(engine.contest, noted=tuple(map(_stored, engine.contest.noted)))
         state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
@@ -93,6 +94,7 @@ class StoredWrapped(TakingTables):
                 require(is_like, "the warm-up is that of the loss.")
             estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
             _solve_rivals_again(engine)
+            _solve_former_again(engine)
         except Exception as error:  # whatever the estimator has against these rows
             raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error
         return estimator
@@ -155,6 +157,13 @@ def _solve_rivals_again(engine: Any) -> None:
         again = engine.problem.solved_again
         models = tuple(again(model) if isinstance(model, Rows) else model for model in noted)
         engine.contest = replace(engine.contest, noted=models)
+
+
+def _solve_former_again(engine: Any) -> None:
+    """Turn the rows of models that were replaced into models, where they are still scored beside their successors."""
+    for each in (engine, *engine.rivals):
+        if each.pace is not None:
+            each.pace = replace(each.pace, former=engine.problem.solved_again(each.pace.former))
 
 
 def _recipe_of(estimator: Any) -> Any:
