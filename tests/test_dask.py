@@ -80,6 +80,8 @@ def test_delayed_chunks_whatever_they_hold():
     model = cluster.fit(EXACT["regression"](), delayed_pieces(X, 3), delayed_pieces(Y, 3))
     assert same(model, expected)
     assert same(cluster.fit(EXACT["regression"](), da.from_array(X, chunks=(9_000, 2)), Y), expected)
+    together = da.from_array(np.column_stack([X, Y]), chunks=(9_000, 4))
+    assert same(cluster.fit(EXACT["regression"](), together, 3), expected)
 
 
 def test_a_model_goes_on_where_it_was():

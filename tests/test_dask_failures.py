@@ -122,7 +122,7 @@ def local_cluster():
     distributed = pytest.importorskip("distributed")
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "5s"}),
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as own,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as own,
         distributed.Client(own),
     ):
         yield own

@@ -62,6 +62,8 @@ def app() -> None:
     "--flush", type=click.FloatRange(0), metavar="X", default=0.5, help="Seconds that live rows wait, at most."
 )
 @click.option("--emit", type=click.Choice(["predictions", "changes"]), help="A JSON line for each, while rows come.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Learn files side by side in N processes (Dask).")
+@click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster behind this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No live line, no notes.")
 def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
@@ -78,7 +80,7 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     from batch2online.cli.commands.run import Wishes
     from batch2online.cli.commands.run import run as run_command
 
-    names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit")
+    names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit", "workers", "scheduler")
     wishes = Wishes(json=given.pop("as_json"), **{name: given.pop(name) for name in names})
     run_command(files, dataset, _task_from(dataset, given), wishes)
 

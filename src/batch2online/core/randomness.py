@@ -31,6 +31,7 @@ monitor of the order."""
 
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+_PIECE = 4096
 _ROUNDS = 10
 _MASK32 = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -116,7 +117,16 @@ def _consecutive_words(seed: int, stream: int, ids: range, page: int) -> WordArr
 
 
 def words_of(seed: int, stream: int, ids: IntArray, page: int | IntArray = 0) -> WordArray:
-    """Philox words of arbitrary ids and pages: the ten rounds, vectorised."""
+    """Philox words of arbitrary ids and pages: the ten rounds, vectorised, as many ids at a time as fit a cache."""
+    if len(ids) <= _PIECE:
+        return _few_words_of(seed, stream, ids, page)
+    pages = np.broadcast_to(np.asarray(page), len(ids))
+    starts = range(0, len(ids), _PIECE)
+    pieces = (slice(start, start + _PIECE) for start in starts)
+    return np.concatenate([_few_words_of(seed, stream, ids[piece], pages[piece]) for piece in pieces])
+
+
+def _few_words_of(seed: int, stream: int, ids: IntArray, page: int | IntArray) -> WordArray:
     unsigned: WordArray = np.asarray(ids, dtype=np.uint64)
     zero = np.zeros_like(unsigned)
     x0, x1, x2, x3 = (unsigned >> np.uint64(2)) + np.uint64(1), zero + np.asarray(page, dtype=np.uint64), zero, zero

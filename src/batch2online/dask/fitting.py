@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeVar
 
 from dask import delayed
@@ -38,7 +37,7 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
         It stays as it was if anything fails.
     X : Dask array, Dask DataFrame or list of delayed chunks
         The rows. Columns of a DataFrame may come in any order.
-    y : the same, an array, or the name of a column of X
+    y : the same, an array, or the name or number of a column of X
         Targets, where the problem has any.
     sample_weight : the same or an array, optional
         Rows of weight 0 are as if absent.
@@ -145,7 +144,6 @@ def _become(model: Model, root: Any) -> Model:
     """Make a model all that has been learned, in one step."""
     fresh: Any = model._fresh()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    engine = root._engine.whole().copy()
-    engine.loss = engine.second_loss = math.nan
-    fresh._engine = engine
+    fresh._engine = root._engine.whole().copy()
+    fresh._engine.forget_order()
     return model._become(fresh)

@@ -71,7 +71,7 @@ class Table:
 def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Table:
     """Return the partitions of rows, targets and weights, with ids from ``first_id`` on."""
     rows, lengths = _pieces(X, "X")
-    target = y if isinstance(y, str) else None
+    target = y if isinstance(y, str | int) else None
     targets = _matching(None if target is not None else y, "y", rows, lengths)
     weights = _matching(sample_weight, "sample_weight", rows, lengths)
     surveys = _surveys(X, rows, weights, lengths)

@@ -57,7 +57,9 @@ def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, A
         if further:
             raise ValueError(f"column {further[0]!r} is not in the other partitions: these have {list(names)}.")
         rows = rows[list(names)]
-    if target is not None:
+    if isinstance(target, int):
+        rows, targets = np.delete(rows, target, axis=1), rows[:, target]
+    elif target is not None:
         if target not in getattr(rows, "columns", ()):
             raise ValueError(f"column {target!r}, the target, is missing.")
         rows, targets = rows.drop(columns=[target]), rows[target]

@@ -13,6 +13,7 @@ engines that come from one share its lock, for whoever puts the next one in the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from threading import RLock
@@ -203,6 +204,13 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.second_loss += second_loss
         if self.warm_up is not None:
             self.model = self.problem.initial(self.warm_up.answer, self.width, self.n_targets)
+
+    def forget_order(self) -> None:
+        """Be an engine whose rows came as a set: there is no loss of theirs, no change, and nothing to watch."""
+        self.changes, self.warm_up, self.last_coreset = (), None, None
+        self.loss = self.second_loss = math.nan
+        self.monitor = Monitor.new(self.width, self.n_targets, skipped=self.n_learned)
+        self._known_regret = None
 
     def whole(self) -> Online:
         """Return the engine as files hold it: of a shard, the ordinary one that it stands for."""

@@ -6,10 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-UNORDERED = (
-    "no prequential loss: rows were learned as a set, without order, so none was predicted before it was learned. The "
-    "optimum is that of all rows."
-)
+UNORDERED = "no loss online: rows were learned as a set, without order, and none was predicted before it was learned"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ bit, where the construction has exact sums. A model is solved when one is asked 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from batch2online.core.coreset import Coreset
@@ -16,7 +15,6 @@ from batch2online.core.validation import LARGEST_ID
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
 from batch2online.linalg.threads import one_thread
-from batch2online.monitor.order import Monitor
 from batch2online.monitor.verdict import OrderVerdict
 
 
@@ -74,9 +72,7 @@ class Shard(Online):
         engine.__dict__.update(vars(shard))
         engine.__dict__.pop("_known_whole", None)
         engine.model, engine.is_solved = self.problem.initial(None, self.width, self.n_targets), False
-        engine.changes, engine.warm_up, engine.last_coreset = (), None, None
-        engine.loss = engine.second_loss = math.nan
-        engine.monitor = Monitor.new(self.width, self.n_targets, skipped=engine.n_learned)
+        engine.forget_order()
         engine._refresh("merged")
         self._known_whole = (self.n_seen, engine)
         return engine

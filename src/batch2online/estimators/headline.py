@@ -45,7 +45,7 @@ class Headline:
 
     def __str__(self) -> str:
         measures = ", ".join(f"{name} {value}" for name, value in self.quality)
-        named = f"{self.subject}: {measures}" if self.subject else measures
+        named = ": ".join(part for part in (self.subject, measures) if part)
         return "; ".join(part for part in (named, self.distance, self.changes, self.order) if part)
 
 

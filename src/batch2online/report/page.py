@@ -68,7 +68,7 @@ def verdict(told: Story) -> str:
     """Return the headline in whole sentences."""
     line = told.headline
     measures = ", ".join(f"{name} {value}" for name, value in line.quality)
-    about = f"{line.subject}: {measures}" if line.subject else measures
+    about = f"{line.subject}: {measures}" if line.subject and measures else measures
     judged = f"{about}, each row judged before it was learned" if about else "No row was judged"
     rest = [_sentence(part) for part in (line.distance, line.changes, line.order) if part]
     return ". ".join([_sentence(judged) if not line.subject else judged, *rest]) + "."
@@ -82,7 +82,9 @@ def _tiles(told: Story) -> Iterable[str]:
     model, regret = told.model, told.model.regret_
     for name, value in told.headline.quality[:2]:
         yield tile(value, f"{name}{f' of {told.target}' if told.target else ''}")
-    if regret.ratio <= HUGE and not regret.is_exact_fit:
+    if regret.reason:
+        yield tile("a set", "rows were learned without order: none was predicted before it was learned")
+    elif regret.ratio <= HUGE and not regret.is_exact_fit:
         error = f"± {regret.ratio_error:.3f}, " if regret.error else ""
         yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {model._best}")
     else:

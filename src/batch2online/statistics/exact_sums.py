@@ -26,7 +26,7 @@ _BITS = 23
 _TILE = 512
 """Rows of a product that is exact: 2 ** 9 products of digits below 2 ** 22 in size are at most 2 ** 53."""
 
-_CHUNK = 4096
+_CHUNK = 5120
 """Rows that share their exponents: so many products add up in 64 bits."""
 
 _ODD = 0.02
@@ -38,6 +38,10 @@ _USUAL = 3
 _LIMB = 32
 _MASK = np.int64(2**_LIMB - 1)
 _SPLITTER = 2.0**27 + 1
+
+
+Term = tuple[IntArray, IntArray]
+"""Integers, and the exponents of two that they are multiplied by."""
 
 
 class Digits(NamedTuple):
@@ -87,11 +91,18 @@ class ExactGram:
 
     def add(self, columns: FloatArray, weights: FloatArray | None = None) -> ExactGram:
         """Return the sums with these rows (n, width - 1)."""
-        terms = []
+        is_plain = weights is None or all_ones(weights)
+        terms: list[Term] = []
+        odd = []
         for start in range(0, len(columns), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            own = None if weights is None or all_ones(weights[rows]) else weights[rows]
-            terms += list(_terms(_with_constant(columns[rows]), own))
+            m = _with_constant(columns[start : start + _CHUNK])
+            parts = [m] if is_plain else [m, *_exact_product(m, weights[start : start + _CHUNK])]  # type: ignore[index]
+            digits, few = _digits_of(parts, _ODD)
+            terms += _paired(digits)
+            odd.append([part[:, few] for part in parts])
+        rest = [np.concatenate(pieces, axis=1) for pieces in zip(*odd, strict=True)]
+        if rest and rest[0].size:
+            terms += _paired(_digits_of(rest, 0.0)[0])
         return self._plus(terms) if terms else self
 
     def merged(self, other: ExactGram) -> ExactGram:
@@ -104,7 +115,7 @@ class ExactGram:
         places, bits = divmod(math.frexp(factor)[1] - 1, _LIMB)
         return _canonical(self.width, self.low + places, _spread(self.limbs << bits)) if len(self.limbs) else self
 
-    def _plus(self, terms: list[tuple[IntArray, IntArray]]) -> ExactGram:
+    def _plus(self, terms: list[Term]) -> ExactGram:
         """Return the sums plus integers times two to the power of exponents."""
         low = min(int(exponents.min()) // _LIMB for _, exponents in terms)
         top = max(int(exponents.max()) // _LIMB + 3 for _, exponents in terms)
@@ -137,19 +148,19 @@ def _with_constant(columns: FloatArray) -> FloatArray:
     return rows
 
 
-def _terms(m: FloatArray, weights: FloatArray | None) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield integers and exponents whose sum is that of ``w m m'`` over rows; ``m`` is (columns, rows)."""
-    parts = [m] if weights is None else [m, *_exact_product(m, weights)]
-    digits, odd = zip(*(_digits(part, _ODD) for part in parts), strict=True)
-    few = np.unique(np.concatenate(odd))
-    for each in digits:
-        each.values[:, :, few] = 0.0
-    for each in digits[-2:] if weights is not None else digits:
-        yield from _products(digits[0], each)
-    if few.size:
-        digits = tuple(_digits(part[:, few], 0.0)[0] for part in parts)
-        for each in digits[-2:] if weights is not None else digits:
-            yield from _products(digits[0], each)
+def _digits_of(parts: list[FloatArray], most_odd: float) -> tuple[list[Digits], IntArray]:
+    """Return the digits of columns, and of their products with weights, without the few rows that need more digits."""
+    found = [_digits(part, most_odd) for part in parts]
+    few = found[0][1] if len(found) == 1 else np.unique(np.concatenate([odd for _, odd in found]))
+    for digits, _ in found:
+        digits.values[:, :, few] = 0.0
+    return [digits for digits, _ in found], few
+
+
+def _paired(digits: list[Digits]) -> Iterator[Term]:
+    """Yield the products of columns with themselves, or with the two parts of their products with weights."""
+    for other in digits if len(digits) == 1 else digits[1:]:
+        yield from _products(digits[0], other)
 
 
 def _exact_product(m: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -187,7 +198,7 @@ def _digits(columns: FloatArray, most_odd: float) -> tuple[Digits, IntArray]:
     return Digits(values[: place + 1], exponents), odd
 
 
-def _products(left: Digits, right: Digits) -> Iterator[tuple[IntArray, IntArray]]:
+def _products(left: Digits, right: Digits) -> Iterator[Term]:
     """Yield the upper triangles of ``left @ right.T``, one for each exponent that pairs of digits have."""
     p, n = left.values.shape[1:]
     one, other = (each.values.reshape(-1, n) for each in (left, right))

@@ -16,6 +16,7 @@ import numpy as np
 
 from batch2online.cli.files import json_text
 from batch2online.cli.run import console
+from batch2online.cli.run.cluster import ClusterRun, cluster, learned
 from batch2online.cli.run.emitting import Emitter
 from batch2online.cli.run.inputs import Input, open_input
 from batch2online.cli.run.learning import LearningLoop
@@ -23,7 +24,7 @@ from batch2online.cli.run.live import live_line
 from batch2online.cli.run.result import result_of
 from batch2online.cli.run.state import Kept, Unkept
 from batch2online.cli.run.stopping import Stop, stoppable
-from batch2online.cli.run.stream import Chunk
+from batch2online.cli.run.stream import Chunk, PreparedStream
 from batch2online.cli.tasks.base import Task
 from batch2online.readers import DataError
 
@@ -41,6 +42,13 @@ class Wishes:
     follow: bool = False
     flush: float = 0.5
     emit: str | None = None
+    workers: int | None = None
+    scheduler: str | None = None
+
+    @property
+    def is_on_cluster(self) -> bool:
+        """Whether files are learned side by side, without order."""
+        return self.workers is not None or self.scheduler is not None
 
 
 def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -> dict[str, Any]:
@@ -52,8 +60,14 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
         keeper, given = _opened(stack, paths, dataset, task, wishes, stop)
         stream = given.stream
         stream.hear = line.say
-        loop = LearningLoop(keeper, stream.preparation, Emitter(wishes.emit))
-        loop.learn(rechunked(stream.chunks(), wishes.chunk), lambda learner: line(learner, stream.share(learner.rows)))
+        loop = (
+            _on_cluster(paths, task, stream, line, wishes)
+            if wishes.is_on_cluster
+            else LearningLoop(keeper, stream.preparation, Emitter(wishes.emit))
+        )
+        if isinstance(loop, LearningLoop):
+            chunks = rechunked(stream.chunks(), wishes.chunk)
+            loop.learn(chunks, lambda learner: line(learner, stream.share(learner.rows)))
         rate = line.rate(loop.rows)
         if not loop.rows:
             raise stream.nothing_left()
@@ -64,6 +78,11 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
             report_path = _write(wishes.out, loop.model, result, loop.rows / rate)
     _show(result, task, rate, report_path, wishes)
     return result
+
+
+def _on_cluster(paths: Sequence[str], task: Task, stream: PreparedStream, line: Any, wishes: Wishes) -> ClusterRun:
+    with cluster(wishes.workers, wishes.scheduler):
+        return learned(paths, task, stream, line)
 
 
 def _opened(
@@ -122,8 +141,21 @@ def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
 def _check_wishes(wishes: Wishes, task: Task) -> None:
     if wishes.out is not None and find_spec("matplotlib") is None:
         raise DataError("The report of --out needs matplotlib: pip install 'batch2online[plot]'.")
+    if wishes.is_on_cluster:
+        _check_on_cluster(wishes, task)
     if wishes.follow and task.settings.order == "random":
         raise DataError("A file that grows has no random order: leave --follow or --order out.")
+
+
+def _check_on_cluster(wishes: Wishes, task: Task) -> None:
+    """Refuse what needs an order: on a cluster rows are learned as a set."""
+    if find_spec("distributed") is None:
+        raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")
+    given = {"--state": wishes.state, "--follow": wishes.follow, "--emit": wishes.emit, "--chunk": wishes.chunk}
+    given |= {"--order": task.settings.order == "random", "--window": task.settings.window}
+    unfit = next((name for name, value in given.items() if value), None)
+    if unfit is not None:
+        raise DataError(f"On a cluster rows are learned as a set, without order: leave {unfit} out.")
 
 
 def _write(out: Path | None, model: Any, result: dict[str, Any], seconds: float) -> str | None:

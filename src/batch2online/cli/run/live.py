@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batch2online.cli import terminal
+from batch2online.cli.run.cluster import ClusterRun
 from batch2online.cli.run.learning import LearningLoop
 from batch2online.cli.run.recorder import ratio_text
 
@@ -34,13 +35,13 @@ class LiveLine:
 
     def __init__(self, name: str, quiet: bool = False) -> None:
         self._name, self._is_quiet = name, quiet
-        self._learner: LearningLoop | None = None
+        self._learner: LearningLoop | ClusterRun | None = None
         self._started = time.monotonic()
         self._counts: deque[tuple[float, int]] = deque()
         self.share: float | None = None
         self._live: Live | None = None
 
-    def __call__(self, learner: LearningLoop, share: float | None = None) -> None:
+    def __call__(self, learner: LearningLoop | ClusterRun, share: float | None = None) -> None:
         """Take note of where the run is, and which share of the input has been read, where that is known."""
         is_first, self._learner, self.share = self._learner is None, learner, share
         self._count(time.monotonic(), learner.rows)
@@ -102,7 +103,7 @@ class LiveLine:
             yield Text(f"{share:.0%}, {_duration(spent * (1 / share - 1))} left", style="dim")
 
 
-def _losses(learner: LearningLoop) -> Iterator[Text]:
+def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
     if learner.rows < learner.resumed_at:
         yield Text("reading what was learned before", style="dim")
         return

@@ -14,12 +14,13 @@ from batch2online.cli.in_units import in_units
 from batch2online.report.story import shared_scale
 
 if TYPE_CHECKING:
+    from batch2online.cli.run.cluster import ClusterRun
     from batch2online.cli.run.learning import LearningLoop
     from batch2online.cli.run.stream import PreparedStream
     from batch2online.cli.tasks.base import Task
 
 
-def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
+def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
     """Return the content of ``result.json``."""
     model = learner.model
     regret = model.regret_
@@ -50,7 +51,7 @@ def result_of(learner: LearningLoop, stream: PreparedStream, task: Task, command
         "changes": int(model.n_changes_),
         "last_change": model.changes_[-1].at if model.changes_ else None,
         "coreset_size": len(model.coreset_),
-        "curve": learner.recorder.closed(model),
+        "curve": [] if regret.reason else learner.recorder.closed(model),
         "settings": task.settings.as_dict(),
         "preparation": prepared,
         "versions": versions(),

@@ -1,0 +1,82 @@
+"""``batch2online run --workers``: files are partitions, prepared as those of one machine."""
+
+import contextlib
+import json
+
+import dask
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import batch2online
+from batch2online.cli import app as command_line
+from batch2online.cli.commands import run as command
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        n = 700 + 100 * number
+        table = pd.DataFrame({"a": rng.normal(size=n), "kind": rng.choice(["x", "y", "z"], size=n)})
+        table["y"] = 2 * table.a + (table.kind == "x") + rng.normal(size=n)
+        table.loc[5, "a"] = np.nan
+        table.to_csv(tmp_path / f"rows-{number}.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch):
+    """Run what is delayed in this process: clusters of processes are tested elsewhere."""
+
+    @contextlib.contextmanager
+    def no_cluster(workers, scheduler):
+        with dask.config.set(scheduler="synchronous"):
+            yield
+
+    monkeypatch.setattr(command, "cluster", no_cluster)
+
+
+def ran(*words):
+    return CliRunner().invoke(command_line.app, ["run", *map(str, words)], catch_exceptions=True)
+
+
+OPTIONS = ("--task", "regression", "--target", "y", "--missing", "drop", "--workers", 2)
+
+
+def test_files_are_learned_side_by_side(folder):
+    result = ran(f"{folder}/rows-*.csv", *OPTIONS, "--out", folder / "out")
+    assert result.exit_code == 0, result.output
+    told = json.loads((folder / "out" / "result.json").read_text())
+    assert (told["rows"], told["rows_dropped"], told["loss"], told["curve"]) == (2_397, 3, None, [])
+    assert "without order" in result.output
+    assert "nan" not in (folder / "out" / "report.html").read_text().lower().replace("nan>", "")
+    model = batch2online.load(folder / "out" / "model.b2o")
+    np.testing.assert_allclose(model.coef_[0], 2.0, atol=0.1)
+
+
+def test_the_files_may_be_cut_otherwise(folder):
+    def coefficients(pattern, out):
+        assert ran(pattern, *OPTIONS, "--out", folder / out).exit_code == 0
+        return batch2online.load(folder / out / "model.b2o").coef_
+
+    several = coefficients(f"{folder}/rows-*.csv", "several")
+    everything = pd.concat([pd.read_csv(path) for path in sorted(folder.glob("rows-*.csv"))])
+    everything.to_csv(folder / "all.csv", index=False)
+    np.testing.assert_array_equal(several, coefficients(f"{folder}/all.csv", "one"))
+
+
+@pytest.mark.parametrize("unfit", [("--order", "random"), ("--window", "50"), ("--chunk", "9"), ("--emit", "changes")])
+def test_what_needs_an_order_is_refused(folder, unfit):
+    result = ran(f"{folder}/rows-*.csv", *OPTIONS, *unfit)
+    assert result.exit_code != 0
+    assert f"leave {unfit[0]} out" in str(result.exception)
+
+
+def test_a_bad_file_is_named(folder):
+    with open(folder / "rows-1.csv", "a") as file:
+        file.write("many,x,1.0\n")
+    result = ran(f"{folder}/rows-*.csv", *OPTIONS)
+    assert "rows-1.csv" in str(result.exception)
+    assert "many" in str(result.exception)
