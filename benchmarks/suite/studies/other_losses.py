@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression
 
 from batch2online import datasets
 from benchmarks.suite import predictors
@@ -14,7 +14,6 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study
 
 NAMES = tuple(name for name in predictors.CONTESTS if name != "breast_cancer")
-PEER_ROWS = 50_000
 FORMATS = {
     "rows/s": ",.0f",
     "times refits": ".1f",
@@ -33,10 +32,6 @@ TEXT = (
     "means over seeds; rows a processor second; the most memory held between calls, rows that wait included, and taken "
     "during one; changes after row 1,000."
 )
-PEERS = (
-    f"The first {PEER_ROWS:,} rows of one stream; River's `LogisticRegression` after its `StandardScaler`, and ours, "
-    "learn row by row (`learn_one`), `SGDClassifier(loss='log_loss')` in chunks of 1,000."
-)
 
 
 def measure(form: Form) -> Iterator[Study]:
@@ -45,9 +40,6 @@ def measure(form: Form) -> Iterator[Study]:
     columns = ["data", "rows", "refits", "ours", "ours / refits", "worst ours / refits"]
     columns += ["rows/s", "times refits", "times lbfgs", "MB", "peak MB", "changes"]
     yield Study("studies", "Other losses than squares", TEXT, columns, records, formats=FORMATS)
-    labelled = [name for name in names if predictors.CONTESTS[name].loss is predictors.log_loss][:3]
-    rows = [record for name in labelled for record in peers(name, form)]
-    yield Study("studies", "Classes row by row", PEERS, ["data", "learner", "ratio", "rows/s"], rows, formats=FORMATS)
 
 
 def shuffled(name: str, seed: int) -> tuple[np.ndarray, Any]:
@@ -94,18 +86,3 @@ def summary(found: list[tuple[predictors.Stream, predictors.Stream, float]]) -> 
         "times refits": float(np.median([ours.rows_per_second / refits.rows_per_second for ours, refits, _ in found])),
         "changes": max(ours.changes for ours, _, _ in found),
     }
-
-
-def peers(name: str, form: Form) -> Iterator[dict[str, Any]]:
-    contest = predictors.CONTESTS[name]
-    X, y = (part[:PEER_ROWS] for part in shuffled(name, form.seeds_of(1)[0]))
-    best = contest.ours(coreset_size=predictors.EVERYTHING, random_state=0).fit(X, y)
-    least = float(contest.loss(best, X[form.chunk :], y[form.chunk :]).sum())
-    learners = {
-        "OnlineClassifier, row by row": predictors.RowByRow(contest.ours(random_state=0)),
-        "SGDClassifier": predictors.Sgd(SGDClassifier(loss="log_loss", random_state=0), np.unique(y)),
-        "River, row by row": predictors.RiverClassifier(np.unique(y)),
-    }
-    for learner, made in learners.items():
-        found = predictors.stream(made, contest.loss, X, y, form.chunk)
-        yield {"data": name, "learner": learner, "ratio": found.loss / least, "rows/s": found.rows_per_second}
