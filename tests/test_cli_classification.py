@@ -147,7 +147,12 @@ def test_reliability_is_by_weight():
 def test_compare_names_the_rivals(stream, capsys):
     words = ["compare", stream.path, "--task", "classification", "--target", "kind", "--seeds", 1]
     losses = {run["model"]: run["loss"] / run["optimum"] for run in result_of(*words, capsys=capsys)["rows"]}
-    assert {"refit on all rows at doublings", "scikit-learn SGDClassifier"} <= set(losses)
+    rivals = {
+        "refit on all rows at doublings",
+        "scikit-learn SGDClassifier",
+        "scikit-learn Passive-Aggressive, by margins",
+    }
+    assert rivals <= set(losses)
     assert 0.99 < losses["batch2online"] < 1.2
     assert losses["batch2online"] < losses["scikit-learn SGDClassifier"]
 
@@ -162,12 +167,12 @@ def test_check_tells_the_order_of_labels(is_sorted, tmp_path, capsys):
 
 
 LOSSES = {
-    "huber": {},
+    "huber": {"delta": 1.1},
     "absolute": {},
     "quantile": {"quantile": 0.9},
     "poisson": {"alpha": 0.01},
     "gamma": {},
-    "tweedie": {"alpha": 0.1, "l1_ratio": 0.5},
+    "tweedie": {"alpha": 0.1, "l1_ratio": 0.5, "power": 1.8},
     "squared": {"alpha": 0.1},
 }
 
@@ -207,6 +212,9 @@ REFUSED = {
     "a loss": (["--task", "classification", "--loss", "huber"], "has no --loss"),
     "a penalty of clusters": (["--task", "clustering", "--k", "2", "--alpha", "1"], "--target"),
     "a quantile alone": (["--task", "regression", "--quantile", "0.5"], "--loss quantile"),
+    "a power alone": (["--task", "regression", "--loss", "poisson", "--power", "1.5"], "--loss tweedie"),
+    "a delta alone": (["--task", "regression", "--delta", "1.5"], "--loss huber"),
+    "weights of numbers": (["--task", "regression", "--class-weight", "balanced"], "has no --class-weight"),
     "a share alone": (["--task", "regression", "--l1-ratio", "0.5"], "--alpha"),
 }
 

@@ -109,6 +109,9 @@ _LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "twee
 learner = options(
     click.option("--loss", type=click.Choice(_LOSSES), help="Of a regression; the squared one by default."),
     click.option("--quantile", type=click.FloatRange(0, 1, True, True), metavar="X", help="With --loss quantile."),
+    click.option("--power", type=click.FloatRange(0), metavar="X", help="With --loss tweedie; 1.5 by default."),
+    click.option("--delta", type=click.FloatRange(1, min_open=True), metavar="X", help="With --loss huber; 1.35."),
+    click.option("--class-weight", type=click.Choice(["balanced"]), help="Let all classes weigh the same."),
     click.option("--alpha", type=click.FloatRange(0), metavar="X", help="Penalty of the coefficients, for each row."),
     click.option(
         "--l1-ratio", type=click.FloatRange(0, 1), metavar="X", help="Share of absolute values in the penalty."

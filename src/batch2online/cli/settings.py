@@ -32,6 +32,9 @@ class Settings:
     alpha: float | None = None
     l1_ratio: float | None = None
     quantile: float | None = None
+    power: float | None = None
+    delta: float | None = None
+    class_weight: str | None = None
     columns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     standardize: bool = False

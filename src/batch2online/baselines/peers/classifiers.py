@@ -6,15 +6,17 @@ from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from batch2online._types import FloatArray
+from batch2online.baselines.peers.of_loss import passive_aggressive_classifier
 
 
 class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
-    """LogisticOrConstant regression that takes rows of a single class as well, and gives it all."""
+    """Logistic regression that takes rows of a single class as well, and gives it all."""
 
     def __init__(self, max_iter: int = 1000) -> None:
         super().__init__(max_iter=max_iter)
@@ -37,6 +39,28 @@ class StochasticGradient(SGDClassifier):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any) -> Self:
         super().partial_fit(X, y, classes=np.arange(float(self.n_classes)))
         return self
+
+
+class PassiveAggressive(BaseEstimator):  # type: ignore[misc]
+    """scikit-learn's Passive-Aggressive classifier, whose margins are taken for logits: it gives no probabilities."""
+
+    def __init__(self, n_classes: int = 2, random_state: Any = None) -> None:
+        self.n_classes = n_classes
+        self.random_state = random_state
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        if "model_" not in vars(self):
+            self.classes_ = np.arange(float(self.n_classes))
+            self.model_ = passive_aggressive_classifier().set_params(random_state=self.random_state)
+        self.model_.partial_fit(X, y, classes=self.classes_)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        if "model_" not in vars(self):
+            raise NotFittedError("This PassiveAggressive has seen no rows.")
+        margins = self.model_.decision_function(X)
+        both = np.column_stack([-margins / 2, margins / 2]) if margins.ndim == 1 else margins
+        return np.asarray(softmax(both, axis=1))
 
 
 class RiverLogistic(BaseEstimator):  # type: ignore[misc]

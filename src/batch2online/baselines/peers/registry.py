@@ -14,8 +14,14 @@ from batch2online.baselines.general import FollowTheLeader, Reservoir
 from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
 from batch2online.baselines.low_sensitivity import LowSensitivity
 from batch2online.baselines.peers.birch import BirchThenKMeans
-from batch2online.baselines.peers.classifiers import LogisticOrConstant, RiverLogistic, StochasticGradient
+from batch2online.baselines.peers.classifiers import (
+    LogisticOrConstant,
+    PassiveAggressive,
+    RiverLogistic,
+    StochasticGradient,
+)
 from batch2online.baselines.peers.gram import TINY, GramRegression, GramSubspace
+from batch2online.baselines.peers.of_loss import passive_aggressive_regressor
 from batch2online.baselines.peers.peer import COMPARE, LOSS, SPEED, Peer, Told
 from batch2online.baselines.peers.recursive_least_squares import RecursiveLeastSquares
 from batch2online.baselines.peers.subspaces import Lsi, Uncentred
@@ -183,6 +189,16 @@ PEERS = (
     Peer("scikit-learn SGDRegressor", {"regression": lambda told: SGDRegressor()}, EVERYWHERE),
     Peer(
         "scikit-learn SGDClassifier", {"classification": lambda told: StochasticGradient(told.k)}, frozenset({COMPARE})
+    ),
+    Peer(
+        "scikit-learn Passive-Aggressive, by margins",
+        {"classification": lambda told: PassiveAggressive(told.k)},
+        frozenset({COMPARE}),
+    ),
+    Peer(
+        "scikit-learn Passive-Aggressive",
+        {"regression": lambda told: passive_aggressive_regressor()},
+        frozenset({COMPARE}),
     ),
     Peer(
         "scikit-learn SGDRegressor, eta0 0.05", {"regression": lambda told: SGDRegressor(eta0=0.05)}, frozenset({LOSS})

@@ -32,7 +32,8 @@ def task_for(settings: Settings, dataset: str | None = None) -> Task:
     """Return the task that the settings ask for; a named data set has a target that need not be named."""
     kind = task_type(settings.task)
     if dataset is not None and kind.has_targets and settings.target is None:
-        from batch2online.datasets.tables import TARGETS
+        from batch2online.datasets.tables import LABELS, TARGETS
 
-        settings = replace(settings, target=TARGETS.get(dataset, "target"))
+        known = LABELS if kind.labels else TARGETS
+        settings = replace(settings, target=known.get(dataset, "target"))
     return kind(settings)

@@ -15,7 +15,7 @@ from batch2online.cli.settings import Settings
 from batch2online.datasets import NamedTable, synthetic
 from batch2online.readers import DataError, Kind
 
-_LINEAR = ("loss", "alpha", "l1_ratio", "quantile")
+_LINEAR = ("loss", "alpha", "l1_ratio", "quantile", "power", "delta", "class_weight")
 Table = tuple[FloatArray, Any]
 """Rows, and their targets where the task has any."""
 

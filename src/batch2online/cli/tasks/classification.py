@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from batch2online import OnlineClassifier
+from batch2online import OnlineClassifier, datasets
 from batch2online._types import FloatArray
 from batch2online.cli.tasks.base import Table, Task
 from batch2online.datasets import NamedTable
@@ -22,7 +22,7 @@ class ClassificationTask(Task):
     has_targets = True
     has_intercept = True
     labels = frozenset({Kind.TEXT, Kind.NUMBER})
-    takes = frozenset({"alpha", "l1_ratio"})
+    takes = frozenset({"alpha", "l1_ratio", "class_weight"})
 
     def estimator(self) -> OnlineClassifier:
         return OnlineClassifier(**self.settings.linear(*self.takes), **self.settings.shared())
@@ -45,14 +45,7 @@ class ClassificationTask(Task):
 
     @classmethod
     def real_datasets(cls) -> Mapping[str, Callable[[], Any]]:
-        return {}
+        return datasets.CLASSIFICATION
 
-    @classmethod
-    def synthetic_datasets(cls) -> Sequence[str]:
-        return []
-
-    @classmethod
-    def dataset(cls, name: str, rows: int = 0, seed: int = 0) -> NamedTable:
-        raise DataError(
-            "--task classification reads files; `batch2online datasets --write NAME` makes one of a data set."
-        )
+    def used_columns(self, table: NamedTable) -> tuple[str, ...]:
+        return (*(table.inputs or table.rows), str(table.label))

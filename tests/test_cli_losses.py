@@ -1,0 +1,113 @@
+"""Other losses and named sets of classes on the command line: comparisons, rivals, residuals in the report."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineClassifier, OnlineRegression, datasets, load
+from batch2online.baselines.peers import of_loss
+from batch2online.cli.app import run_safely
+from batch2online.datasets.tables import LABELS, load_table
+from batch2online.evaluate.predictor_loss import PredictorLosses
+from batch2online.report.residuals import below, judged
+
+LOSSES = {
+    "huber": (["--delta", "1.5"], "scikit-learn Passive-Aggressive"),
+    "absolute": ([], "scikit-learn SGDRegressor"),
+    "quantile": (["--quantile", "0.8"], "refit on all rows at doublings"),
+    "poisson": ([], "uniform sample of equal size"),
+    "gamma": ([], "refit on all rows at doublings"),
+    "tweedie": (["--power", "1.7"], "uniform sample of equal size"),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_compare_knows_all_losses(loss, capsys):
+    further, rival = LOSSES[loss]
+    words = ["compare", "--dataset", "diabetes", "--task", "regression", "--loss", loss, *further, "--seeds", "1"]
+    assert run_safely([*words, "--json"]) == 0
+    found = {run["model"]: run["loss"] / run["optimum"] for run in json.loads(capsys.readouterr().out)["rows"]}
+    assert rival in found
+    assert 1 < found["batch2online"] < 1.3
+    assert all(np.isfinite(ratio) and ratio > 0.99 for ratio in found.values())
+
+
+@pytest.mark.parametrize("loss", ["huber", "absolute", "poisson", "gamma"])
+def test_the_best_model_in_hindsight_is_that_of_the_loss(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.exp(X @ [0.5, -0.2]) * rng.gamma(3.0, size=300)
+    measure = PredictorLosses(loss=loss)
+    best = OnlineRegression(loss=loss, coreset_size=10**6).fit(X, y)
+    least = measure.hindsight(X, y).sum()
+    assert least == pytest.approx(measure.losses(best.predict(X), X, y).sum(), rel=1e-9)
+    for name, rival in of_loss(loss, 100).items():
+        if hasattr(rival, "partial_fit"):
+            costs = measure.losses(rival.partial_fit(X, y).predict(X), X, y).sum()
+            assert costs > least * (1 - (1e-2 if loss == "huber" else 1e-4)), name
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "digits"])
+def test_named_sets_of_classes_equal_the_library(name, capsys):
+    table = load_table(name)
+    assert run_safely(["run", "--dataset", name, "--task", "classification", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    X = np.column_stack([table.columns[column] for column in table.rows])
+    y = table.columns[LABELS[name]]
+    model = OnlineClassifier(random_state=0).partial_fit(X, y.astype(str) if y.dtype == object else y)
+    assert result["last_model"]["coef"] == model.coef_.tolist()
+
+
+def test_all_sets_of_classes_have_their_labels():
+    assert set(LABELS) == set(datasets.CLASSIFICATION)
+    for name, label in LABELS.items():
+        try:
+            table = load_table(name)
+        except datasets.MissingPackageError:
+            continue
+        assert table.label == label
+        assert label in table.columns
+        assert label not in (*table.inputs, *table.rows)
+
+
+def test_classes_of_equal_weight_on_the_command_line(capsys):
+    words = ["run", "--dataset", "breast_cancer", "--task", "classification", "--class-weight", "balanced", "--json"]
+    assert run_safely(words) == 0
+    result = json.loads(capsys.readouterr().out)
+    table = load_table("breast_cancer")
+    X = np.column_stack([table.columns[column] for column in table.rows])
+    model = OnlineClassifier(random_state=0, class_weight="balanced")
+    assert result["last_model"]["coef"] == model.partial_fit(X, table.columns["diagnosis"].astype(str)).coef_.tolist()
+    assert "--class-weight balanced" in result["command"]
+
+
+@pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", "gamma"])
+def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
+    words = ["run", "--dataset", "diabetes", "--task", "regression", "--loss", loss, "--out", str(tmp_path), "-q"]
+    assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "<h2>Residuals</h2>" in page
+    assert "the loss of a row moved by" in page
+    assert "95 % interval</" not in page
+    assert ("mean predictions in ten bins" in page) == (loss in ("poisson", "gamma"))
+    assert ("80 % would be the quantile" in page) == (loss == "quantile")
+    model = load(tmp_path / "model.b2o")
+    found = judged(model)  # all rows fit into the coreset
+    table = load_table("diabetes")
+    X, y = np.column_stack([table.columns[name] for name in table.rows]), table.columns["progression"]
+    sums = X @ model.coef_ + model.intercept_
+    share = float(np.mean(y <= (np.exp(sums) if loss in ("poisson", "gamma") else sums)))
+    assert below(found) == pytest.approx(share, abs=0.005)
+    assert len(found.binned()) == 10
+    assert sum(len(each.targets) for each in found.binned()) == 442
+    if loss in ("quantile", "absolute", "huber"):
+        assert f"{share:.1%}".replace("%", " %") in page
+
+
+def test_least_squares_has_no_section_of_residuals(tmp_path, capsys):
+    words = ["run", "--dataset", "diabetes", "--task", "regression", "--out", str(tmp_path), "-q"]
+    assert run_safely(words) == 0
+    assert "<h2>Residuals</h2>" not in (tmp_path / "report.html").read_text()
