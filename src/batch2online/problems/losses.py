@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from sklearn.pipeline import Pipeline
 
 from batch2online._types import FloatArray
 from batch2online.problems.warm_up import Free, LabelsSoFar, MeanSoFar, WarmUp
@@ -99,6 +100,7 @@ class Distance(RowLoss):
     power: float = 2.0
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        model, points = _last_step(model, points)
         centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
         return np.asarray(cdist(np.asarray(points), centers).min(axis=1) ** self.power)
 
@@ -114,6 +116,7 @@ class Reconstruction(RowLoss):
     """``|x - inverse_transform(transform(x))|^2``."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        model, points = _last_step(model, points)
         restored = np.asarray(model.inverse_transform(model.transform(points)))
         return np.asarray(np.square(np.asarray(points) - restored).sum(axis=1))
 
@@ -156,6 +159,14 @@ class OwnLoss(RowLoss):
 
     def measure(self, mean: float) -> tuple[str, float]:
         return "mean loss", mean
+
+
+def _last_step(model: Any, points: Any) -> tuple[Any, Any]:
+    """Return the last step of a pipeline, and rows as it is given them: distances are those after the other steps."""
+    if not isinstance(model, Pipeline):
+        return model, points
+    prepared = points if len(model.steps) == 1 else model[:-1].transform(points)
+    return model.steps[-1][1], prepared.toarray() if hasattr(prepared, "toarray") else prepared
 
 
 LOSSES: dict[str, RowLoss] = {

@@ -29,13 +29,19 @@ _NESTED = ("estimator", "regressor", "base_estimator")
 def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray | None, seed: int) -> Any:
     """Return a seeded clone of the estimator, fitted to rows; ``targets`` and ``weights`` may be None."""
     model = seeded(estimator, seed)
-    if isinstance(model, BaseEstimator) and is_classifier(model) and len(np.unique(targets)) == 1:
+    if _is_classifier(model) and len(np.unique(targets)) == 1:
         model = DummyClassifier(strategy="most_frequent")  # many classifiers refuse a single class
     if weights is not None and type(model) in _WITHOUT_WEIGHTS:
         return _named(_WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights), points)
     arguments = () if targets is None else (targets,)
     model.fit(points, *arguments, **({} if weights is None else weight_arguments(model, weights)))
     return model
+
+
+def _is_classifier(model: Any) -> bool:
+    if isinstance(model, BaseEstimator):
+        return bool(is_classifier(model))
+    return getattr(model, "_estimator_type", None) == "classifier"
 
 
 def _named(model: Any, points: Any) -> Any:
@@ -83,6 +89,8 @@ def step_without_weights(estimator: Any) -> Any:
 
 
 def _only_prepares(step: Any) -> bool:
+    if isinstance(step, Pipeline):
+        return all(_only_prepares(inner) for _, inner in step.steps if _is_fitted_step(inner))
     return type(step).__module__.startswith(_PREPARING)
 
 

@@ -13,7 +13,6 @@ from batch2online.tables import cells
 from batch2online.tables.given import first_gap
 from batch2online.tables.table import Column, TableKind
 
-_HANDED_ON = ("estimator", "estimators", "regressor", "base_estimator", "transformers")
 _CATEGORIES = ("category", "Categorical", "Enum")
 
 
@@ -43,9 +42,15 @@ def texts(estimator: Any) -> bool:
         return texts(estimator.steps[0][1])
     if not isinstance(estimator, BaseEstimator) or not type(estimator).__module__.startswith("sklearn."):
         return True
-    inside = [getattr(estimator, name, None) for name in _HANDED_ON]
     tags = get_tags(estimator).input_tags
-    return bool(tags.string or tags.categorical) or any(part is not None for part in inside) or _is_open(estimator)
+    return bool(tags.string or tags.categorical) or _is_open(estimator) or any(map(texts, _inside(estimator)))
+
+
+def _inside(estimator: Any) -> list[Any]:
+    """Return the estimators that this one hands its rows on to."""
+    parts = [getattr(estimator, name, None) for name in ("estimator", "regressor", "base_estimator")]
+    named = getattr(estimator, "estimators", None) or []
+    return [part for part in parts if hasattr(part, "fit")] + [part for _, part in named if hasattr(part, "fit")]
 
 
 def _is_open(estimator: Any) -> bool:
