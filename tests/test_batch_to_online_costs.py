@@ -1,16 +1,19 @@
-"""What a look costs: how often rows are predicted."""
+"""What looks cost: how often rows are predicted, seconds and rows of solves, a budget of seconds."""
 
 from __future__ import annotations
 
 import copy
 
 import numpy as np
+import pytest
 from sklearn.linear_model import Ridge
 
-from batch2online import BatchToOnline
+from batch2online import BatchToOnline, OnlineRegression, load
+from batch2online.engine.ledger import Costs, Solve
+from batch2online.estimators.stored import costs_from
 from batch2online.problems.remembered import LastLosses
 from batch2online.refresh import Geometric
-from wrapped_cases import assert_same, data, learned
+from wrapped_cases import N, assert_same, data, learn, learned, new, weighted_mean
 
 
 def test_a_look_predicts_the_coreset_once_for_each_model():
@@ -40,3 +43,90 @@ def test_remembered_losses_are_those_of_the_same_rows_alone():
 def test_what_is_remembered_changes_nothing():
     model = copy.deepcopy(learned("Ridge"))
     assert_same(model, learned("Ridge"), "Ridge")
+
+
+# -- costs in the open -----------------------------------------------------------------------------------
+
+
+def test_changes_carry_the_rows_and_seconds_of_their_solves():
+    model = learned("Ridge")
+    assert [event.solved_on for event in model.changes_[:2]] == [event.at for event in model.changes_[:2]]
+    assert all(event.seconds > 0 for event in model.changes_)
+    costs = model.costs_
+    assert [solve.at for solve in costs.models[1:]] == [event.at for event in model.changes_]
+    assert costs.solves == len(costs.models)
+    assert costs.rows == sum(solve.rows for solve in costs.models)
+    assert costs.seconds == pytest.approx(sum(solve.seconds for solve in costs.models))
+
+
+def test_solves_that_leave_the_model_in_place_are_counted():
+    X, y = data("regression")
+    model = OnlineRegression(random_state=0).partial_fit(X, y)
+    assert model.costs_.solves >= len(model.costs_.models) == model.n_changes_ + 1
+    assert model.costs_.models[-1].rows == model.changes_[-1].at
+
+
+def test_seconds_take_no_part_in_comparisons_nor_in_the_state():
+    one, other = learned("Ridge"), learn(new("Ridge"), "Ridge", N)
+    assert one.changes_ == other.changes_
+    assert all(event.seconds is None for event in one._engine.changes)
+    assert "costs" not in one._engine.stored_fields()
+
+
+def test_costs_are_kept_in_files(tmp_path):
+    model = learned("Ridge")
+    model.save(tmp_path / "model")
+    twin = load(tmp_path / "model")
+    assert twin.costs_ == model.costs_
+    assert [event.seconds for event in twin.changes_] == [event.seconds for event in model.changes_]
+
+
+@pytest.mark.parametrize("stored", [3, [1, 2, 3.0], [1, 2, -1.0, []], [1, 2, 3.0, [(1, 2)]], [1, "a", 3.0, []]])
+def test_forged_costs_are_refused(stored):
+    with pytest.raises(ValueError, match=r"costs|solve"):
+        costs_from(stored)
+    assert costs_from(None) == Costs()
+
+
+def test_seconds_are_foretold_by_a_power_of_the_rows():
+    cubic = Costs(models=tuple(Solve(n, n, 1e-9 * n**3) for n in (100, 200, 400)))
+    assert cubic.expected(1_000) == pytest.approx(1.0)
+    assert Costs(models=(Solve(10, 100, 0.5),)).expected(200) == pytest.approx(1.0)
+    falling = Costs(models=(Solve(10, 100, 0.5), Solve(20, 200, 0.1)))
+    assert falling.expected(400) == pytest.approx(0.2)
+    assert Costs().expected(100) == 0
+    linear = Costs(models=(Solve(100, 100, 1.0), Solve(200, 200, 2.0)))
+    assert linear.of_refits(300, times=3) == pytest.approx(1 + 2 + 3)
+
+
+def test_without_seconds_there_is_one_model_and_with_many_all_of_them():
+    X, y = data("regression")
+    settings = {"coreset_size": 100, "refresh": Geometric(1.5), "random_state": 0}
+    free = BatchToOnline(Ridge(), **settings).partial_fit(X, y)
+    poor = BatchToOnline(Ridge(), budget_seconds_per_million_rows=0, **settings).partial_fit(X, y)
+    rich = BatchToOnline(Ridge(), budget_seconds_per_million_rows=1e9, **settings).partial_fit(X, y)
+    assert poor.n_changes_ == 0
+    assert poor.costs_.solves == 1
+    assert rich.changes_ == free.changes_
+    with pytest.raises(ValueError, match="budget_seconds_per_million_rows must be"):
+        BatchToOnline(Ridge(), budget_seconds_per_million_rows=-1).fit(X, y)
+
+
+def test_a_budget_allows_for_the_next_solve():
+    costs = Costs(2, 200, 3.0, (Solve(100, 100, 1.0), Solve(200, 100, 2.0)))
+    assert not costs.affords(1_000_000, 100, 3.5)
+    assert costs.affords(1_000_000, 100, 5.0)
+    assert costs.affords(2_000_000, 100, 2.6)
+
+
+def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
+    learned("Ridge").report(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert "What it cost" in text
+    assert "Refits on all rows" in text
+
+
+def test_a_function_has_costs_too():
+    X, _ = data("rows")
+    model = BatchToOnline(weighted_mean, loss=lambda theta, points: np.abs(points - theta).sum(axis=1), random_state=0)
+    assert model.fit(X).costs_.solves > 3

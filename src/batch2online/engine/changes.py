@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from batch2online.core.registry import storable
 from batch2online.problems.matching import ClusterChange
@@ -35,6 +35,10 @@ class ChangeEvent:
         For clusters: what became of each id.
     churn : float or None
         For clusters: share of the weight of all rows whose label has changed.
+    solved_on : int or None
+        Rows that the new model was solved on.
+    seconds : float or None
+        What that took, where it is known; it differs from run to run, and takes no part in comparisons.
     coefficients : tuple of (int, float, float) or None
         For one target: the columns whose coefficients moved the predictions most, with their values before and after.
     """
@@ -50,6 +54,8 @@ class ChangeEvent:
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
     coefficients: tuple[tuple[int, float, float], ...] | None = None
+    solved_on: int | None = None
+    seconds: float | None = field(default=None, compare=False)
 
     @property
     def excess(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -10,6 +11,7 @@ import numpy as np
 
 from batch2online.coresets.construction import Construction
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.ledger import Costs
 from batch2online.engine.pacing import Pacing
 from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread
@@ -33,6 +35,11 @@ class Looks(Pacing):
     """How many solves in a row have left the model in place."""
 
     n_learned: int
+    costs: Costs
+    budget: float | None = None
+    """Seconds of solves for a million rows seen, at most; None for no limit."""
+
+    _last_solve: tuple[int, float] = (0, 0.0)
     last_coreset: tuple[Any, ...] | None
     _room: int
     copy: Callable[[], Self]
@@ -50,6 +57,8 @@ class Looks(Pacing):
             return
         if self.policy.only_on_change and not self._coreset_changed():
             return
+        if not self._affords():
+            return
         kind, former = self._why_now(), self.model
         if kind is None:
             return
@@ -58,7 +67,7 @@ class Looks(Pacing):
         allowance = self.policy.allowance(construction.seed, self.n_learned, noise)
         if allowance and before <= allowance * problem.lower_bound(construction):
             return
-        new = problem.solve(construction, self.model)
+        new = self._solved(self.model)
         after = problem.cost(new, construction)
         if allowance and before <= allowance * after:
             self.idle_solves += 1
@@ -67,13 +76,28 @@ class Looks(Pacing):
         self._replace(new, before, after, kind=kind, allowed=allowance - 1 if allowance else None)
         self._start_pace(former)
 
+    def _solved(self, current: Any) -> Any:
+        """Return a model solved now, and note what that has cost."""
+        start = time.perf_counter()
+        model = self.problem.solve(self.construction, current)
+        seconds = time.perf_counter() - start
+        self._last_solve = (self.problem.solved_rows(model, self.construction), seconds)
+        self.costs = self.costs.after(*self._last_solve)
+        return model
+
+    def _affords(self) -> bool:
+        """Whether a solve keeps within the budget of seconds; without one nothing depends on clocks."""
+        if self.budget is None:
+            return True
+        return self.costs.affords(self.n_learned, len(self.construction.coreset()), self.budget)
+
     def _soon(self, at: int) -> int:
         """Return the row count of the next look: the policy's, or an earlier one where old rows fade."""
         passing = self.window or self.construction.decay
         return at if passing is None else min(at, self.n_learned + passing.longest_step)
 
     def _solve_first(self) -> None:
-        self._adopt(self.problem.solve(self.construction, None))
+        self._adopt(self._solved(None))
         self.is_solved, self.warm_up = True, None
         self._start_pace(None)
         if self.policy.only_on_change:
@@ -83,13 +107,17 @@ class Looks(Pacing):
         if self.problem.same(self.model, new):
             return
         difference = self.problem.difference(self.model, new, self.construction)
-        event = ChangeEvent(at=self.n_learned, cost_before=before, cost_after=after, **difference, **details)
+        size = self._last_solve[0] if details["kind"] != "half_life" else None
+        event = ChangeEvent(
+            self.n_learned, cost_before=before, cost_after=after, solved_on=size, **difference, **details
+        )
         self._adopt(new)
         self.changes = (*self.changes, event)
 
     def _adopt(self, model: Any) -> None:
         """Put a model in force; the construction hears of it at the same row, whatever the chunks."""
         self.model = model
+        self.costs = self.costs.with_model(self.n_learned, *self._last_solve)
         self.construction.adopt(model)
         if self.construction.wants_sizes:
             self.construction.measure(partial(self.problem.sizes_on, model))
@@ -116,7 +144,7 @@ class Looks(Pacing):
         self.construction.settle()
         if self.is_solved and self.n_learned:
             before = self.problem.cost(self.model, self.construction)
-            new = self.problem.solve(self.construction, None)
+            new = self._solved(None)
             self._replace(new, before, self.problem.cost(new, self.construction), kind=kind, **details)
             self._start_pace(None)
             self.model = new  # where it is the same but for rounding as well

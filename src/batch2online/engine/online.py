@@ -31,6 +31,7 @@ from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
 from batch2online.engine.joining import Joining
+from batch2online.engine.ledger import Costs
 from batch2online.engine.looks import Looks
 from batch2online.engine.pace import Pace
 from batch2online.engine.regret import Regret, regret_of
@@ -97,6 +98,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.next_refresh = int(self.policy.start)
         self.idle_solves = 0
         self.pace: Pace | None = None
+        self.costs = Costs()
         self.n_learned = 0
         self.loss = 0.0
         self.second_loss = 0.0

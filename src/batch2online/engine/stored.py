@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import RLock
 from typing import Any, Self
 
+from batch2online.engine.ledger import Costs
 from batch2online.monitor.order import Monitor
 
 
@@ -14,7 +15,7 @@ class StoredEngine:
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
         own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return {name: value for name, value in own.items() if name not in ("lock", "recorder")}
+        return {name: value for name, value in own.items() if name not in ("lock", "recorder", "costs")}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("lock", "recorder")}
@@ -39,6 +40,6 @@ class StoredEngine:
         if "monitor" not in fields:  # the order was not watched: that begins with the next row
             fields["monitor"] = Monitor.new(fields["width"], fields["n_targets"], skipped=fields["n_learned"])
         engine: Any = object.__new__(cls)
-        vars(engine).update(fields, lock=RLock())
+        vars(engine).update(fields, costs=Costs(), lock=RLock())
         made: Self = engine if buffer is None else engine.learned([buffer.given()])
         return made

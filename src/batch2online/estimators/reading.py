@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from batch2online.core.coreset import Coreset
 from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.ledger import Costs
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
 from batch2online.monitor.verdict import OrderVerdict
@@ -34,8 +35,14 @@ class Reading:
 
     @property
     def changes_(self) -> list[ChangeEvent]:
-        """Every change of the model, with its reason."""
-        return list(self._check_fitted().changes)
+        """Every change of the model, with its reason and what it has cost."""
+        engine = self._check_fitted()
+        return [replace(event, seconds=engine.costs.of_model(event.at)) for event in engine.changes]
+
+    @property
+    def costs_(self) -> Costs:
+        """What solves have cost: how many, on how many rows, in how many seconds; and what refits would have cost."""
+        return self._check_fitted().costs
 
     @property
     def coreset_(self) -> Coreset:

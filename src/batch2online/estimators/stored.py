@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -15,6 +17,7 @@ from batch2online.core.kinds import conforms
 from batch2online.core.registry import classes, require
 from batch2online.core.validation import check_finite
 from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
+from batch2online.engine.ledger import Costs, Solve
 from batch2online.engine.online import Given, Online
 from batch2online.persistence import checkpoint, model_file
 from batch2online.persistence.database import MAGIC
@@ -50,7 +53,7 @@ class Stored:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
         self._check_fitted()
-        model_file.save(path, self._state() | self._fitted_state())
+        model_file.save(path, self._state() | self._fitted_state() | {"costs": self._costs_state()})
 
     def _state(self) -> dict[str, Any]:
         engine, params = self._check_fitted().whole(), self.get_params(deep=False)
@@ -63,6 +66,11 @@ class Stored:
             "columns": None if names is None else [str(name) for name in names],
             "engine": engine,
         }
+
+    def _costs_state(self) -> list[Any]:
+        """Return what solves have cost: beside the state, since seconds differ from run to run."""
+        costs = self._engine.costs
+        return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what a file holds besides the state: the same model may be written in several ways."""
@@ -79,6 +87,7 @@ class Stored:
         check_state(state, cls)
         estimator = cls(**state["params"])
         estimator._engine = state["engine"]
+        estimator._engine.costs = costs_from(state.get("costs"))
         estimator.n_features_in_ = estimator._engine.width
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
@@ -182,6 +191,19 @@ def check_state(state: Any, cls: Any) -> None:
     require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
     require(conforms(columns, list[str] | None), "names of columns are strings.")
     require(columns is None or len(columns) == engine.width, "each column has a name.")
+
+
+def costs_from(stored: Any) -> Costs:
+    """Return the costs that a file holds; none where it holds none."""
+    if stored is None:
+        return Costs()
+    require(isinstance(stored, list) and len(stored) == 4, "costs are sums and solves.")
+    solves, rows, seconds, models = stored
+    require(conforms(models, list[tuple[int, int, float]]), "a solve has rows and seconds.")
+    require(conforms((solves, rows, float(seconds)), tuple[int, int, float]), "costs are numbers.")
+    numbers = [solves, rows, seconds, *chain.from_iterable(models)]
+    require(all(0 <= number < math.inf for number in numbers), "costs are not negative.")
+    return Costs(solves, rows, float(seconds), tuple(Solve(*model) for model in models))
 
 
 def check_plain(params: dict[str, Any]) -> None:

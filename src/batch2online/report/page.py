@@ -18,6 +18,7 @@ from batch2online.report.story import Ran, Story
 from batch2online.report.words import explained
 
 MOST_EVENTS = 12
+_NIGHTS = 30
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _NO_SETTING: tuple[Any, ...] = (None, [], False, {}, ())
 
@@ -48,6 +49,7 @@ def page(told: Story) -> str:
     sections = [
         _loss(told),
         _changes(told),
+        _costs(told),
         kind_of(told.model).section(told) if told.model.has_model_ else "",
         data_section(told),
         order_section(told.model.order_),
@@ -128,6 +130,22 @@ def _changes(told: Story) -> str:
         older = listing(["at row", "why"], rows[MOST_EVENTS:])
         more = [f"<details><summary>Earlier changes: {len(rows) - MOST_EVENTS:,}</summary>{older}</details>"]
     return section("Why it changed", lead, pair(*drawn), listing(["at row", "why"], rows[:MOST_EVENTS]), *more)
+
+
+def _costs(told: Story) -> str:
+    """Return what solves of any estimator have cost, and refits on all rows would have; our own solves take no time."""
+    costs = told.model.costs_
+    if not costs.solves or not hasattr(told.model, "estimator"):
+        return ""
+    times = "once" if costs.solves == 1 else f"{costs.solves:,} times"
+    lead = f"Solved {times}, on {costs.rows:,} rows in all, in {costs.seconds:.2g} seconds."
+    refits = costs.of_refits(told.rows, _NIGHTS)
+    lead += (
+        f" Refits on all rows, one after each of {_NIGHTS} equal parts of them as if each were a day, would have taken "
+        f"about {refits:.2g} seconds, by how these solves took longer on more rows."
+    )
+    rows = [[f"{solve.at:,}", f"{solve.rows:,}", f"{solve.seconds:.2g}"] for solve in costs.models[::-1]]
+    return section("What it cost", lead, listing(["at row", "solved on rows", "seconds"], rows[:MOST_EVENTS]))
 
 
 def _coreset(model: Any) -> str:

@@ -84,7 +84,7 @@ def described(model: Any) -> dict[str, Any]:
 
 def change_record(event: Any) -> dict[str, Any]:
     """Return a change event as one line of ``changes.jsonl``."""
-    known = {name: value for name, value in asdict(event).items() if value is not None}
+    known = {name: value for name, value in asdict(event).items() if value is not None and name != "seconds"}
     return {**known, "excess": event.excess, "reason": event.reason}
 
 

@@ -57,8 +57,21 @@ from batch2online.refresh import Policy
         "window": Window | None,
         "contest": Contest | None,
         "pace": Pace | None,
+        "budget": float | None,
     },
-    optional=("timeline", "block", "buffer", "room", "idle_solves", "warm_up", "monitor", "window", "contest", "pace"),
+    optional=(
+        "timeline",
+        "block",
+        "buffer",
+        "room",
+        "idle_solves",
+        "warm_up",
+        "monitor",
+        "window",
+        "contest",
+        "pace",
+        "budget",
+    ),
 )
 def check_engine(engine: Online) -> None:
     construction = engine.construction

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 
@@ -121,3 +123,16 @@ class Delegating:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a text."""
         model = self.model_
         return model.predict(self._row_to_predict(x))[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        if isinstance(self.estimator, BaseEstimator):
+            own = get_tags(self.estimator)
+            tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
+            tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+            tags.transformer_tags = own.transformer_tags
+        if tags.classifier_tags is not None:  # labels are one list, whatever the estimator takes
+            tags.classifier_tags.multi_label = tags.target_tags.multi_output = False
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
 
 from batch2online.core import randomness
 from batch2online.core.decay import ForwardDecay
@@ -83,6 +81,9 @@ class BatchToOnline(Delegating, StoredWrapped):
         while models of more rows are found to gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
     coreset_memory : int or None
         Bytes that a coreset of no given size may grow to.
+    budget_seconds_per_million_rows : float or None
+        Seconds that solves may take for a million rows seen: a look that would exceed them leaves the model in place.
+        Results then depend on the clock; with None nothing does.
     half_life : int, "auto" or None
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" learns with
         5,000 and without any side by side, and uses the one that has cost less lately. None is never.
@@ -98,8 +99,9 @@ class BatchToOnline(Delegating, StoredWrapped):
     Attributes
     ----------
     model_ : the current model, a fitted estimator or what the function has returned
-    n_seen_, n_changes_, changes_, coreset_, regret_
-        Rows seen; changes of the model and their reasons; the coreset; loss against the best model known.
+    n_seen_, n_changes_, changes_, coreset_, regret_, costs_
+        Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
+        rows of solves.
 
     Notes
     -----
@@ -145,6 +147,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         epsilon: float = 0.1,
         coreset_size: int | None = None,
         coreset_memory: int | None = None,
+        budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
@@ -160,6 +163,7 @@ class BatchToOnline(Delegating, StoredWrapped):
         self.epsilon = epsilon
         self.coreset_size = coreset_size
         self.coreset_memory = coreset_memory
+        self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
@@ -171,7 +175,9 @@ class BatchToOnline(Delegating, StoredWrapped):
     def _new_engine(self, n_targets: int) -> Online:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
-        return Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        engine = Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        engine.budget = kinds.checked_budget(self.budget_seconds_per_million_rows)
+        return engine
 
     def _new_problem(self, construction: Construction) -> Wrapped:
         kind = kinds.kind_of(self.estimator)
@@ -279,16 +285,3 @@ class BatchToOnline(Delegating, StoredWrapped):
         plain = self._check_fitted().regret()
         known = vars(plain) | {"unsquared_loss": plain.loss, "unsquared_optimum": plain.optimum}
         return BoundedRegret(**known, excess=plain.unsquared_loss)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if isinstance(self.estimator, BaseEstimator):
-            own = get_tags(self.estimator)
-            tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
-            tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
-            tags.transformer_tags = own.transformer_tags
-        if tags.classifier_tags is not None:  # labels are one list, whatever the estimator takes
-            tags.classifier_tags.multi_label = tags.target_tags.multi_output = False
-        if tags.transformer_tags is not None:
-            tags.transformer_tags.preserves_dtype = ["float64"]
-        return tags

@@ -98,6 +98,13 @@ def largest_size(memory: int | None, width: int) -> int:
     return int(min(memory // (2 * 8 * (width + 6)), 2**40))
 
 
+def checked_budget(seconds: float | None) -> float | None:
+    """Return a budget of seconds for a million rows, if it is one."""
+    if seconds is not None and (isinstance(seconds, bool) or not 0 <= seconds < np.inf):
+        raise ValueError(f"budget_seconds_per_million_rows must be a finite number from 0 on or None, got {seconds!r}.")
+    return None if seconds is None else float(seconds)
+
+
 def final_step(estimator: Any) -> Any:
     """Return the last step of a pipeline; the estimator itself otherwise."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
