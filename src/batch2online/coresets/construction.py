@@ -97,6 +97,10 @@ class Construction(Intake):
     def settle(self) -> None:
         """Be ready for a refresh: what it will ask for is at hand."""
 
+    def settle_on_schedule(self) -> None:
+        """Be ready for a look that was due, which may take a shorter way than other refreshes."""
+        self.settle()
+
     @property
     def can_grow(self) -> bool:
         """Whether the coreset may become larger than it was to be at first."""

@@ -52,6 +52,14 @@ class RidgeLeverage(Deferred):
         rank = self.rank + self.intercept
         return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
 
+    def settle_on_schedule(self) -> None:
+        """Take the spectrum of the first rows, while all are at hand, from these rows."""
+        if self.n_rows <= self.expected_size:
+            rows = self._candidates().rows
+            if len(rows) == self.n_rows:
+                self.statistics = self.statistics.of_all(rows)
+        self.settle()
+
     def _summed(self, rows: Rows) -> FloatArray:
         return rows.points
 

@@ -177,7 +177,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.n_learned += n
         if self.n_learned == self.next_refresh:
             self._slide()
-            self.construction.settle()
+            self.construction.settle_on_schedule()
             self._look()
             self.next_refresh = self._soon(self.policy.following(self.n_learned, self.idle_solves))
 

@@ -145,7 +145,8 @@ def _table(cells: IntArray) -> ByteArray:
     """Return the bin of each cell of the grid, given the cells of the first rows, sorted."""
     inner = BINS - 2 * _OUTER
     grid = np.arange(GRID)
-    within = _OUTER + np.searchsorted(cells, grid, side="right") * inner // (len(cells) + 1)
+    up_to = np.cumsum(np.bincount(cells, minlength=GRID))
+    within = _OUTER + up_to * inner // (len(cells) + 1)
     below = grid * _OUTER // max(1, int(cells[0]))
     above = BINS - 1 - (GRID - 1 - grid) * _OUTER // max(1, GRID - 1 - int(cells[-1]))
     bins = np.where(grid < cells[0], below, np.where(grid > cells[-1], above, within))

@@ -26,11 +26,15 @@ def watched_blocks(first: int, n: int) -> IntArray:
     >>> watched_blocks(0, 130).tolist(), watched_blocks(BLOCK * (DENSE + 5), 4 * BLOCK).tolist()
     ([0, 1, 2], [518, 520])
     """
-    blocks = np.arange(first // BLOCK, _end(first, n))
-    if first + n <= DENSE * BLOCK:
-        return blocks
-    doublings = np.clip(np.frexp(blocks / DENSE)[1], 0, _DOUBLINGS).astype(np.int64)
-    return np.asarray(blocks[blocks % (np.int64(1) << doublings) == 0])
+    block, end = first // BLOCK, _end(first, n)
+    parts = []
+    while block < end:
+        doublings = min((block // DENSE).bit_length(), _DOUBLINGS)
+        every = 1 << doublings
+        stop = end if doublings == _DOUBLINGS else min(end, DENSE * every)  # the same up to the next doubling
+        parts.append(np.arange(-(-block // every) * every, stop, every))
+        block = stop
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def places_of(blocks: IntArray, first: int, n: int) -> Any:

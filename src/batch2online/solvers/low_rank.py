@@ -7,8 +7,9 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
-from batch2online.statistics.ridge import RidgeMoments, Spectrum, leading
+from batch2online.statistics.ridge import RidgeMoments
 from batch2online.statistics.second_moments import second_moments
+from batch2online.statistics.spectrum import Spectrum, leading
 
 
 def coreset_moments(coreset: Coreset, rank: int, intercept: bool) -> RidgeMoments:

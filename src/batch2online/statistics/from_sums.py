@@ -124,7 +124,9 @@ def ridge_moments(known: RidgeMoments, sums: ExactGram) -> RidgeMoments:
     matrix = ExactMatrix.of(sums)
     matrix = matrix if known.intercept else matrix.without_constant()
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        start = replace(known, weight=exact_weight(sums), gram=matrix.rounded(), factor=None, reference=None)
+        start = replace(
+            known, weight=exact_weight(sums), gram=matrix.rounded(), factor=None, reference=None, of_few=None
+        )
         if start._is_well_conditioned():
             return start._checked()
         return replace(start, gram=None, factor=matrix.factor())._checked()

@@ -17,13 +17,13 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import eigh
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, all_ones
 from batch2online.linalg.distances import squared_lengths
 from batch2online.linalg.triangular import gram_factor, qr_factor, whitened
+from batch2online.statistics.spectrum import Spectrum, leading, leading_of_few
 from batch2online.statistics.whitening import MU
 
 WELL_CONDITIONED = 1e-6
@@ -34,26 +34,8 @@ LOSS_OF_DIGITS = 1e7
 
 _EXTREME = 2.0**400
 _ROUNDING = 1e-12
-_SMALL = 64
-"""Columns up to which the whole spectrum is faster than its leading part."""
-
 _FEW_ROWS = 0.8
 """Rows to columns below which a spectrum is cheaper from the inner products of rows."""
-
-
-@storable
-@dataclass(frozen=True)
-class Spectrum:
-    """Eigenvalues of a Gram matrix in units of ``scale`` squared: the leading ones, and the sum of all others."""
-
-    values: FloatArray  # (k,) descending
-    vectors: FloatArray  # (p, k)
-    rest: float
-    scale: float
-
-    @property
-    def total(self) -> float:
-        return float(self.values.sum()) + self.rest
 
 
 @storable
@@ -86,6 +68,7 @@ class RidgeMoments:
     gram: FloatArray | None
     factor: FloatArray | None
     reference: RidgeReference | None
+    of_few: Spectrum | None = None  # from the rows themselves
 
     @classmethod
     def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:
@@ -125,11 +108,11 @@ class RidgeMoments:
         total, weight = self.rows + other.rows, self.weight + other.weight
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             if self.gram is not None and other.gram is not None:
-                joined = replace(self, gram=self.gram + other.gram, rows=total, weight=weight)
+                joined = replace(self, gram=self.gram + other.gram, rows=total, weight=weight, of_few=None)
                 if joined._is_well_conditioned():
                     return joined._checked()
             factor = qr_factor(self.triangle, other.triangle)
-            return replace(self, gram=None, factor=factor, rows=total, weight=weight)._checked()
+            return replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)._checked()
 
     def scaled(self, factor: float) -> RidgeMoments:
         """Return the moments of the same rows with weights multiplied by a power of 4: no digit changes."""
@@ -141,7 +124,7 @@ class RidgeMoments:
         elif reference is not None:
             ridge, reductions = reference.ridge * factor, reference.reductions / factor
             reference = replace(reference, limit=reference.limit * factor, ridge=ridge, reductions=reductions)
-        return replace(self, weight=self.weight * factor, gram=gram, factor=triangle, reference=reference)
+        return replace(self, weight=self.weight * factor, gram=gram, factor=triangle, reference=reference, of_few=None)
 
     def settled(self) -> RidgeMoments:
         """With bounds that are up to date: the spectrum that they take is wanted at a refresh anyway."""
@@ -152,10 +135,21 @@ class RidgeMoments:
     sharpened = settled
 
     def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
-        plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)
-        if self.rank < len(z) < _FEW_ROWS * z.shape[1] and plain._is_moderate():
-            plain.__dict__["spectrum"] = leading_of_few(z, self.rank)
-        return plain if plain._is_well_conditioned() else replace(plain, gram=None, factor=qr_factor(z))
+        plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)._knowing(z)
+        if plain._is_well_conditioned():
+            return plain
+        return replace(plain, gram=None, factor=qr_factor(z), of_few=None)
+
+    def of_all(self, rows: Rows) -> RidgeMoments:
+        """Return the same, given all rows, with bounds that are up to date."""
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self._knowing(self.coordinates(rows))._checked()
+
+    def _knowing(self, z: FloatArray) -> RidgeMoments:
+        """Return the same of all rows z, with their spectrum if they are few: then it is cheaper from them."""
+        if self.gram is None or not self.rank < len(z) < _FEW_ROWS * z.shape[1] or not self._is_moderate():
+            return self
+        return replace(self, of_few=leading_of_few(z, self.rank))
 
     def _grown(self, z: FloatArray, weight: float) -> RidgeMoments:
         assert self.reference is not None
@@ -164,9 +158,10 @@ class RidgeMoments:
         if self.gram is not None:
             gram = self.gram + z.T @ z
             if gram.trace() <= self.reference.limit:
-                grown = replace(self, gram=gram, rows=total, weight=weight)
+                grown = replace(self, gram=gram, rows=total, weight=weight, of_few=None)
                 return grown._checked() if is_due else grown
-        grown = replace(self, gram=None, factor=qr_factor(self.triangle, z), rows=total, weight=weight)
+        factor = qr_factor(self.triangle, z)
+        grown = replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)
         return grown._checked() if is_due or self.gram is not None else grown
 
     def _is_well_conditioned(self) -> bool:
@@ -180,7 +175,7 @@ class RidgeMoments:
     def _checked(self) -> RidgeMoments:
         """With a new reference; by the factor where the Gram matrix has become too coarse."""
         if self.gram is not None and not self._is_well_conditioned():
-            return replace(self, gram=None, factor=self.triangle)._checked()
+            return replace(self, gram=None, factor=self.triangle, of_few=None)._checked()
         spectrum, ridge = self.spectrum, self.ridge
         reductions = 1 / ridge - 1 / (spectrum.values + ridge) if ridge > 0 else np.zeros_like(spectrum.values)
         reference = RidgeReference(
@@ -210,7 +205,7 @@ class RidgeMoments:
     @cached_property
     def spectrum(self) -> Spectrum:
         """The spectrum of the Gram matrix of m, to the rank of the score."""
-        return leading(self.gram, self.factor, self.rank)
+        return leading(self.gram, self.factor, self.rank) if self.of_few is None else self.of_few
 
     @property
     def ridge(self) -> float:
@@ -257,34 +252,3 @@ class RidgeMoments:
 
 def _weight(rows: Rows) -> float:
     return float(len(rows)) if all_ones(rows.weights) else float(rows.weights.sum())
-
-
-def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Spectrum:
-    """Return the leading part of a spectrum, from a Gram matrix or, to full accuracy, from its triangular factor."""
-    if gram is not None:
-        p = len(gram)
-        k = min(rank, p)
-        if p <= _SMALL:
-            values, vectors = (part[..., p - k :] for part in np.linalg.eigh(gram))
-        else:
-            values, vectors = eigh(gram, subset_by_index=[p - k, p - 1], check_finite=False)
-        values = np.maximum(values[::-1], 0.0)
-        return Spectrum(values, vectors[:, ::-1].copy(), max(0.0, float(gram.trace() - values.sum())), 1.0)
-    assert factor is not None
-    scale = 2.0 ** float(np.frexp(np.abs(factor).max(initial=0.0))[1])
-    _, sigma, right = np.linalg.svd(factor / scale)
-    squares = sigma**2
-    return Spectrum(squares[:rank], right[:rank].T.copy(), float(squares[rank:].sum()), scale)
-
-
-def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
-    """Return the same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
-    n = len(z)
-    k = min(rank, n)
-    inner = z @ z.T
-    values, vectors = eigh(inner, subset_by_index=[n - k, n - 1], check_finite=False)
-    values = np.maximum(values[::-1], 0.0)
-    directions = z.T @ vectors[:, ::-1]
-    lengths = np.sqrt(np.einsum("ij,ij->j", directions, directions))
-    directions /= np.where(lengths > 0, lengths, 1.0)
-    return Spectrum(values, directions, max(0.0, float(inner.trace() - values.sum())), 1.0)

@@ -17,7 +17,8 @@ from batch2online.engine.invariants.rows import is_finite
 from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.moments import Moments
 from batch2online.statistics.reference import Reference
-from batch2online.statistics.ridge import RidgeMoments, RidgeReference, Spectrum
+from batch2online.statistics.ridge import RidgeMoments, RidgeReference
+from batch2online.statistics.spectrum import Spectrum
 
 _LARGEST_STATED = 256
 _NEARLY = 1e-6
@@ -105,6 +106,8 @@ def check_ridge_moments(moments: RidgeMoments) -> None:
     if reference is not None:
         require(reference.rows <= moments.rows, "a reference is that of the rows.")
         require(has_shape(reference.directions, p, min(moments.rank, p)), "a reference is as wide as the rows.")
+    few = moments.of_few
+    require(few is None or (moments.gram is not None and has_shape(few.vectors, p, moments.rank)), "so is a spectrum.")
 
 
 @check_of(TotalWeight)
