@@ -50,9 +50,7 @@ def state_of(thing: Any) -> bytes:
     if isinstance(thing, Construction):
         return _bytes(thing)
     own = vars(thing)
-    rest = {
-        name: np.asarray(own[name]).tolist() for name in sorted(base._LEARNED - {"_engine", "_reader"} & own.keys())
-    }
+    rest = {name: np.asarray(own[name]).tolist() for name in sorted(base.LEARNED - {"_engine", "_reader"} & own.keys())}
     return repr(rest).encode() + (_bytes(thing._state()) if "_engine" in own else b"nothing")
 
 

@@ -35,7 +35,9 @@ class _Room:
         self.points: FloatArray = np.empty((rows, width)) if arena is None else arena.rows(rows)
         self.targets: FloatArray = np.empty((rows, n_targets))
         self.weights: FloatArray | None = None  # all ones
-        self.packed = [_packed(part) for part in (self.points, self.targets)]
+        self.packed_points, self.packed_targets = _packed(self.points), _packed(self.targets)
+        self.pack_points, self.pack_targets = _packer(width), _packer(n_targets)
+        self.point_bytes, self.target_bytes = 8 * width, 8 * n_targets
 
     def own_weights(self) -> FloatArray:
         """Return the weights as an array that can be written to."""
@@ -85,19 +87,17 @@ class Queue:
         twin.count, twin._room = stop, room
         return twin
 
-    def append_one(self, values: Sequence[float], target: Sequence[float]) -> None:
+    def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> None:
         """Add one row of Python floats to this queue itself. The last statement makes it visible."""
         at, room = self.count, self._room
-        if at == len(room.points) or room.filled != at:
+        if room.filled != at or at == len(room.points):
             self._room = room = self._room_up_to(at + 1)
-        width, n_targets = self.width, self.columns - self.width
-        _packer(width)(room.packed[0], at * width * 8, *values)
-        if n_targets:
-            _packer(n_targets)(room.packed[1], at * n_targets * 8, *target)
+        room.pack_points(room.packed_points, at * room.point_bytes, *values)
+        if target:
+            room.pack_targets(room.packed_targets, at * room.target_bytes, *target)
         if room.weights is not None:
             room.weights[at] = 1.0
-        room.filled = at + 1
-        self.count = at + 1
+        room.filled = self.count = at + 1
 
     def rows(self, first_id: int) -> Rows:
         """Return the rows that wait, numbered from ``first_id`` on, in arrays that nobody writes to again."""

@@ -11,7 +11,8 @@ from typing import Any, Protocol, Self
 
 from batch2online._types import FloatArray
 from batch2online.core.rows import Rows, ones
-from batch2online.coresets.antitone import Antitone, Candidates, Statistics, copied
+from batch2online.core.sampling import probabilities
+from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics, copied
 
 _MANY = 0.1
 """Share of the rows that cheap bounds leave, beyond which closer bounds are computed at once, not when candidates are
@@ -100,8 +101,14 @@ class Deferred(Antitone):
         self.statistics = self.statistics.sharpened()
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds: no row waits to be chosen."""
-        chosen = self.copy()
+        """Return what a file holds: the candidates that present scores leave, whenever others were chosen."""
+        chosen = object.__new__(type(self))
+        vars(chosen).update(vars(self), parts=list(self.parts))
         chosen._choose()
-        chosen.parts = chosen.parts and [chosen._kept()]
+        if chosen.parts:
+            candidates = chosen._kept()
+            if self.n_rows > self.expected_size:
+                q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
+                candidates = candidates.within(q)
+            chosen.parts, chosen.n_unthinned = [candidates], 0
         return {name: value for name, value in vars(chosen).items() if not name.startswith("_")}

@@ -143,11 +143,17 @@ class Online(Joining, Following, Looks, StoredEngine):
         new._room = new.rows_to_cut()
         return new
 
-    def learn_one(self, values: Sequence[float], target: Sequence[float]) -> Online:
-        """Return the engine after one validated row: itself, unless the row completes a block or a refresh is due."""
+    def wrote_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
+        """Add a validated row to the queue itself if it only has to wait there; whether that was done."""
         queue = self.construction.queue
-        if queue.count + 1 < self._room and self.recorder is None:
-            queue.append_one(values, target)
+        if queue.count + 1 >= self._room or self.recorder is not None:
+            return False
+        queue.append_one(values, target)
+        return True
+
+    def learn_one(self, values: Sequence[float], target: tuple[float, ...]) -> Online:
+        """Return the engine after one validated row: itself, unless the row completes a block or a refresh is due."""
+        if self.wrote_one(values, target):
             return self
         row = np.array(values, dtype=np.float64)[None]
         return self.learned([(row, np.array(target, dtype=np.float64).reshape(1, -1), ones(1))])

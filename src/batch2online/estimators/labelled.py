@@ -103,6 +103,10 @@ class Labelled(OnlineEstimator):
         problem: Any = self._engine.problem
         return self._engine.learned([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
 
+    @property
+    def _takes_any_number(self) -> bool:
+        return not self._has_labels
+
     def _target_of(self, y: Any) -> Any:
         if not self._has_labels:
             return super()._target_of(y)

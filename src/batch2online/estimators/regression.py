@@ -215,6 +215,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
             self._predictor_loss().check(values.reshape(-1))
         return y, problem
 
+    @property
+    def _takes_any_number(self) -> bool:
+        return self._is_plain
+
     def _target_of(self, y: Any) -> Any:
         target = super()._target_of(y)
         if not self._is_plain:

@@ -14,10 +14,13 @@ from batch2online.engine.online import Online
 
 
 class RowReader:
-    """The values of a mapping in the order of the columns, if all of them are plain numbers within bounds."""
+    """The values of a mapping in the order of the columns, if all of them are plain numbers within bounds.
 
-    def __init__(self, names: Sequence[str], largest: float) -> None:
-        self.names, self.largest, self.width = names, largest, len(names)
+    ``n_targets`` are the numbers that belong to a row: 0, or 1; None where a target is more than a number.
+    """
+
+    def __init__(self, names: Sequence[str], largest: float, n_targets: int | None) -> None:
+        self.names, self.largest, self.width, self.n_targets = names, largest, len(names), n_targets
         self.getter: Callable[[Mapping[str, Any]], Any] = (
             itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
         )
@@ -26,6 +29,16 @@ class RowReader:
         values = self.getter(x)
         if len(x) == self.width and hypot(*values) <= self.largest:  # false for NaN as well
             return values
+        raise ValueError
+
+    def row(self, x: Any, y: Any) -> tuple[Any, tuple[float, ...]]:
+        """Return the values of a row and its target, if all is as usual."""
+        if type(y) is float and self.n_targets == 1:
+            values = self.getter(x)
+            if len(x) == self.width and hypot(y, *values) <= self.largest:
+                return values, (y,)
+        elif self.n_targets == 0:
+            return self(x), ()
         raise ValueError
 
 
@@ -40,15 +53,26 @@ class SingleRows:
     feature_names_in_: Any
     _check_target_shape: Callable[[Any, Any], None]
 
+    @property
+    def _takes_any_number(self) -> bool:
+        """Whether a target is taken as it is: no label, and no number that the loss may refuse."""
+        return True
+
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
+        try:
+            with self._engine.lock:
+                if self._engine.wrote_one(*self._reader.row(x, y)):
+                    return self
+        except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
+            pass
+        return self._learn_one(x, y)
+
+    def _learn_one(self, x: Any, y: Any) -> Self:
         if "_engine" not in self.__dict__:
             return self._learn_first(x, y)
         with self._engine.lock:
-            try:
-                values = self._reader(x)
-            except Exception:  # no reader yet, no mapping, or a value is refused: check again, with clear errors
-                values = self._values_of(x)
+            values = self._values_of(x)
             self._engine = self._engine.learn_one(values, self._target_of(y))
         return self
 
@@ -101,8 +125,14 @@ class SingleRows:
             names = list(getattr(self, "feature_names_in_", ()))
             if not names:
                 raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
-            reader = self._reader = RowReader(names, self._largest)
+            reader = self._reader = RowReader(names, self._largest, self._plain_targets())
         return reader
+
+    def _plain_targets(self) -> int | None:
+        """Return how many numbers belong to a row, None where they are not taken as they come."""
+        if not self._needs_targets:
+            return 0
+        return 1 if self._takes_any_number and self._engine.construction.flat_targets else None
 
     def _target_of(self, y: Any) -> Any:
         if not self._needs_targets:
@@ -112,7 +142,7 @@ class SingleRows:
         given = np.asarray([unmasked(y, "y")])
         target = check_targets(given, 1)
         self._check_target_shape(given, target)
-        return target[0]
+        return tuple(target[0].tolist())
 
 
 class _SingleGetter:
