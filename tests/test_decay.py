@@ -39,6 +39,9 @@ MODELS = {
     "pca": lambda **s: OnlineLowRank(2, center=True, random_state=1, coreset_size=150, **s),
     "clustering": lambda **s: OnlineClustering(3, random_state=1, coreset_size=150, **s),
     "bounded clustering": lambda **s: OnlineClustering(3, history="coreset", random_state=1, coreset_size=150, **s),
+    "median": lambda **s: OnlineRegression(loss="absolute", random_state=1, coreset_size=150, **s),
+    "quantile": lambda **s: OnlineRegression(loss="quantile", quantile=0.8, random_state=1, coreset_size=150, **s),
+    "huber": lambda **s: OnlineRegression(loss="huber", random_state=1, coreset_size=150, **s),
     "classifier": lambda **s: OnlineClassifier(alpha=1e-3, random_state=1, coreset_size=150, **s),
     "any": lambda **s: BatchToOnline(LinearRegression(), random_state=1, coreset_size=150, **s),
 }

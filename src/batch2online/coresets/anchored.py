@@ -175,7 +175,7 @@ class Anchored(Antitone):
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
             theta = recoding.parameters(theta, recoding.outputs(model.classes, self.anchors.classes), self.n_rows)
-        return self.anchors.piloted(theta, self.loss.anchor_width(model.width, self.weight), rows)
+        return self.anchors.piloted(theta, self.loss.anchor_width(model.width, self.effective_rows), rows)
 
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
@@ -192,7 +192,8 @@ class Anchored(Antitone):
         """Return the coreset with all that a solver needs; it is remembered until something changes."""
         assert self.anchors is not None
         if self._remembered is None or self._remembered[0] is not self.anchors:
-            self._remembered = (self.anchors, self.anchors.in_full(*self.sample(), self.weight))
+            total = (self.weight, self.effective_rows)
+            self._remembered = (self.anchors, self.anchors.in_full(*self.sample(), total))
         return self._remembered[1]
 
     def _coreset(self) -> Coreset:

@@ -41,6 +41,8 @@ class Sample(NamedTuple):
     """Expansions of all rows, less those of the coreset: add the losses of the coreset to them."""
     weight: float
     """Weight of all rows."""
+    effective_rows: float
+    """Rows of equal weight that say as much as all rows."""
     factors: tuple[float, ...] = ()
     """What multiplies the weights of classes, where those are balanced."""
 
@@ -128,12 +130,12 @@ class Anchors:
         width = np.ascontiguousarray(rows.targets[:, WIDTH])
         return Expanded(self.frame.design(rows.points), y, self.sums.balanced(weights, y), eta, width)
 
-    def in_full(self, rows: Rows, weights: FloatArray, total: float) -> Sample:
-        """Return the coreset of these candidates with all that a solver needs."""
+    def in_full(self, rows: Rows, weights: FloatArray, total: tuple[float, float]) -> Sample:
+        """Return the coreset of these candidates with all that a solver needs; the weight of all rows and how many."""
         here, sums = self.placed(rows, weights), self.sums.total()
         own = Expansion.of(self.loss, here, sums.n_orders == 3)
         factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
-        return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, sums - own, total, factors)
+        return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, sums - own, *total, factors)
 
 
 @storable

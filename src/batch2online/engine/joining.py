@@ -11,7 +11,6 @@ import numpy as np
 from batch2online.core.rows import Rows
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
-from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread
 from batch2online.monitor.order import Monitor
 
@@ -112,7 +111,7 @@ class Joining(Following):
         """Be what an engine is before the first row, except that the ids have been seen."""
         self._bring_into_force(max(engine.half_life for engine in (self, *self.rivals)))
         self.construction = self.construction.emptied()
-        self.window = None if self.window is None else Window(self.window.size)
+        self.window = None if self.window is None else self.window.emptied()
         for rival in self.rivals:
             rival._empty()
         self.contest = None if self.contest is None else Contest.of(list(self.rivals))

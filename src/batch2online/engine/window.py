@@ -1,14 +1,14 @@
 """A model of the last rows alone: they are kept, and what is known of them is summed anew at every look.
 
 Nothing is ever subtracted, so no digits are lost however long the stream is, and the construction at a look is, to the
-last bit, one that has seen these rows alone. Looks come every quarter of a window at least; between two of them rows
-are added. A row is so taken in about five times.
+last bit, one that has seen these rows alone. Looks come every quarter of a window at least, every sixteenth where a
+solution takes little; between two of them rows are added. A row is so taken in about five times, or seventeen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -19,8 +19,8 @@ from batch2online.core.ids import check_ids
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 
-LOOKS = 4
-"""Looks in a window, at least."""
+LOOKS, CHEAP_LOOKS = 4, 16
+"""Looks in a window, at least; the latter for models that are solved from moments."""
 
 
 @storable
@@ -34,6 +34,7 @@ class Window:
     size: int
     parts: tuple[Rows, ...] = ()
     losses: tuple[FloatArray, ...] = ()
+    looks: int = LOOKS
 
     @classmethod
     def of(cls, size: object) -> Window | None:
@@ -47,7 +48,7 @@ class Window:
     def after(self, rows: Rows, losses: FloatArray) -> Window:
         """Return the window with these rows as well."""
         own = Rows(rows.points.copy(), rows.targets.copy(), np.array(rows.weights), rows.ids.copy())
-        return Window(self.size, (*self.parts, own), (*self.losses, losses))
+        return replace(self, parts=(*self.parts, own), losses=(*self.losses, losses))
 
     def trimmed(self) -> Window:
         """Return the window with no more rows than it is to hold."""
@@ -59,7 +60,11 @@ class Window:
             excess -= dropped
             if not len(parts[0]):
                 del parts[0], losses[0]
-        return Window(self.size, tuple(parts), tuple(losses))
+        return replace(self, parts=tuple(parts), losses=tuple(losses))
+
+    def emptied(self) -> Window:
+        """Return a window of the same size without rows."""
+        return replace(self, parts=(), losses=())
 
     def blocks(self, block: int) -> Iterator[Rows]:
         """Iterate over the rows a block of ids at a time, wherever they were cut as they came."""
@@ -78,7 +83,8 @@ class Window:
         rows, losses = rows[order], losses[:, order]
         cuts = np.flatnonzero(np.diff(rows.ids // block)) + 1
         places = np.split(np.arange(len(rows)), cuts)
-        return Window(self.size, tuple(rows[p] for p in places), tuple(losses[:, p] for p in places)).trimmed()
+        parts = tuple(rows[p] for p in places)
+        return replace(self, parts=parts, losses=tuple(losses[:, p] for p in places)).trimmed()
 
     def check_forgettable(self, ids: Any) -> IntArray:
         """Return the ids as an array if they are those of rows in the window."""
@@ -93,4 +99,4 @@ class Window:
     @property
     def longest_step(self) -> int:
         """Rows between two looks, at most."""
-        return max(1, self.size // LOOKS)
+        return max(1, self.size // self.looks)

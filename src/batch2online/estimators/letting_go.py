@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, Contest
 from batch2online.engine.online import Online
-from batch2online.engine.window import Window
+from batch2online.engine.window import CHEAP_LOOKS, Window
 from batch2online.problems.clustering import KZClustering
 from batch2online.problems.generalized_linear import GeneralizedLinear
 from batch2online.problems.problem import DependsOn
@@ -26,15 +27,20 @@ class LettingGo:
         history = engine.construction.history
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
-        engine.window = window
+        engine.window = replace(window, looks=CHEAP_LOOKS) if window is not None and _is_cheap(engine) else window
         if half_life == "auto":
             engine.contest = Contest.of([_rival(self, engine, each) for each in _half_lives(engine)])
+
+
+def _is_cheap(engine: Online) -> bool:
+    """Whether models are solved from moments."""
+    return engine.problem.models_depend_on is DependsOn.ALL_ROWS and not isinstance(engine.problem, KZClustering)
 
 
 def _half_lives(engine: Online) -> tuple[int, ...]:
     """Return half-lives that may compete: the more, the less a solution takes."""
     problem = engine.problem
-    if problem.models_depend_on is DependsOn.ALL_ROWS and not isinstance(problem, KZClustering):
+    if _is_cheap(engine):
         return HALF_LIVES
     is_clustering = isinstance(problem, KZClustering) and not engine.construction.keep_history
     return TWO_HALF_LIVES if is_clustering or isinstance(problem, GeneralizedLinear) else FEW_HALF_LIVES

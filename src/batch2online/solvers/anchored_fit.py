@@ -178,5 +178,5 @@ def _metric(sample: Sample, penalty: Penalty, found: _Found) -> Length:
     """Return what measures the noise of a gradient: the metric of the Hessian at a solution."""
     loss, rows = sample.loss, sample.anchored
     eta = predictors(rows.design, found.theta)
-    width = loss.anchor_width(loss.width_of(eta, rows.y, rows.weights), sample.weight)
+    width = loss.anchor_width(loss.width_of(eta, rows.y, rows.weights), sample.effective_rows)
     return lengths(_objective(sample, penalty, 0, width), found.theta)

@@ -110,7 +110,8 @@ def _check_following(engine: Online) -> None:
         require(engine.n_learned == construction.n_rows, "the construction has seen what was learned.")
     else:
         held = sum(map(len, window.parts))
-        require(window.size >= 1 and held == construction.n_rows <= engine.n_learned, "a window holds its rows.")
+        require(min(window.size, window.looks) >= 1, "a window has a size.")
+        require(held == construction.n_rows <= engine.n_learned, "a window holds its rows.")
         check_width(window.parts, engine.width, engine.n_targets, np.inf)
         check_ascending(window.parts)
         shapes = [(2, len(part)) for part in window.parts]
