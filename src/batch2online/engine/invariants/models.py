@@ -13,7 +13,7 @@ from batch2online.problems.matching import ClusterChange
 from batch2online.problems.regression import LinearModel
 from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar
 
-KINDS = ("scheduled", "fit", "merged", "forgotten", "half_life")
+KINDS = ("scheduled", "costlier", "fit", "merged", "forgotten", "half_life")
 
 
 @check_of(LinearModel)
@@ -70,6 +70,6 @@ def check_cluster_change(change: ClusterChange) -> None:
 @check_of(ChangeEvent)
 def check_change_event(event: ChangeEvent) -> None:
     require(event.at >= 0 and event.kind in KINDS, "a change has a time and a kind.")
-    require(event.rows is not None or event.kind in ("scheduled", "fit"), "rows were merged or forgotten.")
+    require(event.rows is not None or event.kind in ("scheduled", "costlier", "fit"), "rows were merged or forgotten.")
     require(event.rows is None or event.rows >= 0, "rows are not negative.")
     require(all(column >= 0 for column, _, _ in event.coefficients or ()), "columns are not negative.")
