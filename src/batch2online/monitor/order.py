@@ -41,7 +41,7 @@ LEVEL = 1e-3
 
 _AT_ONCE = 160 * BLOCK
 _CURVE = 1.05
-_MOST_BYTES, _MOST_PARTS = 2**21, 2**9
+_MOST_BYTES, _MOST_PARTS = 5 * 2**18, 2**9
 """So much may be noted, and in so many parts, before bets are made."""
 
 
@@ -49,17 +49,24 @@ _MOST_BYTES, _MOST_PARTS = 2**21, 2**9
 class Noted:
     """Rows that were watched and not yet bet on.
 
-    Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, which tell their scores, their
-    ids, and the row counts after their blocks. With all that was noted before, ``total`` bytes.
+    Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, which tell their scores, the
+    first of their ids and how far the others are from it, and the row counts after their blocks. With all that was
+    noted before, ``total`` bytes: single precision is enough for bins, of which there are few.
     """
 
     reference: ReferenceModel
     is_first: bool
-    values: FloatArray
-    ids: IntArray
+    values: Any
+    first_id: int
+    offsets: Any
     ends: IntArray
     seed: int
     total: int
+
+    @property
+    def ids(self) -> IntArray:
+        """Ids of the rows."""
+        return np.asarray(self.first_id + self.offsets.astype(np.int64))
 
 
 @storable
@@ -172,10 +179,12 @@ class Monitor:
             return self.noted
         places = places_of(blocks, self.rows - freeze, len(rows))
         with np.errstate(all="ignore"):
-            values = reference.values(rows.points[places], rows.targets[places])
+            values = reference.values(rows.points[places], rows.targets[places]).astype(np.float32)
+        first, offsets = int(rows.ids[0]), rows.ids[places] - rows.ids[0]
+        offsets = offsets.astype(np.uint16) if rows.ids[-1] - first < 2**16 else offsets
         ends = freeze + self.skipped + BLOCK * (blocks + 1)
-        total = values.nbytes + (self.noted[-1].total if self.noted else 0)
-        return (*self.noted, Noted(reference, self.rows == freeze, values, rows.ids[places], ends, seed, total))
+        total = values.nbytes + offsets.nbytes + (self.noted[-1].total if self.noted else 0)
+        return (*self.noted, Noted(reference, self.rows == freeze, values, first, offsets, ends, seed, total))
 
     def settled(self) -> Monitor:
         """Return the same with all bets made on rows that are noted."""
@@ -191,7 +200,10 @@ class Monitor:
 
     def _bet(self, parts: list[Noted]) -> Monitor:
         """Return the monitor after rows that one reference model has scored."""
-        reference, values = parts[0].reference, np.concatenate([part.values for part in parts], axis=1)
+        reference, values = (
+            parts[0].reference,
+            np.concatenate([part.values for part in parts], axis=1, dtype=np.float64),
+        )
         bins = np.concatenate([self.waiting, reference.bins(values)], axis=1)
         uniforms = np.concatenate([self.uniforms, *(_uniforms(part.seed, part.ids) for part in parts)])
         whole = len(uniforms) // BLOCK * BLOCK
