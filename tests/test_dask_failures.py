@@ -16,6 +16,7 @@ import batch2online.dask as cluster
 from batch2online import OnlineRegression
 from batch2online.dask.partitions import PartitionError
 from batch2online.dask.running import ClusterError
+from batch2online.dask.shards import merged
 from dask_cases import EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told
 
 
@@ -171,3 +172,11 @@ def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path):
         raised = True
     assert raised
     assert all(map(np.array_equal, told(model), before))
+
+
+def test_merging_leaves_shards_as_they_are():
+    """A task whose worker dies runs again, on the same shards."""
+    cuts = [0, 100, 200]
+    shards = [OnlineRegression(random_state=1).new_shard(cut).partial_fit(X[cut:][:100], Y[cut:][:100]) for cut in cuts]
+    assert same(merged(shards), merged(shards))
+    assert [shard.n_seen_ for shard in shards] == [100, 100, 100]

@@ -32,7 +32,8 @@ MODELS = {
 def told(model):
     """Return all that must be the same."""
     coreset = model.coreset_
-    names = [name for name in ("coef_", "intercept_", "components_", "mean_") if hasattr(model, name)]
+    known = ("coef_", "intercept_", "components_", "mean_", "explained_variance_")
+    names = [name for name in known if hasattr(model, name)]
     own = [np.asarray(getattr(model, name)) for name in names]
     return [coreset.ids, coreset.weights, coreset.points, np.array(model.regret_.optimum), *own]
 

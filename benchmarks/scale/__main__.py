@@ -1,13 +1,13 @@
-"""``python -m benchmarks.scale run|parts|tree``; lines of JSON go to the screen and to ``--out``."""
+"""``python -m benchmarks.scale run|parts|tree|peers``; lines of JSON go to the screen and to ``--out``."""
 
 import argparse
 
-from benchmarks.scale import measure, tree
+from benchmarks.scale import measure, peers, tree
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("what", choices=["run", "parts", "tree"])
+    parser.add_argument("what", choices=["run", "parts", "tree", "peers"])
     parser.add_argument("--task", choices=["regression", "clusters"], default="regression")
     parser.add_argument("--rows", type=float, default=1e7, help="rows, or shards of a tree")
     parser.add_argument("--start", type=float, default=0, help="rows that the model has seen before")
@@ -19,9 +19,12 @@ def main():
         found = measure.run(given.task, int(given.rows), given.workers, int(given.start), given.model)
     elif given.what == "parts":
         found = {"task": given.task, **measure.parts(given.task)}
-    else:
+    elif given.what == "tree":
         found = tree.run(given.task, int(given.rows))
-    measure.kept(given.out, found)
+    else:
+        found = peers.run(int(given.rows))
+    for line in found if isinstance(found, list) else [found]:
+        measure.kept(given.out, line)
 
 
 if __name__ == "__main__":
