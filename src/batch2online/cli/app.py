@@ -12,7 +12,7 @@ import click
 
 from batch2online import __version__
 from batch2online.cli import errors, tasks
-from batch2online.cli.options import columns, how_to_read, input_and_task, learner, options, order
+from batch2online.cli.options import columns, estimator_again, how_to_read, input_and_task, learner, options, order
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -73,6 +73,8 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     batch2online run diamonds.csv --task regression --target price --out result
     batch2online run flights.csv --task classification --target late
     batch2online run 'pixels-*.parquet' --task clustering --k 5
+    batch2online run flights.csv --task regression --target arr_delay \
+        --estimator sklearn.ensemble.HistGradientBoostingRegressor --set max_iter=200
     tail -f rows.csv | batch2online run - --task lowrank --k 10
     """  # noqa: D301 (\b keeps lines apart)
     if sys.stderr.isatty() and not (given["quiet"] or given["as_json"]):
@@ -102,9 +104,17 @@ _model_path = click.Path(path_type=Path)
 @click.option("--id", "id_column", metavar="COLUMN", help="A column of FILE to write beside each prediction.")
 @click.option("--append", is_flag=True, help="Write all columns of FILE beside each prediction.")
 @click.option("--probabilities", is_flag=True, help="Write the probability of each class beside its prediction.")
-@options(*how_to_read)
+@options(*estimator_again, *how_to_read)
 def predict(
-    model: Path, file: str, out: Path | None, id_column: str | None, append: bool, probabilities: bool, **layout: Any
+    model: Path,
+    file: str,
+    out: Path | None,
+    id_column: str | None,
+    append: bool,
+    probabilities: bool,
+    estimator: str | None,
+    sets: tuple[str, ...],
+    **layout: Any,
 ) -> None:
     """Predictions, classes, clusters or coordinates by MODEL for each row of FILE, in its order.
 
@@ -114,18 +124,20 @@ def predict(
     from batch2online.cli.commands.predict import Beside
     from batch2online.cli.commands.predict import predict as predict_command
 
-    predict_command(model, file, out, Beside(id_column, append, probabilities), layout)
+    beside = Beside(id_column, append, probabilities)
+    predict_command(model, file, out, beside, layout, estimator=estimator, sets=sets)
 
 
 @app.command()
 @click.argument("model", type=_model_path)
 @click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="How many changes to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def show(model: Path, changes: int, as_json: bool) -> None:
+@options(*estimator_again)
+def show(model: Path, changes: int, as_json: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
     """Show what MODEL is, what it saw, what it cost and how it changed."""
     from batch2online.cli.commands.show import show as show_command
 
-    show_command(model, as_json, changes)
+    show_command(model, as_json, changes, estimator=estimator, sets=sets)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import batch2online
 from batch2online.cli.run.columns import check_columns
 from batch2online.cli.run.replacing import in_place
 from batch2online.cli.run.state import INPUT
+from batch2online.cli.tasks.named import named_estimator
 from batch2online.persistence.model_file import sources_in
+from batch2online.persistence.tree import CheckpointError
 from batch2online.readers import DataError, Kind, Source
 from batch2online.readers.preparation import Preparation
 
@@ -24,14 +27,29 @@ class StoredModel:
     preparation: Preparation | None
 
 
-def load_model(path: Path) -> StoredModel:
-    """Return the model in a file or in the folder of a run."""
+def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = ()) -> StoredModel:
+    """Return the model in a file or in the folder of a run.
+
+    ``estimator`` and ``sets`` name that of a wrapped one again, where the file alone is not to be trusted with it.
+    """
     file = path / "model.b2o" if path.is_dir() else path
     found = in_place(file.parent, file.name)
     if not found.is_file():
         raise DataError(f"{path} is no model, nor a folder with a model.b2o.")
-    model = batch2online.load(found)
+    model = _loaded(found, estimator, sets)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
+
+
+def _loaded(path: Path, estimator: str | None, sets: Sequence[str]) -> Any:
+    if estimator is not None:
+        return batch2online.BatchToOnline.restore(path, estimator=named_estimator(estimator, sets))
+    try:
+        return batch2online.load(path)
+    except CheckpointError as error:
+        if "restore(path, estimator=...)" not in str(error):
+            raise
+        said = "it wraps an estimator that is not made by a file alone: name it again by --estimator and --set."
+        raise DataError(f"{path}: {said}") from error
 
 
 def _preparation(file: Path, beside: Path, is_of_run: bool) -> Preparation | None:

@@ -86,10 +86,25 @@ columns = (
     *how_to_read,
 )
 
+estimator = (
+    click.option(
+        "--estimator", "model", metavar="NAME", help="A batch algorithm: a class by its dotted name, or a .py file."
+    ),
+    click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A parameter of --estimator; repeatable."),
+)
+
+estimator_again = (
+    click.option("--estimator", metavar="NAME", help="The estimator of the run, where MODEL wraps one."),
+    click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A parameter of --estimator; repeatable."),
+)
+
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
     click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
-    click.option("--task", type=click.Choice(tasks.NAMES), required=True, help="What the model is."),
+    click.option(
+        "--task", type=click.Choice([*tasks.NAMES, *tasks.WRAPPED_ALONE]), required=True, help="What the model is."
+    ),
+    *estimator,
     click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or of components."),
     click.option(
         "--z", type=click.FloatRange(1), metavar="X", default=2.0, help="Power of the distance: 2 k-means, 1 k-median."

@@ -16,6 +16,7 @@ from batch2online.readers.deciding import MOST_LEVELS
 from batch2online.refresh import Policy
 
 LOOKAHEAD = 10_000
+_OPTIONS = {"model": "estimator"}
 _LAYOUT = ("format", "header", "sep", "decimal", "encoding", "comment", "skip_lines", "bad_lines", "na_values",
             "date_format", "query")  # fmt: skip
 
@@ -25,6 +26,8 @@ class Settings:
     """The options of ``batch2online run`` that decide its result."""
 
     task: str
+    model: str | None = None
+    sets: tuple[str, ...] = ()
     k: int | None = None
     z: float = 2.0
     target: str | None = None
@@ -95,8 +98,10 @@ class Settings:
             value = getattr(self, field.name)
             if field.name == "header" and not value:
                 words.append("--no-header")
+            elif field.name == "sets":
+                words += [word for each in value for word in ("--set", each)]
             elif value != field.default and value is not None:
-                words.append(f"--{field.name.replace('_', '-')}")
+                words.append(f"--{_OPTIONS.get(field.name, field.name).replace('_', '-')}")
                 words += [] if value is True else [listed(value) if isinstance(value, tuple) else str(value)]
         return shlex.join(words)
 

@@ -80,7 +80,8 @@ def excess(error: float) -> str:
 
 def _in_unit(regret: Regret, measure: Measure, scale: float, unit: str) -> Measure:
     """Return a distance between rows in its unit; other measures as they are."""
-    known = {MEAN_DISTANCE: regret.unsquared_loss / regret.weight, RMS_DISTANCE: math.sqrt(regret.loss / regret.weight)}
+    squared = max(0.0, regret.loss / regret.weight)
+    known = {MEAN_DISTANCE: regret.unsquared_loss / regret.weight, RMS_DISTANCE: math.sqrt(squared)}
     if measure[0] not in known:
         return measure
     return measure[0], f"{number(scale * known[measure[0]])} {unit}".strip()
@@ -100,6 +101,8 @@ def distance(regret: Regret, best: str) -> str:
         return regret.reason
     if math.isnan(regret.optimum):
         return "the best possible loss is not known"
+    if min(regret.optimum, regret.loss) < 0:  # logarithms of densities: differences alone have a meaning
+        return f"mean loss {number((regret.loss - regret.optimum) / regret.weight)} above that of the best {best}"
     if regret.is_exact_fit:
         return "exact fit: nothing to compare with"
     ratio = regret.ratio

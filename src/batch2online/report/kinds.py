@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from batch2online.report import classification, clustering, low_rank, other, regression
+from batch2online.report import classification, clustering, low_rank, other, regression, wrapped
 
 KINDS: dict[str, ModuleType] = {
     "OnlineClassifier": classification,
     "OnlineRegression": regression,
     "OnlineLowRank": low_rank,
     "OnlineClustering": clustering,
+    "BatchToOnline": wrapped,
 }
 """Modules by the name of the estimator; a further one is an entry here."""
 

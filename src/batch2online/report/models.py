@@ -33,6 +33,29 @@ def coefficients_figure(names: list[str], effects: FloatArray, errors: FloatArra
         return svg_of(figure, "coefficients", "Coefficients, each times the spread of its input")
 
 
+def importance_figure(names: list[str], worth: FloatArray) -> str:
+    """Draw what each input is worth to a model, strongest first."""
+    order = np.argsort(-worth, kind="stable")[:MOST_BARS][::-1]
+    with drawing(5.2, max(1.6, 0.7 + 0.24 * len(order))) as (figure, axes):
+        axes.barh([plain(names[j]) for j in order], worth[order], color=ACCENT, height=0.62)
+        axes.axvline(0, color=MUTED, linewidth=0.8)
+        axes.grid(visible=False, axis="y")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        axes.set_xlabel("rise of the mean loss")
+        axes.margins(y=0.01)
+        return svg_of(figure, "importance", "Rise of the mean loss when an input is shuffled")
+
+
+def response_figure(name: str, values: FloatArray, means: FloatArray, what: str) -> str:
+    """Draw the mean answer of a model along one input."""
+    with drawing(5.2, 2.6) as (figure, axes):
+        axes.plot(values, means, color=ACCENT, marker="o", markersize=3)
+        axes.set_xlabel(plain(name))
+        axes.set_ylabel(plain(what))
+        return svg_of(figure, "response", f"Mean answer along {name}")
+
+
 def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label: str) -> str:
     """Rows of numbers as cells: colour for the sign, strength for the size; the columns that differ most."""
     strongest = np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MOST_COLUMNS])

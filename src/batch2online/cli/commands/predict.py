@@ -41,9 +41,14 @@ class Beside:
         return source.names if self.all else [] if self.column is None else [self.column]
 
 
-def predict(model_path: Path, path: str, out: Path | None, beside: Beside, layout: Mapping[str, Any]) -> None:
-    """Write a line for each row of the input, without a prediction where a value that it needs is missing."""
-    stored = load_model(model_path)
+def predict(
+    model_path: Path, path: str, out: Path | None, beside: Beside, layout: Mapping[str, Any], **named: Any
+) -> None:
+    """Write a line for each row of the input, without a prediction where a value that it needs is missing.
+
+    ``named`` is a wrapped estimator again.
+    """
+    stored = load_model(model_path, **named)
     source = open_source(path, Layout(kinds=needed_kinds(stored), **layout))
     preparation = preparation_for(stored, source)
     kept = beside.columns(source)

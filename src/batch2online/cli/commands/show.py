@@ -19,9 +19,9 @@ from batch2online.engine.changes import ChangeEvent
 from batch2online.report.text import why
 
 
-def show(path: Path, as_json: bool, most: int) -> None:
-    """Print what a model is, what it saw, what it cost and how it changed."""
-    stored = load_model(path)
+def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
+    """Print what a model is, what it saw, what it cost and how it changed; ``named`` is a wrapped estimator again."""
+    stored = load_model(path, **named)
     model = stored.model
     facts = facts_of(model) | {"in_units": in_units(model, stored.preparation)}
     if as_json:

@@ -20,6 +20,9 @@ _HOMES = {
     "regression": ("batch2online.cli.tasks.regression", "RegressionTask"),
 }
 NAMES = tuple(_HOMES)
+_WRAPPED = "batch2online.cli.tasks.wrapped"
+WRAPPED_ALONE = ("density", "anomaly")
+"""Tasks that need an estimator of the user's."""
 
 
 def task_type(name: str) -> type[Task]:
@@ -30,10 +33,25 @@ def task_type(name: str) -> type[Task]:
 
 def task_for(settings: Settings, dataset: str | None = None) -> Task:
     """Return the task that the settings ask for; a named data set has a target that need not be named."""
+    if settings.model is not None or settings.task in WRAPPED_ALONE:
+        found = import_module(_WRAPPED).TASKS.get(settings.task)
+        if found is None:
+            raise _no_such_task(settings.task)
+        return cast("Task", found(_with_target(settings, dataset, found)))
     kind = task_type(settings.task)
-    if dataset is not None and kind.has_targets and settings.target is None:
-        from batch2online.datasets.tables import LABELS, TARGETS
+    return kind(_with_target(settings, dataset, kind))
 
-        known = LABELS if kind.labels else TARGETS
-        settings = replace(settings, target=known.get(dataset, "target"))
-    return kind(settings)
+
+def _with_target(settings: Settings, dataset: str | None, kind: type[Task]) -> Settings:
+    if dataset is None or not kind.has_targets or settings.target is not None:
+        return settings
+    from batch2online.datasets.tables import LABELS, TARGETS
+
+    known = LABELS if kind.labels else TARGETS
+    return replace(settings, target=known.get(dataset, "target"))
+
+
+def _no_such_task(name: str) -> Exception:
+    from batch2online.readers import DataError
+
+    return DataError(f"--estimator is not for --task {name}: choose {', '.join(import_module(_WRAPPED).TASKS)}.")
