@@ -78,7 +78,8 @@ class Online(Joining, Following, Looks, StoredEngine):
         flat_targets: bool = False,
     ) -> None:
         if not isinstance(policy, Policy):
-            raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}.")
+            named = f": pass {policy.__name__}(...)" if isinstance(policy, type) else ""
+            raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
         check_joined(problem, construction)
         self.problem, self.construction = problem, construction
         self.policy = policy.starting_at(problem.first_refresh(width, n_targets))

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from batch2online._types import FloatArray
@@ -18,6 +17,7 @@ from batch2online.core.validation import LARGEST, check_finite, check_targets
 from batch2online.engine.online import Online
 from batch2online.estimators import input as given
 from batch2online.estimators.letting_go import LettingGo
+from batch2online.estimators.parameters import Parameters
 from batch2online.estimators.reading import Reading
 from batch2online.estimators.sharding import Sharding
 from batch2online.estimators.shown import Shown
@@ -25,11 +25,11 @@ from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
 
 _FIRST_CALLS = RLock()
-LEARNED = frozenset({"_engine", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
+LEARNED = frozenset({"_engine", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 """Attributes that learning sets."""
 
 
-class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, Parameters, ABC):
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
     All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
@@ -131,6 +131,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, B
             fresh._engine = fresh._learned(X, y, sample_weight)
             if self._is_first(fresh):
                 return self
+        self._check_settings()
         with self._engine.lock:
             if self._is_ready_for(X, y, sample_weight):
                 check_finite(X, "X", largest=self._largest)
@@ -229,6 +230,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, B
             return self._become(copy.deepcopy(other))
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
+        self._check_settings()
         with self._engine.lock:
             self._check_mergeable(other)
             self._engine = self._merged(self._engine, other._engine)
@@ -257,6 +259,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, B
 
         The other rows are learned again in the order of their ids: models, changes and regret are theirs alone.
         """
+        self._check_settings()
         with self._check_fitted().lock:
             self._engine = self._engine.forgotten(ids)
             self._engine.construction.tidy()

@@ -190,6 +190,12 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         return by_label(self._check_fitted())[1]
 
     @property
+    def n_iter_(self) -> int:
+        """How many solves have brought a model, each of many steps."""
+        engine = self._check_fitted()
+        return len(engine.changes) + engine.is_solved
+
+    @property
     def error_(self) -> float:
         """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
         return float(self._check_fitted().model.error)

@@ -182,6 +182,22 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return self._centers.copy()
 
     @property
+    @one_thread()
+    def inertia_(self) -> float:
+        """Cost of the current centers on the rows seen: the sum of distances to the power z, as far as it is known.
+
+        Exact where all rows are kept, measured on the coreset with ``history="coreset"``.
+        """
+        engine = self._check_fitted().caught_up()
+        return float(engine.problem.cost(engine.present_model, engine.construction))
+
+    @property
+    def n_iter_(self) -> int:
+        """How many solves have brought a model, each of many steps."""
+        engine = self._check_fitted()
+        return len(engine.changes) + engine.is_solved
+
+    @property
     def _n_features_out(self) -> int:
         return len(self._centers)
 
@@ -207,8 +223,13 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
         return int(np.einsum("ij,ij->i", differences, differences).argmin())
 
+    @one_thread()
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the distance of each row to the nearest center, to the power z: the lower, the odder the row."""
+        centers = self._centers
+        return -power(nearest_squared(self._checked_rows(X), centers), float(self.z))
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Minus the cost of rows, the (weighted) sum of distances to the power z: higher is better, as for KMeans."""
-        centers = self._centers
-        losses = power(nearest_squared(self._checked_rows(X), centers), float(self.z))
-        return -float(losses.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ losses)
+        scores = self.score_samples(X)
+        return float(scores.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ scores)

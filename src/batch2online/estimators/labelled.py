@@ -87,6 +87,7 @@ class Labelled(OnlineEstimator):
         """Learn one row: a mapping of column names to values, or a sequence of values."""
         if not self._has_labels or not self.__sklearn_is_fitted__():
             return super().learn_one(x, y)
+        self._check_settings()
         with self._engine.lock:
             if self._known_code(y) is not None:
                 return super().learn_one(x, y)

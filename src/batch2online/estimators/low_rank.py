@@ -179,7 +179,10 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     @property
     def explained_variance_ratio_(self) -> FloatArray:
-        """Share of each component in the total."""
+        """Share of each component in the total; sorted after ``fit``, and with ``basis="variance"`` at each change.
+
+        A basis that is to stay comparable from change to change is turned as little as possible, not sorted.
+        """
         moments = self._moments()
         return moments.along(self._model.components) / (moments.total or 1.0)
 
@@ -207,9 +210,13 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self._check_fitted()
         return np.asarray(self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0])
 
-    def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean squared distance of rows to the subspace: higher is better."""
+    @one_thread()
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the squared distance of each row to the subspace: the lower, the odder the row."""
         engine = self._check_fitted()
         rows = self._checked_rows(X)
-        squared, _ = engine.problem.losses(engine.model, rows, np.empty((len(rows), 0)))
-        return -float(squared.mean())
+        return -engine.problem.losses(engine.present_model, rows, np.empty((len(rows), 0)))[0]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean squared distance of rows to the subspace: higher is better."""
+        return float(self.score_samples(X).mean())

@@ -24,6 +24,11 @@ class Reading:
         return self._check_fitted().n_seen
 
     @property
+    def n_samples_seen_(self) -> int:
+        """The same, by the name that scikit-learn has for it."""
+        return self.n_seen_
+
+    @property
     def has_model_(self) -> bool:
         """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
         return self._check_fitted().is_solved

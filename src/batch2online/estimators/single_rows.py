@@ -52,6 +52,7 @@ class SingleRows:
     _is_first: Callable[[Any], bool]
     feature_names_in_: Any
     _check_target_shape: Callable[[Any, Any], None]
+    _check_settings: Callable[[], None]
 
     @property
     def _takes_any_number(self) -> bool:
@@ -71,6 +72,8 @@ class SingleRows:
     def _learn_one(self, x: Any, y: Any) -> Self:
         if "_engine" not in self.__dict__:
             return self._learn_first(x, y)
+        if "_former" in self.__dict__:
+            self._check_settings()
         with self._engine.lock:
             values = self._values_of(x)
             self._engine = self._engine.learn_one(values, self._target_of(y))

@@ -44,6 +44,7 @@ class Stored:
     n_features_in_: int
     feature_names_in_: Any
     _check_fitted: Callable[[], Online]
+    _check_settings: Callable[[], None]
     _is_same_setting: Callable[[Any, Any], bool]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -53,6 +54,7 @@ class Stored:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
         self._check_fitted()
+        self._check_settings()
         model_file.save(path, self._state() | self._fitted_state() | {"costs": self._costs_state()})
 
     def _state(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -16,6 +16,10 @@ def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
     """There only if the model has it: ``hasattr`` of the whole then says what ``hasattr`` of the model says."""
     decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
     return decorate
+
+
+_OF_THE_CORESET = ("labels_",)
+"""Fitted attributes with an entry for each row of the coreset, which is not what a caller takes them for."""
 
 
 class Delegating:
@@ -46,11 +50,17 @@ class Delegating:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
         if hasattr(type(self), name):
             return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
-        if name.endswith("_") and not name.startswith("_") and "_engine" in vars(self):
+        is_fitted = name.endswith("_") and not name.startswith("_") and "_engine" in vars(self)
+        if is_fitted and name not in _OF_THE_CORESET:
             model = self._model_or_estimator()
             if model is not self.estimator and hasattr(model, name):
                 return getattr(model, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _finish_fit(self, X: Any) -> None:
+        """Add the labels of the rows, where the estimator finds any for rows to come."""
+        if isinstance(self.estimator, BaseEstimator) and is_clusterer(self.estimator) and hasattr(self, "predict"):
+            self.labels_ = self.predict(X)
 
     @_delegated("predict")
     def predict(self, X: Any) -> Any:

@@ -29,8 +29,11 @@ class Choice(NamedTuple):
 
 def kind_of(estimator: Any) -> str:
     """One of regressor, classifier, clusterer, density, transformer, estimator (anything with ``fit``), function."""
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise TypeError(f"estimator must be an object, not the class {name}: pass {name}().")
     if not hasattr(estimator, "fit"):
-        if not callable(estimator) or isinstance(estimator, type):
+        if not callable(estimator):
             raise TypeError(f"estimator must have a method fit or be a function of weighted rows, got {estimator!r}.")
         return "function"
     if not isinstance(estimator, BaseEstimator):
