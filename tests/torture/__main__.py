@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 
-from torture import bad_input, conditions, damage, forged, fuzz, interrupts, kills, threads, writers
+from torture import bad_input, bad_tables, conditions, damage, forged, fuzz, interrupts, kills, threads, writers
 from torture.forgetting import forgetting
 from torture.machine import state_machine
 from torture.readers import readers
@@ -30,6 +30,7 @@ COUNTED = {
     "readers": (readers, 100_000),
     "forged": (forged.campaign, 10_000),
     "bad-input": (bad_input.campaign, 20_000),
+    "bad-tables": (bad_tables.campaign, 1_500),
 }
 COMPLETE = {
     "conditions": conditions.every_condition,

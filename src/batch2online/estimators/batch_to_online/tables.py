@@ -19,6 +19,7 @@ from batch2online.coresets.leverage import Leverage
 from batch2online.engine.online import Given, Online
 from batch2online.estimators.batch_to_online import accepting
 from batch2online.estimators.batch_to_online.living import living_points
+from batch2online.estimators.batch_to_online.shaping import as_table, first_row, shortened
 from batch2online.estimators.batch_to_online.targets import TakingTargets
 from batch2online.persistence.tree import decoded, encoded
 from batch2online.tables import cells
@@ -50,6 +51,7 @@ class TakingTables(TakingTargets):
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
         return self._given_rows.table is None and super()._is_ready_for(X, y, sample_weight)
 
+    @shortened()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
         if self._is_array(X, reset):
             return super()._prepared_rows(X, reset)
@@ -83,7 +85,7 @@ class TakingTables(TakingTargets):
             if container is None:
                 X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
             else:
-                X = _as_table(X, container)
+                X = as_table(X, container)
                 validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = 1
@@ -91,6 +93,7 @@ class TakingTables(TakingTargets):
         accepting.check(self.estimator, points, new)
         return points, new, texts
 
+    @shortened()
     def _checked_rows(self, X: Any) -> Any:
         given = self._given_rows
         if given.table is None:
@@ -141,7 +144,7 @@ class TakingTables(TakingTargets):
     # -- one row at a time -------------------------------------------------------------------------------
 
     def _learn_first(self, x: Any, y: Any) -> Self:
-        rows = _first_row(x)
+        rows = first_row(x)
         if rows is None:
             return super()._learn_first(x, y)
         fresh = self._fresh()
@@ -251,33 +254,3 @@ def _tidied(engine: Online, at_once: bool = False) -> Online:
         return engine
     kept = given.within(list(living_points(engine)))
     return engine.learned([], replace(problem, given_rows=kept))
-
-
-def _as_table(X: Any, container: str) -> Any:
-    """Return a table that says how wide it is."""
-    if container == "array" and not isinstance(X, np.ndarray):
-        return _rectangular(X)
-    return X
-
-
-def _rectangular(X: Any) -> Any:
-    widths = {len(row) for row in X}
-    if len(widths) > 1:
-        raise ValueError(f"Rows must be equally long, got {sorted(widths)[:5]} values.")
-    values = np.empty((len(X), widths.pop()), dtype=object)
-    values[:] = X
-    return values
-
-
-def _first_row(x: Any) -> Any:
-    """Return a single row that is no list of numbers as rows: a text as a list, a mapping as a data frame."""
-    if isinstance(x, str):
-        return [x]
-    values = list(x.values()) if isinstance(x, Mapping) else list(x)
-    if all(isinstance(value, int | float | np.number) for value in values):
-        return None
-    if not isinstance(x, Mapping):
-        return _rectangular([values])
-    import pandas as pd
-
-    return pd.DataFrame({name: pd.Series([value], dtype=object).infer_objects() for name, value in x.items()})
