@@ -137,7 +137,7 @@ class Race:
                 runners.append(race._runners(some, race.rows + waiting))
                 waiting += stop - start
                 start = stop
-                if waiting >= race.rows:
+                if waiting >= max(_FIRST_ROWS, race.rows):
                     race, runners, waiting = race._with_runners(runners, waiting), [], 0
         return race._with_runners(runners, waiting) if waiting else race
 
@@ -163,14 +163,12 @@ class Race:
         parts = []
         for page in range(-(-self.k // STAGES)):
             own = limits[page * STAGES : (page + 1) * STAGES]
-            limit = own.max() * 256 * _SLACK
-            with np.errstate(over="ignore"):
-                bound = np.minimum(scale * limit, 255.0) if np.isfinite(limit) else np.full(len(rows), 255.0)
-            bound = bound.astype(np.uint8)  # as good for octets, and compared at once
+            bound = _octet_bounds(scale, own.max() * 256 * _SLACK)
             words = coarse_words(self.seed, rows.ids, page)
-            few = np.flatnonzero(has_zero_octet(words) | (bound > 0))
+            few = np.flatnonzero(has_zero_octet(words) if bound is None else has_zero_octet(words) | (bound > 0))
             octets = words[few].view(np.uint8).reshape(-1, STAGES)[:, : len(own)]
-            places, stages = np.divmod(np.flatnonzero(octets <= bound[few, None]), len(own))
+            below = octets == 0 if bound is None else octets <= bound[few, None]
+            places, stages = np.divmod(np.flatnonzero(below), len(own))
             octet, places = octets[places, stages], few[places]
             parts.append(Runners(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
         return Runners.joined(parts)
@@ -279,3 +277,12 @@ class Race:
         keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
         first = int(keys.argmin())
         return min((best, position), (float(keys[first]), at + int(places[first])))
+
+
+def _octet_bounds(scale: FloatArray, limit: float) -> Any:
+    """Return the largest octet that each row may have to be ahead of a limit; None if it is zero for all of them."""
+    if not np.isfinite(limit):
+        return np.full(len(scale), 255, dtype=np.uint8)
+    with np.errstate(over="ignore"):
+        bounds = scale * limit
+    return None if bounds.max(initial=0.0) < 1 else np.minimum(bounds, 255.0).astype(np.uint8)

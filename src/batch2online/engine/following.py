@@ -24,6 +24,7 @@ _OF_A_HALF_LIFE = (
     "next_refresh",
     "idle_solves",
     "pace",
+    "last_solve",
     "warm_up",
     "last_coreset",
     "loss",

@@ -34,12 +34,16 @@ class Looks(Pacing):
     idle_solves: int
     """How many solves in a row have left the model in place."""
 
+    last_solve: tuple[float, float, float, float] | None
+    """At the last look that solved: effective rows, weight and loss of the rows so far, cost of the model on them."""
+
     n_learned: int
     costs: Costs
     budget: float | None = None
     """Seconds of solves for a million rows seen, at most; None for no limit."""
 
     _last_solve: tuple[int, float] = (0, 0.0)
+    loss: float
     last_coreset: tuple[Any, ...] | None
     _room: int
     copy: Callable[[], Self]
@@ -71,8 +75,10 @@ class Looks(Pacing):
         after = problem.cost(new, construction)
         if allowance and before <= allowance * after:
             self.idle_solves += 1
+            self._note_solve(before)
             return
         self.idle_solves = 0
+        self._note_solve(after)
         self._replace(new, before, after, kind=kind, allowed=allowance - 1 if allowance else None)
         self._start_pace(former)
 
@@ -90,6 +96,23 @@ class Looks(Pacing):
         if self.budget is None:
             return True
         return self.costs.affords(self.n_learned, len(self.construction.coreset()), self.budget)
+
+    def _note_solve(self, cost: float) -> None:
+        """Remember what a later look needs to know to be left out, where all rows count for ever."""
+        construction = self.construction
+        if self.policy.floor > 0 and self.window is None and construction.decay is None:
+            self.last_solve = (construction.effective_rows, construction.weight, self.loss, cost)
+
+    def _may_wait(self) -> bool:
+        """Whether this look can be left out, by what rows have cost since the last solve; never two looks in a row."""
+        known, self.last_solve = self.last_solve, None
+        construction = self.construction
+        if known is None or not known[3] > 0:
+            return False
+        effective, weight, loss, cost = known
+        gain = self.problem.degrees(self.model, construction) * (1 / effective - 1 / construction.effective_rows)
+        recent = (self.loss - loss) / (construction.weight - weight)
+        return self.policy.may_wait(gain, rise=recent / (cost / weight) - 1)
 
     def _soon(self, at: int) -> int:
         """Return the row count of the next look: the policy's, or an earlier one where old rows fade."""
@@ -150,6 +173,6 @@ class Looks(Pacing):
             self.model = new  # where it is the same but for rounding as well
         elif self.n_learned:
             self._solve_first()
-        self.idle_solves = 0
+        self.idle_solves, self.last_solve = 0, None
         self.next_refresh = self._soon(self.policy.after(self.n_learned))
         self._room = self.rows_to_cut()

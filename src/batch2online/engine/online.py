@@ -100,6 +100,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.idle_solves = 0
         self.pace: Pace | None = None
         self.costs = Costs()
+        self.last_solve: tuple[float, float, float, float] | None = None
         self.n_learned = 0
         self.loss = 0.0
         self.second_loss = 0.0
@@ -184,8 +185,9 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.n_learned += n
         if self.n_learned == self.next_refresh:
             self._slide()
-            self.construction.settle_on_schedule()
-            self._look()
+            if not self._may_wait():
+                self.construction.settle_on_schedule()
+                self._look()
             self.next_refresh = self._soon(self.policy.following(self.n_learned, self.idle_solves))
 
     def _advance(self, at: int) -> None:

@@ -29,14 +29,9 @@ class StoredEngine:
         buffer = fields.pop("buffer", None)
         for former in ("block", "room", "timeline"):
             fields.pop(former, None)
-        for later, value in (
-            ("warm_up", None),
-            ("idle_solves", 0),
-            ("window", None),
-            ("contest", None),
-            ("pace", None),
-        ):
-            fields.setdefault(later, value)
+        for later in ("warm_up", "last_solve", "window", "contest", "pace"):
+            fields.setdefault(later, None)
+        fields.setdefault("idle_solves", 0)
         if "monitor" not in fields:  # the order was not watched: that begins with the next row
             fields["monitor"] = Monitor.new(fields["width"], fields["n_targets"], skipped=fields["n_learned"])
         engine: Any = object.__new__(cls)

@@ -23,6 +23,8 @@ from batch2online.linalg.threads import one_thread
 from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Adaptive, Policy
 
+FLOOR = 3e-4
+
 
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
     r"""Clustering of a stream: the quality of a batch solution, few changes, and cluster ids that last.
@@ -154,7 +156,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Adaptive(growth=2.5, start=10) if self.refresh is None else self.refresh
+        policy = Adaptive(growth=2.5, floor=FLOOR, start=10) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
         problem = KZClustering(construction.k, construction.z, bool(self.start_from_current), is_exact)
         return Online(problem, construction, policy, self.n_features_in_, n_targets)

@@ -12,6 +12,9 @@ from batch2online.refresh.policy import Policy, Promise, check_growth
 from batch2online.theory import bounds
 from batch2online.theory.bounds import SensitivityBound
 
+_RISE = 0.05
+"""Rows that cost so much more than those before are reason enough for a look."""
+
 
 @storable
 @dataclass(frozen=True)
@@ -84,7 +87,9 @@ class Adaptive(Policy):
     growth : float, default 1.1
         The next look comes when the rows have grown by this factor.
     floor : float, default 0.0
-        Changes that gain less than this share do not matter, however many rows have come.
+        Changes that gain less than this share do not matter, however many rows have come. Where a look takes a solve,
+        one that would gain less by chance is left out, unless the rows since the last solve have cost more than those
+        before by a twentieth; never two in a row.
     start : int or None
         Rows at the first look; None leaves it to the problem.
 
@@ -114,6 +119,9 @@ class Adaptive(Policy):
     def following(self, at: int, idle: int = 0) -> int:
         step = super().following(at) - at
         return at + min(step << min(idle, 62), max(step, at))
+
+    def may_wait(self, gain: float, rise: float) -> bool:
+        return gain < self.floor and rise < _RISE
 
     def allowance(self, seed: int, at: int, noise: float = 0.0) -> float:
         return float(1 + max(self.floor, self.kappa * noise) * 2 ** -_uniform(seed, at))

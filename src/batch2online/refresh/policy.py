@@ -41,6 +41,7 @@ class Policy:
     needs_coupling: ClassVar[bool] = False  # of coresets: stability of losses is not enough for its theorem
     measures: ClassVar[bool] = False  # what each solve gains, by scoring the model before beside the new one
     growth: float = 1.0
+    floor: float = 0.0
     start: int | None = None
 
     def __post_init__(self) -> None:
@@ -72,6 +73,14 @@ class Policy:
         ``noise`` is the model's degrees of freedom over the rows seen.
         """
         return 0.0
+
+    def may_wait(self, gain: float, rise: float) -> bool:
+        """Whether a look may be left out if the one before was not.
+
+        ``gain`` is what a new model gains by chance alone, as a share of the cost; ``rise`` is how much more than the
+        rows before it the rows since the last solve have cost, on average.
+        """
+        return False
 
     @property
     def compares_costs(self) -> bool:

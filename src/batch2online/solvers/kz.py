@@ -28,7 +28,7 @@ STARTS = 8
 _SWAPS = 4
 _CANDIDATES = 24
 _FAILURES = 2
-_SHORT, _WITH_SUMS, _LONG = 5, 20, 50
+_SHORT, _WITH_SUMS, _LONG = 5, 10, 50
 _GAIN = 3e-4
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
@@ -95,9 +95,7 @@ def solved(
         pairs = zip(options + shift, sums_of(options + shift).of_each(), strict=True)
         found = (_settled(given, option, z, sums) for option, sums in pairs)
         return min(found, key=_cost)[::2]
-    centers, cost, labels = min((_settled(near_zero, option, z) for option in options), key=_cost)
-    if known is not None and float(refined(near_zero, known[None], z, 0)[1][0]) < cost:
-        return np.asarray(current), None
+    centers, _, labels = min((_settled(near_zero, option, z) for option in options), key=_cost)
     return np.asarray(centers + shift), labels
 
 

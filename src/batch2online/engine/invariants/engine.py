@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,7 @@ from batch2online.refresh import Policy
         "changes": tuple[ChangeEvent, ...],
         "next_refresh": int,
         "idle_solves": int,
+        "last_solve": tuple[float, float, float, float] | None,
         "n_learned": int,
         "loss": float,
         "second_loss": float,
@@ -65,6 +67,7 @@ from batch2online.refresh import Policy
         "buffer",
         "room",
         "idle_solves",
+        "last_solve",
         "warm_up",
         "monitor",
         "window",
@@ -79,6 +82,10 @@ def check_engine(engine: Online) -> None:
     _check_following(engine)
     require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
+    then = engine.last_solve
+    if then is not None:
+        require(0 < then[0] and 0 < then[1] < math.inf and 0 <= then[2] and 0 <= then[3], "a solve had rows.")
+        require(engine.window is None and construction.decay is None, "all rows count.")
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
     monitor = engine.monitor
     if monitor is not None:
