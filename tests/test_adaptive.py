@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,6 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, theory
+from batch2online.problems.clustering import KZClustering
 from batch2online.problems.parameters import degrees_of
 from batch2online.refresh import Adaptive, Geometric
 from streams import stream
@@ -69,6 +72,57 @@ def test_changes_say_what_was_allowed():
             assert event.cost_before > (1 + event.allowed) * event.cost_after
 
 
+# -- looks that are left out --------------------------------------------------------------------------------------
+
+
+def solves_of(model, X):
+    """Row counts at which the model was solved, of looks at 100, 200, 400, ..."""
+    at = []
+
+    def solve(problem, construction, current):
+        at.append(construction.n_rows)
+        return original(problem, construction, current)
+
+    original = KZClustering.solve
+    with patch.object(KZClustering, "solve", solve):
+        model.partial_fit(X)
+    return at
+
+
+def doubling(floor):
+    policy = Adaptive(kappa=1.0, growth=2.0, floor=floor, start=100)
+    return OnlineClustering(2, refresh=policy, coreset_size=50_000, random_state=0)
+
+
+def test_every_second_look_is_left_out_where_little_is_to_be_gained():
+    """Two clusters: a model of n rows gains 2 / n by chance next to one of half as many."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([20.0 * rng.integers(2, size=7_000), rng.choice([-1.0, 1.0], size=7_000)])
+    looks = [100 * 2**j for j in range(7)]
+    assert solves_of(doubling(0.0), X) == looks
+    assert solves_of(doubling(2.01 / 1600), X) == [100, 200, 400, 800, 3200]
+    assert solves_of(doubling(1.99 / 1600), X) == [100, 200, 400, 800, 1600, 6400]
+
+
+def test_no_look_is_left_out_when_rows_begin_to_cost_more():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([20.0 * rng.integers(2, size=1_600), rng.choice([-1.0, 1.0], size=1_600)])
+    assert solves_of(doubling(0.9), X) == [100, 200, 800]
+    X[200:400, 1] *= 1.05
+    assert solves_of(doubling(0.9), X) == [100, 200, 400, 1600]
+
+
+@pytest.mark.parametrize("settings", [{"half_life": 500}, {"window": 500}], ids=str)
+def test_no_look_is_left_out_where_rows_fade(settings):
+    X = np.random.default_rng(0).normal(size=(3_000, 2))
+    plain, floored = (
+        OnlineClustering(2, refresh=Adaptive(floor=floor, start=100), random_state=0, **settings).partial_fit(X)
+        for floor in (0.0, 1e-9)
+    )
+    assert [event.at for event in plain.changes_] == [event.at for event in floored.changes_]
+    assert floored._engine.last_solve is None
+
+
 # -- a pure function of the sequence and the seed ---------------------------------------------------------------
 
 MODELS = {
@@ -88,7 +142,7 @@ def learned(model, X, y, step):
 
 def times_of(model):
     engine = model._engine
-    return [event.at for event in engine.changes], engine.next_refresh, engine.idle_solves
+    return [event.at for event in engine.changes], engine.next_refresh, engine.idle_solves, engine.last_solve
 
 
 @pytest.mark.parametrize("name", MODELS)

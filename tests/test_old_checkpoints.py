@@ -21,14 +21,14 @@ def targets_for(name):
     return TARGETS if name in ("regression", "regression_history", "wrapped_ridge") else None
 
 
-def check(model, expected):
+def check(model, expected, rel=1e-9):
     coreset = model.coreset_
     assert model.n_seen_ == expected["n_seen"]
     assert [event.at for event in model.changes_] == expected["changes"]
     assert coreset.ids.tolist() == expected["ids"]
     # weights are powers of 1 + epsilon, and powers differ in the last bit between machines
     np.testing.assert_allclose(coreset.weights, expected["weights"], rtol=1e-13)
-    assert model.regret_.loss == pytest.approx(expected["loss"], rel=1e-9)
+    assert model.regret_.loss == pytest.approx(expected["loss"], rel=rel)
     output = model.predict(ROWS[:5]) if hasattr(model, "predict") else model.transform(ROWS[:5])
     if isinstance(expected["output"][0], str):
         assert output.tolist() == expected["output"]
@@ -46,8 +46,8 @@ def test_a_checkpoint_of_schema_1_loads_and_goes_on(path):
     if path.stem == "clustering_bounded":
         assert model.n_seen_ == expected["continued"]["n_seen"]
         assert model.regret_.loss == pytest.approx(expected["continued"]["loss"], rel=0.05)
-    else:
-        check(model, expected["continued"])
+    else:  # the solver of clusters takes other steps than in version 0.1
+        check(model, expected["continued"], rel=1e-4 if path.stem == "clustering_two_stages" else 1e-9)
 
 
 def test_sentences_of_schema_1_become_numbers():

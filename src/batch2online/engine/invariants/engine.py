@@ -84,7 +84,7 @@ def check_engine(engine: Online) -> None:
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
     then = engine.last_solve
     if then is not None:
-        require(0 < then[0] and 0 < then[1] < math.inf and 0 <= then[2] and 0 <= then[3], "a solve had rows.")
+        require(then[0] > 0 and 0 < then[1] < math.inf and then[2] >= 0 and then[3] >= 0, "a solve had rows.")
         require(engine.window is None and construction.decay is None, "all rows count.")
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
     monitor = engine.monitor
