@@ -120,7 +120,7 @@ def test_no_look_is_left_out_where_rows_fade(settings):
         for floor in (0.0, 1e-9)
     )
     assert [event.at for event in plain.changes_] == [event.at for event in floored.changes_]
-    assert floored._engine.last_solve is None
+    assert floored._engine.solved_then is None
 
 
 # -- a pure function of the sequence and the seed ---------------------------------------------------------------
@@ -142,7 +142,7 @@ def learned(model, X, y, step):
 
 def times_of(model):
     engine = model._engine
-    return [event.at for event in engine.changes], engine.next_refresh, engine.idle_solves, engine.last_solve
+    return [event.at for event in engine.changes], engine.next_refresh, engine.idle_solves, engine.solved_then
 
 
 @pytest.mark.parametrize("name", MODELS)

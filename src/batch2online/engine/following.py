@@ -24,7 +24,7 @@ _OF_A_HALF_LIFE = (
     "next_refresh",
     "idle_solves",
     "pace",
-    "last_solve",
+    "solved_then",
     "warm_up",
     "last_coreset",
     "loss",

@@ -34,7 +34,7 @@ class Looks(Pacing):
     idle_solves: int
     """How many solves in a row have left the model in place."""
 
-    last_solve: tuple[float, float, float, float] | None
+    solved_then: tuple[float, float, float, float] | None
     """At the last look that solved: effective rows, weight and loss of the rows so far, cost of the model on them."""
 
     n_learned: int
@@ -101,11 +101,11 @@ class Looks(Pacing):
         """Remember what a later look needs to know to be left out, where all rows count for ever."""
         construction = self.construction
         if self.policy.floor > 0 and self.window is None and construction.decay is None:
-            self.last_solve = (construction.effective_rows, construction.weight, self.loss, cost)
+            self.solved_then = (construction.effective_rows, construction.weight, self.loss, cost)
 
     def _may_wait(self) -> bool:
         """Whether this look can be left out, by what rows have cost since the last solve; never two looks in a row."""
-        known, self.last_solve = self.last_solve, None
+        known, self.solved_then = self.solved_then, None
         construction = self.construction
         if known is None or not known[3] > 0:
             return False
@@ -173,6 +173,6 @@ class Looks(Pacing):
             self.model = new  # where it is the same but for rounding as well
         elif self.n_learned:
             self._solve_first()
-        self.idle_solves, self.last_solve = 0, None
+        self.idle_solves, self.solved_then = 0, None
         self.next_refresh = self._soon(self.policy.after(self.n_learned))
         self._room = self.rows_to_cut()

@@ -100,7 +100,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.idle_solves = 0
         self.pace: Pace | None = None
         self.costs = Costs()
-        self.last_solve: tuple[float, float, float, float] | None = None
+        self.solved_then: tuple[float, float, float, float] | None = None
         self.n_learned = 0
         self.loss = 0.0
         self.second_loss = 0.0

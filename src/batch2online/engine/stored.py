@@ -29,7 +29,7 @@ class StoredEngine:
         buffer = fields.pop("buffer", None)
         for former in ("block", "room", "timeline"):
             fields.pop(former, None)
-        for later in ("warm_up", "last_solve", "window", "contest", "pace"):
+        for later in ("warm_up", "solved_then", "window", "contest", "pace"):
             fields.setdefault(later, None)
         fields.setdefault("idle_solves", 0)
         if "monitor" not in fields:  # the order was not watched: that begins with the next row

@@ -43,7 +43,7 @@ from batch2online.refresh import Policy
         "changes": tuple[ChangeEvent, ...],
         "next_refresh": int,
         "idle_solves": int,
-        "last_solve": tuple[float, float, float, float] | None,
+        "solved_then": tuple[float, float, float, float] | None,
         "n_learned": int,
         "loss": float,
         "second_loss": float,
@@ -67,7 +67,7 @@ from batch2online.refresh import Policy
         "buffer",
         "room",
         "idle_solves",
-        "last_solve",
+        "solved_then",
         "warm_up",
         "monitor",
         "window",
@@ -82,7 +82,7 @@ def check_engine(engine: Online) -> None:
     _check_following(engine)
     require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
-    then = engine.last_solve
+    then = engine.solved_then
     if then is not None:
         require(then[0] > 0 and 0 < then[1] < math.inf and then[2] >= 0 and then[3] >= 0, "a solve had rows.")
         require(engine.window is None and construction.decay is None, "all rows count.")
