@@ -23,6 +23,7 @@ from batch2online.linalg.threads import one_thread
 from batch2online.problems.clustering import KZClustering
 from batch2online.refresh import Adaptive, Policy
 
+
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
     r"""Clustering of a stream: the quality of a batch solution, few changes, and cluster ids that last.
 
