@@ -32,8 +32,9 @@ GROUPS = {
     "low rank": ("Low rank in large chunks", "Drawn rows in chunks of 1,000, rank 10."),
     "clustering": (
         "Clustering in large chunks",
-        "Drawn and real rows in chunks of 1,000. `MiniBatchKMeans` does not track its loss; in the last column it "
-        "does.",
+        "Drawn and real rows in chunks of 1,000. `MiniBatchKMeans` tracks its loss where a line or its note says so. "
+        "Before each turn on real rows as much memory as they take is used and freed: what a virtual machine must "
+        "first fetch from its host would else be counted for whoever keeps rows.",
     ),
     "doublings": (
         "Beside moments that are solved at doublings",

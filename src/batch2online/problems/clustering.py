@@ -5,7 +5,8 @@ over the ids of the old ones with which they share most weight.
 
 Centers that are best for a coreset of m rows cost all rows about k / m more than they need to. Where all rows are at
 hand, one pass over them removes most of that: it sums the clusters that were found exactly, and further steps on the
-coreset only correct these sums for the rows that change their cluster.
+coreset only correct these sums for the rows that change their cluster. The same pass decides between the present
+centers and others that the search has found, by what all rows cost.
 """
 
 from __future__ import annotations

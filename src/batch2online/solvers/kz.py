@@ -33,8 +33,8 @@ _GAIN = 3e-4
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
 _FEW_STARTS = 3
-_ENOUGH = 4_000
-"""Points that are searched, at most, where sums over all rows have the last word."""
+_WORK = 10_000
+"""Points times starts, next to current centers, up to which there are more of these."""
 
 
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
@@ -91,7 +91,7 @@ def solved(
     shift = np.zeros(points.shape[1]) if origin is None else origin
     near_zero = WeightedPoints(points if origin is None else points - shift, weights)
     known = None if current is None else current - shift
-    options = _Search(near_zero, z, seed, None if sums_of is None else _ENOUGH).run(k, starts, known)
+    options = _Search(near_zero, z, seed).run(k, starts, known)
     if sums_of is not None:
         given = near_zero if origin is None else WeightedPoints(points, weights)
         pairs = zip(options + shift, sums_of(options + shift).of_each(), strict=True)
@@ -144,20 +144,13 @@ def _origin(points: FloatArray) -> FloatArray | None:
 class _Search:
     """Restarts and swaps, in single precision and few columns."""
 
-    def __init__(self, every: WeightedPoints, z: float, seed: int, enough: int | None = None) -> None:
-        self.z, self.seed, self.draws = z, seed, 0
-        full = self.full = every if enough is None or len(every.points) <= enough else self._some_of(every, enough)
+    def __init__(self, full: WeightedPoints, z: float, seed: int) -> None:
+        self.full, self.z, self.seed, self.draws = full, z, seed, 0
         self.projection = _projection(full.points, seed)
         few = self._projected(full.points)
         self.scale = float(max(few.max(), -few.min())) or 1.0
         weights = full.weights / full.weights.max()
         self.low = WeightedPoints((few / self.scale).astype(np.float32), weights.astype(np.float32))
-
-    def _some_of(self, every: WeightedPoints, enough: int) -> WeightedPoints:
-        """Return one point of each of so many stretches of equal length."""
-        step = len(every.points) / enough
-        chosen = ((np.arange(enough) + self._uniforms(enough)) * step).astype(np.int64)
-        return WeightedPoints(every.points[chosen], every.weights[chosen])
 
     def _projected(self, points: FloatArray) -> FloatArray:
         return points if self.projection is None else points @ self.projection
@@ -168,13 +161,13 @@ class _Search:
     def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
         """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
 
-        Next to current ones, themselves once searched for, starts are few.
+        Next to current ones, themselves once searched for, starts are few unless points are.
         """
         if current is None:
             best, least = raced(self.low, self._seeded(k, starts), self.z, 3 * _SHORT)
             return self._finished(self._swapped(best, least, _FAILURES))[None]
         own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
-        others = self._seeded(k, min(starts, _FEW_STARTS))
+        others = self._seeded(k, min(starts, max(_FEW_STARTS, _WORK // len(self.full.points))))
         best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
         if least_of_own <= least:
             best, least = own, least_of_own
