@@ -33,8 +33,6 @@ _GAIN = 3e-4
 _SKETCH, _SKETCHED_ROWS = 32, 1_000
 _FAR = 10.0
 _FEW_STARTS = 3
-_WORK = 10_000
-"""Points times starts, next to current centers, up to which there are more of these."""
 
 
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
@@ -161,13 +159,13 @@ class _Search:
     def run(self, k: int, starts: int, current: FloatArray | None) -> FloatArray:
         """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
 
-        Next to current ones, themselves once searched for, starts are few unless points are.
+        Next to current ones, themselves once searched for, starts are few.
         """
         if current is None:
             best, least = raced(self.low, self._seeded(k, starts), self.z, 3 * _SHORT)
             return self._finished(self._swapped(best, least, _FAILURES))[None]
         own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
-        others = self._seeded(k, min(starts, max(_FEW_STARTS, _WORK // len(self.full.points))))
+        others = self._seeded(k, min(starts, _FEW_STARTS))
         best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
         if least_of_own <= least:
             best, least = own, least_of_own
