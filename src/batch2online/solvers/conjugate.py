@@ -22,16 +22,17 @@ class Curvature:
     """The Hessian of an objective at a point, whose quadratic form has no matrix."""
 
     def __init__(self, objective: Objective, point: Point) -> None:
-        self.objective, self.shape, size = objective, point.theta.shape, point.theta.size
+        self.objective, self.shape = objective, point.theta.shape
         self._bent = objective.loss.bending(point.eta, objective.y, objective.width)
         curves = zip(objective.weights * point.bend.T, objective.ridge, strict=True)
         self._inverses = np.array([_inverse(objective.design, *each) for each in curves])
-        self._operator = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
-        self._inverse = LinearOperator((size, size), matvec=self._approximate, dtype=np.float64)
 
     def solution(self, right: FloatArray, accuracy: float) -> FloatArray:
         """Return ``Hessian^-1 right`` (K, p), up to a residual of this share of the right-hand side."""
-        found, _ = cg(self._operator, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=self._inverse)
+        size = right.size
+        product = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
+        inverse = LinearOperator((size, size), matvec=self._approximate, dtype=np.float64)
+        found, _ = cg(product, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=inverse)
         return np.asarray(found.reshape(self.shape))
 
     def _product(self, flat: FloatArray) -> FloatArray:
