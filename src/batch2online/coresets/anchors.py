@@ -11,7 +11,6 @@ from batch2online._types import FloatArray, WordArray
 from batch2online.core import randomness
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
-from batch2online.core.sampling import kept
 from batch2online.coresets import recoding
 from batch2online.coresets.antitone import Candidates, Statistics
 from batch2online.coresets.pilot import Pilot
@@ -90,12 +89,8 @@ class Anchors:
         local, here = self.loss.expanded(eta, y, self.pilot.width), Expanded(design, y, weights, eta, self.pilot.width)
         pilot, slope = self.pilot.having_seen(here, local[1], rows.ids), local[1]
         after = replace(self, sums=self.sums.including(self.loss, here, local), pilot=pilot)
-        uniforms, most = randomness.inclusion_uniforms(words), rate * weights
-        few = np.flatnonzero(kept(uniforms, most * pilot.bounds(design, slope, y)))
-        scores = pilot.scores(design[few], slope[few], y[few])
-        is_kept = kept(uniforms[few], most[few] * scores)
-        keep = few[is_kept]
-        return after, self._candidates(rows[keep], words[keep], scores[is_kept], eta[keep])
+        keep, scores = pilot.chosen(here, slope, randomness.inclusion_uniforms(words), rate)
+        return after, self._candidates(rows[keep], words[keep], scores, eta[keep])
 
     def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
         """Return rows with all that is remembered of them beside their targets."""

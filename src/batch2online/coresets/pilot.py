@@ -18,6 +18,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
+from batch2online.core.sampling import kept
 from batch2online.linalg.triangular import inverse_root
 from batch2online.losses.base import PredictorLoss
 from batch2online.statistics.expansion import Expanded
@@ -87,6 +88,18 @@ class Pilot:
         own = self._balanced(rows.weights[few], rows.y[few])
         totals = [16 * (own @ each) for each in self._sizes(rows.design[few], slope[few])]
         return replace(self, totals=self.totals + totals, weight=self.weight + 16 * float(own.sum()))
+
+    def chosen(
+        self, rows: Expanded, slope: FloatArray, uniforms: FloatArray, rate: float
+    ) -> tuple[IntArray, FloatArray]:
+        """Return which rows have a uniform of at most ``rate`` times their weight and score, and these scores."""
+        if rate == np.inf:
+            return np.arange(len(rows.y)), self.scores(rows.design, slope, rows.y)
+        most = rate * rows.weights
+        few = np.flatnonzero(~(uniforms > most * self.bounds(rows.design, slope, rows.y)))
+        scores = self.scores(rows.design[few], slope[few], rows.y[few])
+        is_kept = kept(uniforms[few], most[few] * scores)
+        return few[is_kept], scores[is_kept]
 
     def scores(self, design: FloatArray, slope: FloatArray, y: FloatArray) -> FloatArray:
         """Return the scores of rows with these slopes and targets, about 1 on average."""
