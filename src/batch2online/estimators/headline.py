@@ -57,10 +57,22 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
     return Headline(
         subject=target or "",
         quality=tuple(_in_unit(regret, measure, scale, unit) for measure in quality),
-        distance=distance(regret, model._best) + _above(model) if model.has_model_ else _waiting(model),
+        distance=distance(regret, model._best + of_rows(model)) + _above(model)
+        if model.has_model_
+        else _waiting(model),
         changes=changes(model),
         order=order.sentence() if order.ranked or not regret.reason else "",
     )
+
+
+def of_rows(model: Any) -> str:
+    """Return which rows loss and optimum are of, where old ones are let go."""
+    if getattr(model, "window", None) is not None:
+        return f" for the last {model.regret_.rows:,} rows"
+    half_life = model.regret_.half_life
+    if half_life is not None:
+        return f" for rows that fade with a half-life of {half_life:,}"
+    return " for all rows, which no half-life fades for now" if getattr(model, "half_life", None) == "auto" else ""
 
 
 def _above(model: Any) -> str:

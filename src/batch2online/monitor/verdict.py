@@ -8,6 +8,9 @@ from batch2online._types import FloatArray, IntArray
 
 _REMEDY = "the guarantee does not apply; --order random for a file, --half-life for a stream"
 
+_BEYOND = 100
+"""Evidence from here on is not told in digits."""
+
 
 @dataclass(frozen=True)
 class OrderVerdict:
@@ -49,9 +52,14 @@ class OrderVerdict:
         """Whether there was no alarm."""
         return self.alarm is None
 
+    @property
+    def told(self) -> str:
+        """The e-value in short; beyond any doubt there is no need for digits."""
+        return f"1e{self.evidence:.0f}" if self.evidence < _BEYOND else f"beyond 1e{_BEYOND}"
+
     def sentence(self) -> str:
         """Return the verdict in words."""
         if self.alarm is not None:
             so = _REMEDY if self.within is None else f"the guarantee holds for rows that are alike within {self.within}"
-            return f"not in random order (evidence 1e{self.evidence:.0f} from row {self.alarm:,}): {so}"
+            return f"not in random order (evidence {self.told} from row {self.alarm:,}): {so}"
         return "order looks random" if self.ranked else "too few rows to tell whether their order is random"

@@ -22,11 +22,12 @@ def loss_figure(curve: list[dict[str, Any]]) -> str:
     rows, loss, optimum = (
         np.array([point[key] for point in curve], dtype=float) for key in ("rows", "loss", "optimum")
     )
+    weight = np.array([point.get("weight", point["rows"]) for point in curve], dtype=float)  # less where rows fade
     with drawing() as (figure, axes):
-        axes.plot(rows, optimum / rows, color=SECOND, label="best in hindsight")
-        axes.plot(rows, loss / rows, color=ACCENT, label="online")
+        axes.plot(rows, optimum / weight, color=SECOND, label="best in hindsight")
+        axes.plot(rows, loss / weight, color=ACCENT, label="online")
         rows_axis(axes, rows)
-        _positive_axis(axes, np.concatenate([loss, optimum]) / np.concatenate([rows, rows]))
+        _positive_axis(axes, np.concatenate([loss / weight, optimum / weight]))
         axes.set_ylabel("mean loss of a row")
         axes.legend(frameon=False, labelcolor=INK, loc="best")
         return svg_of(figure, "loss", "Mean loss of a row, online and in hindsight, over the rows seen")

@@ -8,8 +8,8 @@ from string import Template
 from typing import Any
 
 import batch2online
-from batch2online.estimators.headline import HUGE, changes
-from batch2online.report import figures, story
+from batch2online.estimators.headline import HUGE, changes, of_rows
+from batch2online.report import figures, following, story
 from batch2online.report.data import data_section
 from batch2online.report.elements import escape, figure, listing, number, pair, section, table, tile
 from batch2online.report.kinds import kind_of
@@ -88,7 +88,8 @@ def _tiles(told: Story) -> Iterable[str]:
         yield tile("a set", "rows were learned without order: none was predicted before it was learned")
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
         error = f"± {regret.ratio_error:.3f}, " if regret.error else ""
-        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {model._best}")
+        best = f"{model._best}{of_rows(model)}"
+        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {best}")
     else:
         yield tile("exact", "the best model leaves nothing to compare with")
     yield tile(f"{len(model.changes_):,}", f"changes of the model in {told.rows:,} rows")
@@ -102,6 +103,7 @@ def _loss(told: Story) -> str:
         "Each row is first scored by the model in force, then learned. Before the first model it is scored by the mean "
         "of those before it. Hindsight is the best single model for the same rows, computed once they are all known."
     )
+    lead += following.lead(told.model)
     if regret.error:
         lead += f" It is measured on the coreset: with a chance of 95 % it is off by no more than {regret.error:.1%}."
     final = f"Mean loss of a row. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
@@ -120,8 +122,11 @@ def _changes(told: Story) -> str:
     if not events:
         return section("Why it changed", "The model has not changed since the first one was solved.", *drawn)
     reasons = [why(told, event) for event in events]
-    lead = f"{_sentence(changes(told.model))}. Between changes the model stays as it is."
-    note = "Each change, and how much more the old model costs than the new one, on all rows so far. Rest on one: why."
+    lead = (
+        f"{_sentence(changes(told.model))}. Between changes the model stays as it is.{following.switches(told.model)}"
+    )
+    counted = following.rows(told.model)
+    note = f"Each change, and how much more the old model costs than the new one, on {counted}. Rest on one: why."
     tips = [f"row {event.at:,}: {reason}" for event, reason in zip(events, reasons, strict=True)]
     drawn.insert(0, figure(figures.changes_figure(events, told.rows, tips), note))
     rows = [[f"{event.at:,}", reason] for event, reason in zip(events, reasons, strict=True)][::-1]

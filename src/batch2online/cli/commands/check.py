@@ -84,5 +84,5 @@ def _lines(verdict: OrderVerdict) -> list[tuple[str, Text | str]]:
     return [
         ("order", verdict.sentence()),
         ("rows", f"{verdict.rows:,}"),
-        ("evidence", f"1e{verdict.evidence:.1f} against random order, at most{shown}; 1e3 raises an alarm"),
+        ("evidence", f"{verdict.told} against random order at its highest{shown}; 1e3 raises an alarm"),
     ]

@@ -13,7 +13,7 @@ from batch2online.cli import terminal
 from batch2online.cli.files import json_text
 from batch2online.cli.in_units import in_units
 from batch2online.cli.models import load_model
-from batch2online.cli.run.recorder import ratio_text
+from batch2online.cli.run.recorder import ratio_text, rows_text
 from batch2online.cli.run.result import change_record, described, present_model
 from batch2online.engine.changes import ChangeEvent
 from batch2online.report.text import why
@@ -66,7 +66,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
         ("rows seen", f"{facts['rows']:,}"),
         ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}"),
         ("regret", f"{facts['regret']:.6g}"),
-        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, on all rows"),
+        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, {rows_text(facts['settings'])}"),
         ("coreset", f"{facts['coreset_size']:,} rows"),
     ]
 

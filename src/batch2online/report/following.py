@@ -1,0 +1,55 @@
+"""What a report says of a model that lets old rows go: which rows count, and which half-life when."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+MOST = 6
+"""Switches that are told one by one."""
+
+
+def rows(model: Any) -> str:
+    """Return which rows count, in words."""
+    if _window(model):
+        return "the rows in the window"
+    return "rows so far, the older the less" if getattr(model, "half_life", None) else "all rows so far"
+
+
+def lead(model: Any) -> str:
+    """Return what loss and hindsight stand for where old rows are let go."""
+    if _window(model):
+        return f" Both are those of the last {model.regret_.rows:,} rows: older ones are not kept."
+    half_life = model.regret_.half_life
+    if half_life is None:
+        return ""
+    return (
+        f" Both count a row half as much for every {half_life:,} rows that came after it, the last one once: hindsight "
+        "is the best model for these weights. One that changes with the rows may well cost less than any single model."
+    )
+
+
+def switches(model: Any) -> str:
+    """Return which half-life was in force when, where several compete."""
+    if getattr(model, "half_life", None) != "auto":
+        return ""
+    known = [(0, 0), *((event.at, event.rows) for event in model.changes_ if event.kind == "half_life")]
+    if len(known) == 1:
+        return " All rows have counted alike: no half-life was better."
+    told = [f"{_named(rows)} from row {at:,}" if at else f"{_named(rows)} at first" for at, rows in known]
+    if len(told) > MOST:
+        longest: dict[int, int] = {}
+        for (at, rows_), (stop, _) in pairwise([*known, (int(model.n_seen_), 0)]):
+            longest[rows_] = longest.get(rows_, 0) + stop - at
+        most = max(longest, key=lambda each: longest[each])
+        share = f"; {_named(most)} for {longest[most] / model.n_seen_:.0%} of the rows"
+        return f" Half-lives have changed {len(known) - 1:,} times, last to {told[-1]}{share}."
+    return f" Half-life: {', '.join(told)}."
+
+
+def _named(half_life: int) -> str:
+    return f"{half_life:,}" if half_life else "none"
+
+
+def _window(model: Any) -> bool:
+    return getattr(model, "window", None) is not None
