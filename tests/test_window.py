@@ -305,14 +305,15 @@ def test_losses_of_any_magnitude_are_compared():
 
 def test_rivals_are_judged_by_the_models_that_a_block_began_with():
     X, y = drifting(1_000)
-    model = OnlineRegression(half_life="auto", random_state=0)
+    often = refresh.Geometric(1.02, start=20)
+    model = OnlineRegression(half_life="auto", refresh=often, random_state=0)
     for start in range(0, 1_000, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100])
     engine = model._engine.caught_up()
     at, contest = engine.n_learned - engine.n_learned % NOTED, engine.contest
     for each, waiting in zip((engine, *engine.rivals), contest.waiting[1], strict=True):
         half_life = None if each.construction.decay is None else each.construction.decay.half_life
-        alone = OnlineRegression(half_life=half_life, random_state=0).partial_fit(X[:at], y[:at])
+        alone = OnlineRegression(half_life=half_life, refresh=often, random_state=0).partial_fit(X[:at], y[:at])
         last = len(X) % JUDGED
         expected = np.square(alone.predict(X[-last:]) - y[-last:])
         np.testing.assert_allclose(waiting, expected, rtol=1e-7)
