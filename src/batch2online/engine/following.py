@@ -32,6 +32,8 @@ _OF_A_HALF_LIFE = (
 )
 """What belongs to the half-life in force, besides the construction."""
 
+_NOTHING: tuple[Any, FloatArray] = (None, np.empty(0))
+
 
 class Following:
     """The part of the engine that lets old rows go."""
@@ -48,7 +50,7 @@ class Following:
     loss: float
     second_loss: float
     _replace: Callable[..., None]
-    _scored: tuple[Any, FloatArray] = (None, np.empty(0))  # the model that scored the last rows, and their losses
+    _scored: tuple[Any, FloatArray] = _NOTHING  # the model that scored the last rows, and their losses
 
     @property
     def rivals(self) -> tuple[Any, ...]:
@@ -77,7 +79,8 @@ class Following:
 
     def _remember(self, rows: Rows, losses: FloatArray, second: FloatArray) -> None:
         """Keep what the rows have cost for as long as it is asked for."""
-        self._scored = (self.model if self.is_solved else None, losses)
+        if self.contest is not None or self.monitor is None:
+            self._scored = (self.model if self.is_solved else None, losses)
         if self.window is not None:
             both = np.stack([losses, second])
             self.window = self.window.after(rows, both if all_ones(rows.weights) else both * rows.weights)
@@ -114,7 +117,7 @@ class Following:
 
     def _judged(self, noted: Any, rows: Rows) -> FloatArray:
         """Return what the rows have cost, and what they cost under a model noted before, (2, n)."""
-        scored_by, losses = self._scored
+        (scored_by, losses), self._scored = self._scored, _NOTHING
         under_noted = losses
         if noted is not None and noted is not scored_by:
             under_noted = self.problem.losses(noted, rows.points, rows.targets)[0]
