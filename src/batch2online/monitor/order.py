@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from batch2online._types import ByteArray, FloatArray, IntArray
-from batch2online.core import randomness
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.monitor.betting import BLOCK, Capital
+from batch2online.monitor.noting import MOST_BYTES, Noted, is_much, packed
 from batch2online.monitor.ranks import BINS, ranked
 from batch2online.monitor.reference import ReferenceModel, names_of
 from batch2online.monitor.verdict import OrderVerdict
@@ -41,32 +41,6 @@ LEVEL = 1e-3
 
 _AT_ONCE = 160 * BLOCK
 _CURVE = 1.05
-_MOST_BYTES, _MOST_PARTS = 5 * 2**18, 2**9
-"""So much may be noted, and in so many parts, before bets are made."""
-
-
-@dataclass(frozen=True)
-class Noted:
-    """Rows that were watched and not yet bet on.
-
-    Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, which tell their scores, the
-    first of their ids and how far the others are from it, and the row counts after their blocks. With all that was
-    noted before, ``total`` bytes: single precision is enough for bins, of which there are few.
-    """
-
-    reference: ReferenceModel
-    is_first: bool
-    values: Any
-    first_id: int
-    offsets: Any
-    ends: IntArray
-    seed: int
-    total: int
-
-    @property
-    def ids(self) -> IntArray:
-        """Ids of the rows."""
-        return np.asarray(self.first_id + self.offsets.astype(np.int64))
 
 
 @storable
@@ -153,8 +127,12 @@ class Monitor:
             stop = min(len(rows), cut - self.rows)
             monitor = monitor._noting(rows if stop - start == len(rows) else rows[start:stop], seed)
             start = stop
-        is_much = len(monitor.noted) > _MOST_PARTS or (monitor.noted and monitor.noted[-1].total > _MOST_BYTES)
-        return monitor.settled() if is_much else monitor
+        return monitor._packed() if is_much(monitor.noted) else monitor
+
+    def _packed(self) -> Monitor:
+        """Return the same with what is noted in less room, and with bets made if it is too much even so."""
+        new = replace(self, noted=packed(self.noted))
+        return new.settled() if sum(part.values.nbytes for part in new.noted) > 2 * MOST_BYTES else new
 
     def _noting(self, rows: Rows, seed: int) -> Monitor:
         """Return the monitor after rows that are all before the next freeze, or that end there."""
@@ -179,12 +157,15 @@ class Monitor:
             return self.noted
         places = places_of(blocks, self.rows - freeze, len(rows))
         with np.errstate(all="ignore"):
-            values = reference.values(rows.points[places], rows.targets[places]).astype(np.float32)
-        first, offsets = int(rows.ids[0]), rows.ids[places] - rows.ids[0]
-        offsets = offsets.astype(np.uint16) if rows.ids[-1] - first < 2**16 else offsets
+            if self.n_targets:  # all at once: quicker than to pick rows
+                values = reference.values(rows.points, rows.targets)
+                values = values if isinstance(places, slice) else values.take(places, axis=1)
+            else:
+                values = reference.values(rows.points[places], rows.targets[places])
+        values, ids = values.astype(np.float32), rows.ids[places]  # single precision is enough for bins
         ends = freeze + self.skipped + BLOCK * (blocks + 1)
-        total = values.nbytes + offsets.nbytes + (self.noted[-1].total if self.noted else 0)
-        return (*self.noted, Noted(reference, self.rows == freeze, values, first, offsets, ends, seed, total))
+        total = values.nbytes + ids.nbytes + (self.noted[-1].total if self.noted else 0)
+        return (*self.noted, Noted(reference, self.rows == freeze, values, ids, ends, seed, total))
 
     def settled(self) -> Monitor:
         """Return the same with all bets made on rows that are noted."""
@@ -200,12 +181,8 @@ class Monitor:
 
     def _bet(self, parts: list[Noted]) -> Monitor:
         """Return the monitor after rows that one reference model has scored."""
-        reference, values = (
-            parts[0].reference,
-            np.concatenate([part.values for part in parts], axis=1, dtype=np.float64),
-        )
-        bins = np.concatenate([self.waiting, reference.bins(values)], axis=1)
-        uniforms = np.concatenate([self.uniforms, *(_uniforms(part.seed, part.ids) for part in parts)])
+        bins = np.concatenate([self.waiting, *(part.bins() for part in parts)], axis=1)
+        uniforms = np.concatenate([self.uniforms, *(part.uniforms() for part in parts)])
         whole = len(uniforms) // BLOCK * BLOCK
         ends = np.unique(np.concatenate([part.ends for part in parts]))  # parts may share a block
         new = self
@@ -282,11 +259,3 @@ class Monitor:
 def frozen_at(rows: int) -> int:
     """Return the row count at which the reference model in force was made."""
     return max(last for last in _REFERENCES_AT if last <= rows)
-
-
-def _uniforms(seed: int, ids: IntArray) -> FloatArray:
-    """Return the uniforms that rows own, which break ties: those of ids in a row at once, which is fastest."""
-    cuts = [0, *(np.flatnonzero(np.diff(ids) != 1) + 1).tolist(), len(ids)]
-    spans = ((int(ids[start]), stop - start) for start, stop in pairwise(cuts) if start < stop)
-    words = [randomness.words(seed, randomness.ORDER, range(first, first + n)) for first, n in spans]
-    return randomness.uniforms_of(np.concatenate(words)) if words else np.empty(0)
