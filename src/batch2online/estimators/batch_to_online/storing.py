@@ -138,12 +138,17 @@ class StoredWrapped(TakingTables):
         array([49.5])
         """
         state = state_in(path)
-        if state.get("estimator") != cls.__name__:
+        if state.get("estimator") != cls.__name__ or not isinstance(state.get("params"), dict):
             raise CheckpointError(f"{path} holds no {cls.__name__}.")
         unknown = given.keys() - state["params"].keys()
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
-        return cls._from_state(state, **given)  # what is given is the caller's own code
+        try:
+            return cls._from_state(state, **given)  # what is given is the caller's own code
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(f"{path} holds no estimator that this version knows: {error}") from error
 
 
 def _solve_rivals_again(engine: Any) -> None:
