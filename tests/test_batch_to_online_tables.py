@@ -240,3 +240,10 @@ def test_lists_of_dictionaries_and_single_texts():
     assert texts.n_seen_ == N
     assert texts.predict_one("good") in ("good", "bad")
     assert_same(texts, classifier().partial_fit(DOCUMENTS, LABELS))
+
+
+@pytest.mark.parametrize("rows", [X, DOCUMENTS], ids=["table", "texts"])
+def test_a_report_of_rows_of_any_kind(rows, tmp_path):
+    model = regressor() if rows is X else classifier()
+    model.fit(rows, Y if rows is X else LABELS).report(tmp_path / "report.html")
+    assert "What the model needs" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -68,7 +68,9 @@ columns = (
     click.option("--target", metavar="COLUMN", help="The column to be predicted."),
     click.option("--columns", metavar="A,B,...", callback=_names, help="The inputs; all other columns by default."),
     click.option("--exclude", metavar="A,B,...", callback=_names, help="Columns to leave out."),
-    click.option("--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", help="Missing values."),
+    click.option(
+        "--missing", type=click.Choice(["refuse", "drop", "mean", "keep"]), default="refuse", help="Missing values."
+    ),
     click.option("--categories", type=click.Choice(["encode", "refuse"]), default="encode", help="Columns of text."),
     click.option(
         "--unknown", type=click.Choice(["other", "ignore", "refuse"]), default="other", help="Texts seen later."

@@ -28,7 +28,7 @@ class Wanted:
 
     Attributes
     ----------
-    missing : {"refuse", "drop", "mean"}
+    missing : {"refuse", "drop", "mean", "keep"}
     standardise : bool
     encode : bool
         Whether text becomes columns of zeros and ones.
@@ -171,7 +171,7 @@ def _levels(
             )
         commonest = sorted(counts, key=lambda text: (-counts[text], text))[: wanted.max_levels]
         levels[column] = sorted(commonest)
-        has_gaps = wanted.missing == "mean" and table.column(column).null_count > 0
+        has_gaps = wanted.missing in ("mean", "keep") and table.column(column).null_count > 0
         if wanted.unknown == "other" and (has_more or has_gaps or wanted.may_grow):
             others.append(column)
         if has_more:

@@ -42,7 +42,7 @@ class Preparation:
     drop_first : bool
         Whether the first level gets no column of zeros and ones: with an intercept it is told by the others.
     target : str or None
-    missing : {"refuse", "drop", "mean"}
+    missing : {"refuse", "drop", "mean", "keep"}
     means, scales : lists of float
         For each of ``numbers``: what fills a gap or is subtracted, and what it is divided by.
     standardised : bool
@@ -103,7 +103,7 @@ class Preparation:
             "levels": _is_dict(self.levels, list[str]),
             "drop_first": isinstance(self.drop_first, bool),
             "target": conforms(self.target, str | None),
-            "missing": self.missing in ("refuse", "drop", "mean"),
+            "missing": self.missing in ("refuse", "drop", "mean", "keep"),
             "means": conforms(self.means, list[float]) and len(self.means) == count and _are_finite(self.means),
             "scales": conforms(self.scales, list[float]) and len(self.scales) == count and _are_finite(self.scales),
             "standardised": isinstance(self.standardised, bool),
@@ -148,7 +148,7 @@ class Preparation:
 
     def for_prediction(self) -> Preparation:
         """Return the same for rows whose target is not known, none of which may be an error for what it lacks."""
-        return replace(self, target=None, missing="mean" if self.missing == "mean" else "drop")
+        return replace(self, target=None, missing=self.missing if self.missing in ("mean", "keep") else "drop")
 
     def apply(self, batch: Batch, say: Callable[[str, str], None] = silent) -> Prepared:
         """Return inputs, targets, and which rows of the batch they are; say once a column what is new in it."""
@@ -189,7 +189,7 @@ class Preparation:
         gaps: dict[str, BoolArray] = {}
         if self.target is not None:
             gaps[self.target] = without_target
-        if self.missing != "mean":
+        if self.missing not in ("mean", "keep"):
             if not all_fit(numbers):
                 gaps |= {name: ~(np.abs(numbers[:, j]) <= LARGEST) for j, name in enumerate(self.numbers)}
             gaps |= {column: _nulls(batch.table, column) for column in self.levels}

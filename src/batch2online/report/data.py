@@ -8,10 +8,11 @@ import numpy as np
 
 from batch2online.report import models
 from batch2online.report.elements import listing, number, pair, section, table
+from batch2online.report.numeric import numeric_coreset
 from batch2online.report.story import Ran, Story
 
 MOST_COLUMNS = 200
-_GAPS = {"refuse": "none allowed", "drop": "rows with one are left out", "mean": "filled with the mean"}
+_GAPS = {"refuse": "none allowed", "drop": "rows with one are left out", "mean": "filled with the mean", "keep": "kept"}
 
 
 def data_section(told: Story) -> str:
@@ -42,12 +43,14 @@ def _times(ran: Ran) -> Iterable[tuple[str, str]]:
 
 def _columns(told: Story) -> str:
     """Mean and spread of each input, by the weights of the coreset."""
-    coreset = told.model.coreset_
+    coreset, places = numeric_coreset(told.model)
     if not len(coreset):
         return ""
     mean, spreads = models.spread(coreset)
-    means, widths = told.original(mean[None])[0], spreads * np.abs(told.scales)
-    rows = [[number(float(means[j])), number(float(widths[j])), _named(told, j)] for j in range(len(told.names))]
+    means = mean * told.scales[places] + told.means[places]
+    widths = spreads * np.abs(told.scales[places])
+    known = {place: [number(float(means[j])), number(float(widths[j]))] for j, place in enumerate(places)}
+    rows = [[*known.get(j, ["", ""]), _named(told, j)] for j in range(len(told.names))]
     return listing(["mean", "spread", "input"], rows[:MOST_COLUMNS], tall=True)
 
 

@@ -13,6 +13,7 @@ from batch2online.report import figures, following, story
 from batch2online.report.data import data_section
 from batch2online.report.elements import escape, figure, listing, number, pair, section, table, tile
 from batch2online.report.kinds import kind_of
+from batch2online.report.numeric import numeric_coreset
 from batch2online.report.order import order_section
 from batch2online.report.story import Ran, Story
 from batch2online.report.words import explained
@@ -154,11 +155,11 @@ def _costs(told: Story) -> str:
 
 
 def _coreset(model: Any) -> str:
-    coreset = model.coreset_
+    coreset, _ = numeric_coreset(model)
     if not len(coreset):
         return ""
     lead = f"{len(coreset):,} rows with weights that add up to {number(coreset.weights.sum())} stand for all rows."
-    if coreset.points.shape[1] == 1:
+    if coreset.points.shape[1] <= 1:
         return section("Coreset", lead, figure(figures.weights_figure(coreset.weights)))
     centers = getattr(model, "cluster_centers_", None)
     scatter, share = figures.coreset_figure(coreset.points, coreset.weights, centers)

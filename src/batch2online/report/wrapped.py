@@ -34,7 +34,7 @@ def section(story: Story) -> str:
         "Columns that say the same can stand in for each other, and then look weak."
     )
     pictures = [elements.figure(drawn, "Rise of the mean loss.")]
-    pictures += [_response(story, engine, rows, column) for column in _strongest(worth) if _answers(engine)]
+    pictures += [_response(story, engine, rows, column) for column in _strongest(engine, worth) if _answers(engine)]
     return elements.section("What the model needs", lead, "".join(pictures))
 
 
@@ -62,7 +62,10 @@ def _mean_loss(engine: Any, points: FloatArray, rows: Rows) -> float:
     return float(np.average(engine.problem.losses(engine.model, points, rows.targets)[0], weights=rows.weights))
 
 
-def _strongest(worth: FloatArray) -> list[int]:
+def _strongest(engine: Any, worth: FloatArray) -> list[int]:
+    """Return the columns of numbers that the model needs most: along others there is no line to be drawn."""
+    table = engine.problem.given_rows.table
+    worth = worth if table is None else np.where(np.isin(np.arange(len(worth)), table.numbers), worth, 0.0)
     order = np.argsort(-worth, kind="stable")[:STRONGEST]
     return [int(column) for column in order if worth[column] > 0]
 

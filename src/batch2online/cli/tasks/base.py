@@ -60,6 +60,8 @@ class Task(ABC):
             raise DataError(f"--task {self.name} needs --target, the column to be predicted.")
         if not self.has_targets and self.settings.target is not None:
             raise DataError(f"--task {self.name} predicts no column: leave --target out.")
+        if self.settings.missing == "keep" and not self.takes_gaps():
+            raise DataError("--missing keep is for an --estimator that takes gaps, such as a booster.")
         for name in self.settings.linear(*_LINEAR):
             if name not in self.takes:
                 raise DataError(f"--task {self.name} has no --{name.replace('_', '-')}: leave it out.")
@@ -67,6 +69,10 @@ class Task(ABC):
     @abstractmethod
     def estimator(self) -> Any:
         """Return a fresh estimator with the settings of the run."""
+
+    def takes_gaps(self) -> bool:
+        """Whether rows may lack values."""
+        return False
 
     @abstractmethod
     def title(self, width: int) -> str:

@@ -10,6 +10,7 @@ from batch2online import BatchToOnline
 from batch2online._types import FloatArray
 from batch2online.cli.tasks.base import Table, Task
 from batch2online.cli.tasks.named import named_estimator
+from batch2online.estimators.batch_to_online import accepting
 from batch2online.evaluate.log_loss import LogarithmicLoss
 from batch2online.readers import DataError, Kind
 from batch2online.solvers.weighted_fit import step_without_weights
@@ -43,6 +44,9 @@ class WrappedTask(Task):
         batch = self.batch()
         resample = hasattr(batch, "fit") and step_without_weights(batch) is not None
         return BatchToOnline(batch, loss=self.by_loss, resample=resample, **self.settings.shared())
+
+    def takes_gaps(self) -> bool:
+        return self.settings.model is not None and accepting.gaps(self.batch())
 
     def title(self, width: int) -> str:
         name = type(self.batch()).__name__
