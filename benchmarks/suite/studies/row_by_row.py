@@ -13,7 +13,7 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.studies.other_losses import shuffled
 from benchmarks.suite.study import Study
 
-NAMES = ("flights_late", "flights_rare", "flights_departure", "shuttle")
+NAMES = ("flights_late", "flights_rare", "shuttle")
 PEER_ROWS = 50_000
 FORMATS = {"rows/s": ",.0f"}
 TEXT = (
