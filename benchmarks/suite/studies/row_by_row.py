@@ -34,9 +34,9 @@ def peers(name: str, form: Form) -> Iterator[dict[str, Any]]:
     best = contest.ours(coreset_size=predictors.EVERYTHING, random_state=0).fit(X, y)
     least = float(contest.loss(best, X[form.chunk :], y[form.chunk :]).sum())
     learners = {
-        "OnlineClassifier, row by row": predictors.RowByRow(contest.ours(random_state=0)),
-        "SGDClassifier": predictors.Sgd(SGDClassifier(loss="log_loss", random_state=0), np.unique(y)),
-        "River, row by row": predictors.RiverClassifier(np.unique(y)),
+        "batch2online": predictors.RowByRow(contest.ours(random_state=0)),
+        "scikit-learn SGDClassifier": predictors.Sgd(SGDClassifier(loss="log_loss", random_state=0), np.unique(y)),
+        "River LogisticRegression": predictors.RiverClassifier(np.unique(y)),
     }
     for learner, made in learners.items():
         found = predictors.stream(made, contest.loss, X, y, form.chunk)
