@@ -8,7 +8,7 @@ from batch2online.dask.shards import merged
 from benchmarks.scale.measure import new_model
 from benchmarks.scale.rows import DRAW
 
-ROWS = 1_000
+ROWS = 200
 
 
 def run(task, n_shards):
