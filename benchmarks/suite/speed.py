@@ -28,7 +28,10 @@ in hindsight of the rows given. Slow learners are given the first rows only."""
 READING = """\
 A figure of 2 x is twice the time in a line that says *time / ...*, twice the speed in one that says *rows/s / ...*."""
 GROUPS = {
-    "regression": ("Regression in large chunks", "Drawn rows in chunks of 10,000, ours with its loss tracked."),
+    "regression": (
+        "Regression in large chunks",
+        "Drawn rows in chunks of 10,000, ours with its loss tracked. The order of rows is judged when somebody asks.",
+    ),
     "low rank": ("Low rank in large chunks", "Drawn rows in chunks of 1,000, rank 10."),
     "clustering": (
         "Clustering in large chunks",

@@ -39,13 +39,13 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
         {
             "limit": (rows, lambda: limits.gram(X, CHUNK)),
             "ours": (rows, lambda: feed(learner(), X, None, CHUNK)),
-            "exact": (rows, lambda: feed(learner(solve="exact"), X, None, CHUNK)),
+            "coreset": (rows, lambda: feed(learner(solve="coreset"), X, None, CHUNK)),
             "pca": (part, lambda: feed(PCA.make("lowrank", Told(K)), X[:part], None, min(CHUNK, part))),
         },
         form.choose(tiny=1, quick=2, full=3),
     )
-    limit, ours, exact, pca = (times[name] for name in ("limit", "ours", "exact", "pca"))
-    size, note = f"{rows:,} x {columns}", f'`solve="exact"`: {exact / limit:.2f}'
+    limit, ours, coreset, pca = (times[name] for name in ("limit", "ours", "coreset", "pca"))
+    size, note = f"{rows:,} x {columns}", f'`solve="coreset"`: {coreset / limit:.2f}'
     yield Line(GROUP, f"time / `X.T @ X`, {size}", ours / limit, at_most=TIMES_LIMIT.get(columns), note=note)
     yield Line(GROUP, f"rows/s / `IncrementalPCA`, {size}", pca / ours, at_least=TIMES_PCA[columns])
 
