@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from batch2online import BatchToOnline, OnlineRegression, load
+from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.engine.ledger import Costs, Solve
 from batch2online.estimators.stored import costs_from
 from batch2online.problems.remembered import LastLosses
@@ -29,6 +29,23 @@ def test_a_look_predicts_the_coreset_once_for_each_model():
     calls.clear()
     model.partial_fit(X[99:100], y[99:100])
     assert calls == [50, 100, 100]  # the rows that waited, then all rows under the old model and under the new one
+
+
+def test_scores_of_all_rows_are_computed_once_a_look():
+    X, y = data("regression")
+    calls = []
+
+    def score(points, weights, targets):
+        calls.append(len(points))
+        return weights * np.abs(targets)
+
+    coreset = coresets.Sensitivity(score, coreset_size=60)
+    model = BatchToOnline(Ridge(), coreset=coreset, refresh=Geometric(2.0, start=50), random_state=0)
+    model.partial_fit(X[:200], y[:200])
+    assert calls == [50, 100, 200]
+    assert (
+        model.coreset_ == coresets.Sensitivity(score, coreset_size=60, random_state=0).add(X[:200], y[:200]).coreset()
+    )
 
 
 def test_remembered_losses_are_those_of_the_same_rows_alone():

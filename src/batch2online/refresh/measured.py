@@ -37,7 +37,8 @@ class Measured(Policy):
 
     - the rows have grown by ``growth`` since the last solve, unless the gain that it foretells is surely below
       ``floor`` (by two standard errors) and recent rows cost hardly more than the first ones under the same model;
-    - or recent rows cost more than the first ones, by four standard errors and by ``floor``;
+    - or recent rows cost more than the first ones, by four standard errors and by ``floor``, or by half, be it for a
+      single row among them;
     - or the rows have grown by ``patience``.
 
     So a calm stream sees fewer solves once the coreset is full: a model of as many rows as before gains little. No
@@ -89,7 +90,8 @@ class Measured(Policy):
 
         ``longest`` is the most rows between two solves where old rows fade.
         """
-        if known.surprise() > _SURPRISING and known.excess() > self.floor:
+        is_certain = known.surprise() > _SURPRISING and known.excess() > self.floor
+        if is_certain or (known.surprise() > _CALM and known.excess() > _MUCH):
             return "costlier"
         is_due = rows >= self.growth * known.at or (longest is not None and rows - known.at >= longest)
         is_as_before = known.surprise() < _CALM or known.excess() < self.floor
@@ -103,6 +105,9 @@ _DOUBT = 2.0
 _CALM = 0.5
 """Standard errors within which recent rows cost as much as the first ones. A single row that costs more than all others
 together makes one."""
+
+_MUCH = 0.5
+"""Share by which recent rows may cost more, be it for one row among them, without a solve."""
 
 _SURPRISING = 4.0
 """Standard errors beyond which recent rows are not like the first ones."""
