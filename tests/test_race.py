@@ -20,6 +20,7 @@ from batch2online.core import randomness
 from batch2online.core.history import History
 from batch2online.core.rows import Rows
 from batch2online.coresets import race, scores
+from batch2online.coresets.bounded import drawn_seeds
 from batch2online.coresets.race import Race
 from batch2online.coresets.race_draws import exponentials
 
@@ -228,3 +229,15 @@ def test_rows_are_searched_once_for_the_same_seeds():
         history.append(rows_of(X[:10], np.ones(10), len(X)))
         runs.updated(history).run(history)
     assert searched == [len(X), 10]
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
+def test_seeds_of_kept_rows_are_those_of_the_plain_function(z):
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 300))
+        points = rng.integers(0, 12, size=(n, 2)).astype(float) if seed % 3 else rng.normal(size=(n, 2))
+        ids = np.sort(rng.choice(10 * n, size=n, replace=False)) if seed % 2 else np.arange(n)
+        rows = Rows(points, np.empty((n, 0)), rng.uniform(0.1, 50, size=n), ids)
+        expected = scores.clustering_seeds(points, 20, z, seed, weights=rows.weights, ids=ids)
+        assert np.array_equal(drawn_seeds(rows, 20, z, seed), expected)

@@ -19,6 +19,9 @@ STAGES = 8
 
 _LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ALMOST_ONE = 1 - 2.0**-53
+_SLACK = 1 + 1e-6
+with np.errstate(divide="ignore"):
+    _AT_LEAST = -np.log1p(-np.arange(257) / 256)  # the least exponential variable with each octet
 
 
 def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
@@ -34,6 +37,22 @@ def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> 
     fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
     uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
     return np.asarray(-np.log1p(-uniform))
+
+
+def first_of(seed: int, ids: IntArray, stage: int, coarse: WordArray, scale: FloatArray) -> int:
+    """Return the place of the least E / scale, the first of equal ones; -1 where no scale is positive.
+
+    The coarse words of the stage's page rule out nearly all points, so that few variables are drawn in full.
+    """
+    octets = ((coarse >> np.uint64(8 * (stage % STAGES))) & np.uint64(255)).astype(np.int64)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        most = (_AT_LEAST[octets + 1] / scale).min(where=scale > 0, initial=np.inf)
+        places = np.flatnonzero((scale > 0) & (_AT_LEAST[octets] / scale <= most * _SLACK))
+    if not places.size:
+        return -1
+    variables = exponentials_of(seed, ids[places], np.full(len(places), stage), octets[places])
+    keys = race_keys(variables, scale[places], np.ones(len(places)))
+    return int(places[keys.argmin()]) if np.isfinite(keys).any() else -1
 
 
 def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
