@@ -9,9 +9,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
+from batch2online.core.rows import Rows
 from batch2online.engine.ledger import Costs, Solve
 from batch2online.estimators.stored import costs_from
 from batch2online.problems.remembered import LastLosses
+from batch2online.problems.wrapped import Wrapped
 from batch2online.refresh import Geometric
 from wrapped_cases import N, assert_same, data, learn, learned, new, weighted_mean
 
@@ -49,12 +51,39 @@ def test_scores_of_all_rows_are_computed_once_a_look():
 
 
 def test_remembered_losses_are_those_of_the_same_rows_alone():
-    known, ids = LastLosses(), np.array([3, 4])
-    assert known.of(ids, lambda: np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
-    assert known.of(ids.copy(), lambda: np.zeros(2)).tolist() == [1.0, 2.0]
-    assert copy.deepcopy(known).of(ids, lambda: np.zeros(2)).tolist() == [0.0, 0.0]
-    assert known.of(np.array([3, 5]), lambda: np.ones(2)).tolist() == [1.0, 1.0]
-    assert known.of(ids, lambda: np.zeros(2)).tolist() == [0.0, 0.0]
+    known = LastLosses()
+
+    def rows(ids, value=1.0):
+        return Rows(np.full((2, 1), value), np.empty((2, 0)), np.ones(2), np.array(ids))
+
+    assert known.of(rows([3, 4]), lambda: np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert known.of(rows([3, 4]), lambda: np.zeros(2)).tolist() == [1.0, 2.0]
+    assert copy.deepcopy(known).of(rows([3, 4]), lambda: np.zeros(2)).tolist() == [0.0, 0.0]
+    assert known.of(rows([3, 5]), lambda: np.ones(2)).tolist() == [1.0, 1.0]
+    assert known.of(rows([3, 4]), lambda: np.zeros(2)).tolist() == [0.0, 0.0]
+    assert known.of(rows([3, 4], 7.0), lambda: np.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_rows_of_an_interrupted_call_are_not_taken_for_those_that_get_their_ids(monkeypatch):
+    """The interrupted call had measured the model on rows with the ids that the next rows get."""
+    X, y = data("regression")
+    model, undisturbed = (BatchToOnline(Ridge(), refresh=Geometric(2.0, start=50), random_state=0) for _ in range(2))
+    for each in (model, undisturbed):
+        each.partial_fit(X[:90], y[:90])
+    whole = Wrapped.difference
+
+    def interrupted(self, *given):
+        whole(self, *given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Wrapped, "difference", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[100:120], 5 * y[100:120])
+    for each in (model, undisturbed):
+        each.partial_fit(X[200:220], y[200:220])
+    assert model.changes_[-1].at == 100
+    assert model.changes_[-1].cost_before == undisturbed.changes_[-1].cost_before
 
 
 def test_what_is_remembered_changes_nothing():

@@ -128,7 +128,7 @@ class Wrapped(Problem):
 
     def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
         rows = _as_rows(coreset)
-        return model.last.of(rows.ids, lambda: self._checked_losses(model, rows)) if len(rows) else np.empty(0)
+        return model.last.of(rows, lambda: self._checked_losses(model, rows)) if len(rows) else np.empty(0)
 
     def _checked_losses(self, model: Solved, rows: Rows) -> FloatArray:
         losses = self.losses(model, rows.points, rows.targets)[0]
