@@ -207,8 +207,8 @@ def test_named_losses_are_what_they_say():
 def test_a_loss_bound_clips_and_says_so():
     X, y = data("regression")
     with pytest.warns(LossBoundWarning, match=r"outside \[0, 1\]"):
-        clipped = BatchToOnline(Ridge(), loss_bound=1.0, random_state=0).partial_fit(X, y)
-    free = BatchToOnline(Ridge(), random_state=0).partial_fit(X, y)
+        clipped = BatchToOnline(Ridge(), loss_bound=1.0, random_state=0, refresh=Geometric(1.2)).partial_fit(X, y)
+    free = BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.2)).partial_fit(X, y)
     assert clipped.regret_.loss < N
     assert clipped.regret_.loss + clipped.regret_.excess == pytest.approx(free.regret_.loss)
     np.testing.assert_array_equal(clipped.coef_, free.coef_)

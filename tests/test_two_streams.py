@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
+from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
 from streams import stream
 
@@ -31,11 +31,12 @@ SUBJECTS = {
     "clustering, cold": lambda **s: OnlineClustering(3, start_from_current=False, **s),
     "medians": lambda **s: OnlineClustering(3, z=1.0, **s),
     "two stages": lambda **s: OnlineClustering(3, stages=2, **s),
-    "any estimator": lambda **s: BatchToOnline(Ridge(), keep_history=True, **s),
+    "any estimator": lambda **s: BatchToOnline(Ridge(), coreset=coresets.Leverage, keep_history=True, **s),
 }
 ANCHORED = {  # they depend on the order of rows: forgetting is exact, merging is not
     "median": lambda **s: OnlineRegression(keep_history=True, loss="absolute", **s),
     "classifier": lambda **s: OnlineClassifier(keep_history=True, **s),
+    "any estimator, its own scores": lambda **s: BatchToOnline(Ridge(), keep_history=True, **s),
 }
 ALL = SUBJECTS | ANCHORED
 AT_EVERY_ROW = ("regression", "low rank", "clustering, cold")

@@ -55,7 +55,7 @@ class ChangeEvent:
     churn: float | None = None
     coefficients: tuple[tuple[int, float, float], ...] | None = None
     solved_on: int | None = None
-    seconds: float | None = field(default=None, compare=False)
+    seconds: float | None = field(default=None, compare=False, repr=False)
 
     @property
     def excess(self) -> float:

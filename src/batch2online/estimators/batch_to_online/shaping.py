@@ -46,6 +46,8 @@ def first_row(x: Any) -> Any:
     """Return a single row that is no list of numbers as rows: a text as a list, a mapping as a data frame."""
     if isinstance(x, str):
         return [x]
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
+        return None
     values = list(x.values()) if isinstance(x, Mapping) else list(x)
     if all(isinstance(value, int | float | np.number) for value in values):
         return None
