@@ -141,8 +141,8 @@ class Antitone(Construction):
         return None
 
     def _from_sums(self, sums: ExactGram) -> Statistics:
-        """Return the statistics as a function of exact sums."""
-        raise NotImplementedError
+        """Return the statistics as a function of exact sums; asked only of those that name columns to sum."""
+        raise NotImplementedError(f"{type(self).__name__} has columns to sum and no statistics of the sums.")
 
     def _sum(self, rows: Rows) -> None:
         if self.sums is not None:

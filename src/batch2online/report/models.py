@@ -24,12 +24,7 @@ def coefficients_figure(names: list[str], effects: FloatArray, errors: FloatArra
         if errors is not None:
             places, widths = range(len(order)), np.where(np.isfinite(errors), errors, 0.0)[order]
             axes.errorbar(effects[order], places, xerr=widths, fmt="none", ecolor=INK, elinewidth=1.2, capsize=2.5)
-        axes.axvline(0, color=MUTED, linewidth=0.8)
-        axes.grid(visible=False, axis="y")
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-        axes.set_xlabel("coefficient times the spread of its input")
-        axes.margins(y=0.01)
+        _measure(axes, "coefficient times the spread of its input")
         return svg_of(figure, "coefficients", "Coefficients, each times the spread of its input")
 
 
@@ -38,12 +33,7 @@ def importance_figure(names: list[str], worth: FloatArray) -> str:
     order = np.argsort(-worth, kind="stable")[:MOST_BARS][::-1]
     with drawing(5.2, max(1.6, 0.7 + 0.24 * len(order))) as (figure, axes):
         axes.barh([plain(names[j]) for j in order], worth[order], color=ACCENT, height=0.62)
-        axes.axvline(0, color=MUTED, linewidth=0.8)
-        axes.grid(visible=False, axis="y")
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-        axes.set_xlabel("rise of the mean loss")
-        axes.margins(y=0.01)
+        _measure(axes, "rise of the mean loss")
         return svg_of(figure, "importance", "Rise of the mean loss when an input is shuffled")
 
 
@@ -122,6 +112,16 @@ def drowning(spreads: FloatArray, names: list[str]) -> str:
         f"{listed} {verb} {held[count - 1]:.0%} of the variance: the {len(names) - count} other columns hardly count. "
         "Give all columns the same scale (--standardize) unless this is meant."
     ).replace("%", " %")
+
+
+def _measure(axes: Any, label: str) -> None:
+    """Draw the axis along which bars are measured."""
+    axes.axvline(0, color=MUTED, linewidth=0.8)
+    axes.grid(visible=False, axis="y")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.set_xlabel(label)
+    axes.margins(y=0.01)
 
 
 def _cell(row: int, column: int, colour: str, strength: float) -> Any:

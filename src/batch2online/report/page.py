@@ -144,11 +144,11 @@ def _costs(told: Story) -> str:
     if not costs.solves or not hasattr(told.model, "estimator"):
         return ""
     times = "once" if costs.solves == 1 else f"{costs.solves:,} times"
-    lead = f"Solved {times}, on {costs.rows:,} rows in all, in {costs.seconds:.2g} seconds."
+    lead = f"Solved {times}, on {costs.rows:,} rows in all, in {costs.seconds:.2g} s."
     refits = costs.of_refits(told.rows, _NIGHTS)
     lead += (
         f" Refits on all rows, one after each of {_NIGHTS} equal parts of them as if each were a day, would have taken "
-        f"about {refits:.2g} seconds, by how these solves took longer on more rows."
+        f"about {refits:.2g} s, by how these solves took longer on more rows."
     )
     rows = [[f"{solve.at:,}", f"{solve.rows:,}", f"{solve.seconds:.2g}"] for solve in costs.models[::-1]]
     return section("What it cost", lead, listing(["at row", "solved on rows", "seconds"], rows[:MOST_EVENTS]))

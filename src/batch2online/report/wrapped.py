@@ -35,7 +35,7 @@ def section(story: Story) -> str:
     )
     pictures = [elements.figure(drawn, "Rise of the mean loss.")]
     pictures += [_response(story, engine, rows, column) for column in _strongest(engine, worth) if _answers(engine)]
-    return elements.section("What the model needs", lead, "".join(pictures))
+    return elements.section("What the model needs", lead, elements.pair(*pictures))
 
 
 def _coreset_rows(engine: Any) -> Rows:
