@@ -29,6 +29,12 @@ EXACT = {
 }
 """Estimators whose result on a cluster is that of one machine, bit for bit."""
 
+BY_SPANS = {
+    "bounded clusters": lambda: OnlineClustering(3, history="coreset", random_state=1, coreset_size=300),
+    "median line": lambda: OnlineRegression(loss="absolute", random_state=1, coreset_size=500, refresh=DOUBLING),
+}
+"""Estimators whose result on a cluster is one of spans of ids, whatever the partitions."""
+
 _NAMES = ("coef_", "intercept_", "components_", "mean_", "cluster_centers_")
 
 

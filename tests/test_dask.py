@@ -10,8 +10,8 @@ import pytest
 import batch2online
 import batch2online.dask as cluster
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.dask import clusters
-from dask_cases import DOUBLING, EXACT, WEIGHTS, N, X, Y, on_one_machine, rows_of, same, sizes
+from batch2online.dask import clusters, spans
+from dask_cases import BY_SPANS, DOUBLING, EXACT, WEIGHTS, N, X, Y, on_one_machine, rows_of, same, sizes
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +38,28 @@ def test_blocks_that_are_not_aligned_are_noticed(monkeypatch):
     assert not same(cluster.fit(model, *rows_of(model, sizes(7))), expected)
 
 
-def test_bounded_clusters_depend_on_the_partitions_but_not_on_the_run():
-    def fitted():
-        model = OnlineClustering(3, history="coreset", random_state=1, coreset_size=300)
-        return cluster.fit(model, *rows_of(model, sizes(7)))
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", BY_SPANS)
+def test_spans_do_not_depend_on_the_partitions(name, weighted, monkeypatch):
+    monkeypatch.setattr(spans, "SPAN", 5_000)
+    weights, found = WEIGHTS if weighted else None, []
+    for n_partitions in (1, 2, 64) if weighted else (1, 7):
+        model = BY_SPANS[name]()
+        found.append(cluster.fit(model, *rows_of(model, sizes(n_partitions, n_partitions), weights)))
+    assert all(same(found[0], other) for other in found[1:])
 
-    one, other = fitted(), fitted()
-    assert same(one, other)
+
+def test_rows_of_one_span_are_one_stream():
+    model = BY_SPANS["median line"]()
+    assert same(cluster.fit(model, *rows_of(model, sizes(7))), on_one_machine(BY_SPANS["median line"]()))
+
+
+def test_bounded_clusters_cost_little_more_than_those_of_all_rows(monkeypatch):
+    monkeypatch.setattr(spans, "SPAN", 5_000)
+    model = BY_SPANS["bounded clusters"]()
+    cluster.fit(model, *rows_of(model, sizes(7)))
     best = on_one_machine(OnlineClustering(3, random_state=1))
-    assert one.score(X) >= 1.05 * best.score(X)  # scores are minus costs
+    assert model.score(X) >= 1.05 * best.score(X)  # scores are minus costs
 
 
 def frame():
@@ -123,7 +136,8 @@ def test_the_result_is_an_ordinary_estimator(name, tmp_path):
     assert model.n_seen_ == N + 3_000
 
 
-def test_classifiers_merge_within_their_error():
+def test_classifiers_merge_within_their_error(monkeypatch):
+    monkeypatch.setattr(spans, "SPAN", 5_000)
     labels = np.where(np.median(Y) < Y, "high", "low")
     model = cluster.fit(OnlineClassifier(random_state=0), delayed_pieces(X, 5), delayed_pieces(labels, 5))
     stream = OnlineClassifier(random_state=0).fit(X, labels)

@@ -14,10 +14,11 @@ import pytest
 
 import batch2online.dask as cluster
 from batch2online import OnlineRegression
+from batch2online.dask import spans
 from batch2online.dask.partitions import PartitionError
 from batch2online.dask.running import ClusterError
 from batch2online.dask.shards import merged
-from dask_cases import EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told
+from dask_cases import BY_SPANS, EXACT, N, X, Y, on_one_machine, rows_of, same, sizes, told
 
 
 @pytest.fixture
@@ -148,19 +149,28 @@ def die_once(start, stop, marker):
 def fitted_by_dying_workers(name, marker):
     rows = [dask.delayed(slow_rows)(*own) for own in RANGES]
     rows[5] = dask.delayed(die_once)(*RANGES[5], marker)
-    model, done = EXACT[name](), []
+    model, done = (EXACT | BY_SPANS)[name](), []
     targets = [dask.delayed(Y[start:stop]) for start, stop in RANGES] if model._needs_targets else None
     cluster.fit(model, rows, targets, progress=lambda *counts: done.append(counts))
     assert os.path.exists(marker)
-    assert not done or done[-1] == (len(RANGES), len(RANGES))
+    assert not done or done[-1][0] == done[-1][1]
     return model
+
+
+def whole(name):
+    """Return the model of one partition of all rows."""
+    model = BY_SPANS[name]()
+    with dask.config.set(scheduler="synchronous"):
+        return cluster.fit(model, *rows_of(model, (N,)))
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path):
+def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path, monkeypatch):
     """Rows come again from their source, and the result has the same bits; a lost scheduler is one clear error."""
-    expected = {name: on_one_machine(EXACT[name]()) for name in ("regression", "clusters")}
+    monkeypatch.setattr(spans, "SPAN", 10_000)
+    expected = {name: whole(name) for name in BY_SPANS}
+    expected |= {name: on_one_machine(EXACT[name]()) for name in ("regression", "clusters")}
     raised = False
     with contextlib.suppress(Exception), local_cluster() as own:
         for name, model in expected.items():
@@ -178,5 +188,5 @@ def test_merging_leaves_shards_as_they_are():
     """A task whose worker dies runs again, on the same shards."""
     cuts = [0, 100, 200]
     shards = [OnlineRegression(random_state=1).new_shard(cut).partial_fit(X[cut:][:100], Y[cut:][:100]) for cut in cuts]
-    assert same(merged(shards), merged(shards))
+    assert same(merged(*shards), merged(*shards))
     assert [shard.n_seen_ for shard in shards] == [100, 100, 100]

@@ -21,7 +21,7 @@ def run(task, n_shards):
     learning, began, largest = time.perf_counter() - began, time.perf_counter(), 0
     while len(level) > 1:
         groups = [level[start : start + TOGETHER] for start in range(0, len(level), TOGETHER)]
-        level = [pickle.dumps(merged([pickle.loads(shard) for shard in group])) for group in groups]
+        level = [pickle.dumps(merged(*map(pickle.loads, group))) for group in groups]
         largest = max(largest, *map(len, level))
     merging = time.perf_counter() - began
     root = pickle.loads(level[0])

@@ -125,6 +125,11 @@ class Construction(Intake):
     needs_no_order: ClassVar[bool] = True
     """Whether rows can be taken in without models in force as they come."""
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether parts of the rows that are summed exactly merge to the same bits, whatever the parts."""
+        return False
+
     def sum_exactly(self) -> None:
         """Keep exact sums from the first row on, where that makes results the same whatever the order of rows."""
 

@@ -45,5 +45,9 @@ class Everything(Antitone):
     def takes_any_rows(self) -> bool:
         return True
 
+    @property
+    def adds_up(self) -> bool:
+        return True
+
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return Nothing(), math.inf, 1

@@ -111,6 +111,10 @@ class Leverage(Deferred):
         moments = Moments.empty(width, n_targets, self.intercept)
         return LeverageStatistics(moments, self.score_targets, self.columns), columns, columns
 
+    @property
+    def adds_up(self) -> bool:
+        return True
+
     def _summed(self, rows: Rows) -> FloatArray:
         return np.concatenate([self.statistics.read(rows).points, rows.targets], axis=1)
 

@@ -60,6 +60,10 @@ class RidgeLeverage(Deferred):
                 self.statistics = self.statistics.of_all(rows)
         self.settle()
 
+    @property
+    def adds_up(self) -> bool:
+        return True
+
     def _summed(self, rows: Rows) -> FloatArray:
         return rows.points
 

@@ -154,6 +154,10 @@ class Sensitivity(Antitone):
         total = columns if self.total_score is None else self.total_score
         return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
 
+    @property
+    def adds_up(self) -> bool:
+        return self.summary is None
+
     def _begin(self, width: int, n_targets: int) -> None:
         super()._begin(width, n_targets)
         self._cached = None

@@ -55,6 +55,10 @@ class Uniform(Antitone):
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return TotalWeight(0.0), 1, 1
 
+    @property
+    def adds_up(self) -> bool:
+        return True
+
     def _summed(self, rows: Rows) -> FloatArray:
         return np.empty((len(rows), 0))
 

@@ -10,8 +10,10 @@ from batch2online.core.randomness import seed_from
 from batch2online.coresets.clustering import Clustering
 from batch2online.dask import shards
 from batch2online.dask.clusters import Rounds
-from batch2online.dask.partitions import PartitionError, Table, table_of
+from batch2online.dask.partitions import Table, table_of, with_rows
 from batch2online.dask.running import Progress, computed
+from batch2online.dask.shards import Piece
+from batch2online.dask.spans import learned, spans
 from batch2online.engine.shard import Shard
 from batch2online.estimators.base import LEARNED, OnlineEstimator
 from batch2online.estimators.batch_to_online import BatchToOnline
@@ -59,7 +61,7 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
 def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
     """Fit a model to partitions that have their places, and return it."""
     template = _template(model, seed_from(model.random_state))
-    return _become(model, _root(template, *_leaves(template, table), progress))
+    return _become(model, _root(template, table, progress))
 
 
 def partial_fit(
@@ -76,11 +78,10 @@ def partial_fit(
     construction = model._engine.construction
     table = table_of(X, y, sample_weight, construction.next_id + len(construction.queue))
     template = _template(model, construction.seed, construction.needs_no_order)
-    leaves, ids = _leaves(template, table)
     if construction.history is not None and _keeps_all_rows(template):
-        own = [(start, stop) for start, stop in construction.caught_up().intervals]
+        own, (leaves, ids) = list(construction.caught_up().intervals), _leaves(template, table)
         return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
-    return _become(model, _shard_of(model, template).merge(_root(template, leaves, ids, progress)))
+    return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
 
 
 def _check_model(model: Any) -> None:
@@ -106,22 +107,20 @@ def _shard_of(model: Any, template: Any) -> Any:
 
 def _leaves(template: Any, table: Table) -> tuple[list[Any], list[tuple[int, int]]]:
     """Return what makes a shard of each partition that has rows, and the ids of these."""
-    parts = [part for part in table.partitions if part.n_ids]
-    if not parts:
-        raise PartitionError("There are no rows: all partitions are empty, or all weights are zero.")
-    learn = delayed(shards.shard_of, pure=False)
-    leaves = [
-        learn(template, part.rows, part.targets, part.weights, part.place, table.columns, table.target)
-        for part in parts
-    ]
+    parts = with_rows(table)
+    leaves = [learned(template, None, part, Piece.all_of(part.place), table) for part in parts]
     return leaves, [(part.first_id, part.first_id + part.n_ids) for part in parts]
 
 
-def _root(template: Any, leaves: list[Any], ids: list[tuple[int, int]], progress: Progress | None) -> Any:
+def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     """Return one estimator of all rows: a shard, or one with a model already."""
     if _keeps_all_rows(template):
-        return Rounds(leaves, ids).fitted()
-    return computed(tree(leaves), leaves=leaves, progress=progress)[0]
+        return Rounds(*_leaves(template, table)).fitted()
+    leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
+    (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
+    if len(leaves) == 1 and not isinstance(root._engine, Shard):
+        root._engine = root._engine.refreshed("merged")
+    return root
 
 
 def _keeps_all_rows(template: Any) -> bool:
@@ -136,7 +135,7 @@ def tree(leaves: list[Any]) -> Any:
     """Return what merges these shards, a few at a time."""
     merge = delayed(shards.merged, pure=False)
     while len(leaves) > 1:
-        leaves = [merge(leaves[start : start + TOGETHER]) for start in range(0, len(leaves), TOGETHER)]
+        leaves = [merge(*leaves[start : start + TOGETHER]) for start in range(0, len(leaves), TOGETHER)]
     return leaves[0]
 
 

@@ -68,6 +68,14 @@ class Table:
     target: Any
 
 
+def with_rows(table: Table) -> list[Partition]:
+    """Return the partitions that have rows; refuse a table that has none."""
+    parts = [part for part in table.partitions if part.n_ids]
+    if not parts:
+        raise PartitionError("There are no rows: all partitions are empty, or all weights are zero.")
+    return parts
+
+
 def table_of(X: Any, y: Any, sample_weight: Any, first_id: int) -> Table:
     """Return the partitions of rows, targets and weights, with ids from ``first_id`` on."""
     rows, lengths = _pieces(X, "X")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,9 +15,35 @@ from batch2online.engine.shard import Shard
 _T = TypeVar("_T")
 
 
-def shard_of(template: Any, rows: Any, targets: Any, weights: Any, part: Place, names: Any, target: Any) -> Any:
-    """Return an estimator that has learned the rows of a partition."""
-    return located(part, lambda: _learned(template, rows, targets, weights, part, names, target))
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a partition with ids from ``start`` to ``stop``; ``ends`` says that a shard has no more than these."""
+
+    place: Place
+    start: int
+    stop: int
+    ends: bool = True
+
+    @classmethod
+    def all_of(cls, place: Place) -> Piece:
+        return cls(place, place.first_id, place.first_id + place.n_ids)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether these are all rows of the partition."""
+        return self.stop - self.start == self.place.n_ids
+
+
+def shard_of(
+    template: Any, known: Any, rows: Any, targets: Any, weights: Any, piece: Piece, names: Any, target: Any
+) -> Any:
+    """Return an estimator that has learned a piece of a partition, after all that is known already."""
+
+    def work() -> Any:
+        given = (*in_columns(rows, targets, names, target), _values(weights))
+        return _learned(template, known, given, piece)
+
+    return located(piece.place, work)
 
 
 def located(part: Place, work: Callable[[], _T]) -> _T:
@@ -30,21 +57,47 @@ def located(part: Place, work: Callable[[], _T]) -> _T:
         raise PartitionError(f"{place}: {error}") from error
 
 
-def _learned(template: Any, rows: Any, targets: Any, weights: Any, part: Place, names: Any, target: Any) -> Any:
-    shard = template._fresh()
-    shard.first_id = part.first_id
-    rows, targets = in_columns(rows, targets, names, target)
-    shard.partial_fit(rows, targets, sample_weight=_values(weights))
-    check_count(shard._engine, part)
-    if isinstance(shard._engine, Shard):
+def _learned(template: Any, known: Any, given: tuple[Any, Any, Any], piece: Piece) -> Any:
+    shard = _begun(template, piece.start) if known is None else copy.copy(known)
+    before = 0 if known is None else known._engine.n_seen
+    try:
+        shard.partial_fit(*_between(*given, piece))
+    except Exception:
+        if not piece.is_all:
+            _begun(template, piece.place.first_id).partial_fit(*given)  # its error counts the rows of the partition
+        raise
+    check_count(shard, before + piece.stop - piece.start)
+    if piece.ends and isinstance(shard._engine, Shard):
         shard._engine = shard._engine.compact()
     return shard
 
 
-def check_count(engine: Any, part: Place) -> None:
+def _between(rows: Any, targets: Any, weights: Any, piece: Piece) -> tuple[Any, Any, Any]:
+    """Return the rows of a piece, and those of weight zero behind them; before them as well in the first piece."""
+    if piece.is_all:
+        return rows, targets, weights
+    n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    places = range(n) if weights is None else np.flatnonzero(weights > 0)
+    start, stop = piece.start - piece.place.first_id, piece.stop - piece.place.first_id
+    last = n if stop >= min(piece.place.n_ids, len(places)) else int(places[stop])
+    own = slice(int(places[start]) if start else 0, last)
+    taken = rows.iloc[own] if hasattr(rows, "iloc") else rows[own]
+    return taken, *(None if values is None else values[own] for values in (targets, weights))
+
+
+def _begun(template: Any, first_id: int) -> Any:
+    shard = template._fresh()
+    shard.first_id = first_id
+    return shard
+
+
+def check_count(shard: Any, expected: int) -> None:
     """Refuse rows that are not as many as were counted: ids of later partitions rest on it."""
-    if engine.n_seen != part.n_ids:
-        raise ValueError(f"{part.n_ids} rows were counted and {engine.n_seen} came: the data changed meanwhile.")
+    found = shard._engine.n_seen
+    if found != expected:
+        raise ValueError(
+            f"{expected} rows were counted and {found} came: the data changed meanwhile, or class_weight is 0."
+        )
 
 
 def in_columns(rows: Any, targets: Any, names: Any, target: Any) -> tuple[Any, Any]:
@@ -70,7 +123,7 @@ def _values(values: Any) -> Any:
     return None if values is None else np.asarray(values)
 
 
-def merged(shards: list[Any]) -> Any:
+def merged(*shards: Any) -> Any:
     """Return one shard that has seen what all have. The shards stay as they are: a task may have to run again."""
     result = copy.copy(shards[0])
     for shard in shards[1:]:

@@ -78,8 +78,8 @@ class Shard(Online):
         return engine
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what travels: no row waits any more, and none is kept that present scores rule out."""
-        return super(Shard, self.compact()).__getstate__()
+        """Return what travels: where sums are exact, no row that waits, and none that present scores rule out."""
+        return super(Shard, self.compact() if self.construction.adds_up else self).__getstate__()
 
     def compact(self) -> Shard:
         """Return the same in which no row waits, and none is kept that present scores rule out."""

@@ -93,6 +93,10 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     _needs_targets = True
     _problem = GeneralizedLinear
 
+    @property
+    def _adds_up(self) -> bool:
+        return False
+
     def _quality(self, regret: Regret) -> list[Measure]:
         return classification_quality(regret)
 

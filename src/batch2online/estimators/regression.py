@@ -170,6 +170,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         """Whether the moments of all rows are all that is needed."""
         return bool(self.loss == "squared" and self.alpha == 0)
 
+    @property
+    def _adds_up(self) -> bool:
+        return self._is_plain
+
     def _predictor_loss(self) -> PredictorLoss:
         self._check_choice("loss", *LOSSES)
         return of_regression(self.loss, self.quantile, self.power, self.delta)

@@ -26,6 +26,11 @@ class Sharding:
     _sums_exactly: bool = False
     """Whether rows are about to be learned that ``fit`` was given."""
 
+    @property
+    def _adds_up(self) -> bool:
+        """Whether shards merge to the same bits whatever rows each of them has, or only for given parts."""
+        return True
+
     def new_shard(self, first_id: int) -> Self:
         """Return an empty estimator for a part of the rows, numbered from ``first_id`` on, to be merged with others.
 
@@ -56,8 +61,9 @@ class Sharding:
 
     def _begun(self, engine: Online) -> Online:
         """Return an engine that has seen no rows as it is, or as that of a shard."""
-        if self._is_shard and engine.construction.needs_no_order:
-            return Shard.of(engine)
+        if self._is_shard:
+            engine._check_all_rows_count("A shard")
+            return Shard.of(engine) if engine.construction.needs_no_order else engine
         if self._sums_exactly and engine.width <= WIDEST and engine.window is None and engine.contest is None:
             engine.construction.sum_exactly()
         return engine

@@ -203,6 +203,10 @@ class BatchToOnline(Delegating, StoredWrapped):
                 "pass resample=True to fit it to an unweighted sample of the coreset instead."
             )
 
+    @property
+    def _adds_up(self) -> bool:
+        return self._new_construction().adds_up
+
     def _new_construction(self) -> Construction:
         return self._for_these_rows(self._asked_for())
 

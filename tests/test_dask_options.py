@@ -1,0 +1,203 @@
+"""Every option on a cluster: the bits of one machine, the same bits whatever the partitions, or a refusal.
+
+The table names each parameter with values of it. A parameter that is not in it fails a test.
+"""
+
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.linear_model import HuberRegressor, LogisticRegression, Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+import batch2online.dask as cluster
+from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online.dask import spans
+from batch2online.refresh import Adaptive, Budget, Geometric, Lazy
+from dask_cases import same
+
+N = 1_500
+_RNG = np.random.default_rng(3)
+X = _RNG.normal(size=(N, 3)) + 4 * np.eye(3)[_RNG.integers(0, 3, size=N)]
+Y = np.exp(0.2 * X[:, 0] - 0.1 * X[:, 1] + 0.3 * _RNG.normal(size=N))  # positive, as some losses want it
+LABELS = np.where(np.median(Y) < Y, "high", "low")
+WEIGHTS = np.where(np.arange(N) % 11 == 0, 0.0, _RNG.exponential(size=N))
+DOUBLING = Geometric(2.0)
+POLICIES = (DOUBLING, Lazy(1.5), Adaptive(), Budget(5, 2_000))
+SHARED = {"first_id": [7], "keep_history": [True], "half_life": [400], "random_state": [5]}
+
+
+def size(points, weights, targets=None):
+    return weights * np.abs(points).sum(axis=1)
+
+
+def share(points, weights, targets=None, summary=None):
+    return size(points, weights) / summary
+
+
+def total(points, weights, targets=None):
+    return size(points, weights).sum()
+
+
+SUMMED = coresets.Sensitivity(share, summary=total, total_score=1, coreset_size=200)
+
+ONE_MACHINE = {
+    OnlineRegression: ({}, {
+        "loss": ["squared"], "alpha": [0.0], "epsilon": [0.2], "coreset_size": [100, "theory", "audit"],
+        "refresh": POLICIES, "solve": ["exact", "coreset"], "fit_intercept": [False], "score_targets": [False],
+        **SHARED,
+    }),
+    OnlineLowRank: ({"n_components": 2}, {
+        "n_components": [1, 3], "center": [True], "epsilon": [0.2], "coreset_size": [100, "audit"],
+        "refresh": POLICIES, "solve": ["exact", "coreset"], "basis": ["variance"], **SHARED,
+    }),
+    OnlineClustering: ({"n_clusters": 3, "coreset_size": 200}, {
+        "n_clusters": [1, 5], "z": [1.0, 1.5, 3.0], "stages": [2], "history": ["memory"], "epsilon": [0.2],
+        "coreset_size": [None, "theory"], "refresh": POLICIES[:3], "solve": ["coreset"], "start_from_current": [False],
+        **SHARED,
+    }),
+    BatchToOnline: ({"estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.Leverage, "coreset_size": 200}, {
+        "estimator": [DecisionTreeRegressor(max_depth=2), HuberRegressor()],
+        "coreset": [coresets.Uniform, coresets.Leverage(intercept=True), coresets.RidgeLeverage(2), coresets.Everything,
+                    coresets.Sensitivity(size, coreset_size=200)],
+        "refresh": POLICIES[:2], "loss": ["absolute"], "loss_bound": [100.0], "resample": [True], "epsilon": [0.3],
+        "coreset_size": [100], "coreset_memory": [10**6], "budget_seconds_per_million_rows": [1.0], **SHARED,
+    }),
+}  # fmt: skip
+"""What is left as it is, and values of options with which a cluster gives the bits of ``fit`` on one machine."""
+
+ANY_PARTITIONS = {
+    OnlineRegression: ({"coreset_size": 200, "alpha": 0.1}, {
+        "loss": ["absolute", "huber", "quantile", "poisson", "gamma", "tweedie"], "alpha": [1.0], "l1_ratio": [0.5],
+        "refresh": POLICIES[:2], "fit_intercept": [False], "epsilon": [0.2], **SHARED,
+    }),
+    OnlineClassifier: ({"coreset_size": 200}, {
+        "alpha": [1.0], "l1_ratio": [0.5], "class_weight": [{"high": 2.0}, "balanced"], "epsilon": [0.3],
+        "coreset_size": [None], "refresh": POLICIES[:2], "fit_intercept": [False], **SHARED,
+    }),
+    OnlineClustering: ({"n_clusters": 3, "coreset_size": 200, "history": "coreset"}, {
+        "z": [1.0], "stages": [2], "solve": ["coreset"], "refresh": POLICIES[:2], "epsilon": [0.1],
+        "first_id": [7], "half_life": [400], "random_state": [5],
+    }),
+    BatchToOnline: ({"estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.Piloted, "coreset_size": 200}, {
+        "coreset": [coresets.Piloted, SUMMED], "estimator": [LogisticRegression(), HuberRegressor()], **SHARED,
+    }),
+}  # fmt: skip
+"""The same where a cluster gives one stream for each span of ids, and a fixed tree of merges of these."""
+
+BY_OTHER_OPTIONS = {
+    (OnlineRegression, "quantile"): {"loss": "quantile", "quantile": 0.2},
+    (OnlineRegression, "power"): {"loss": "tweedie", "power": 1.2},
+    (OnlineRegression, "delta"): {"loss": "huber", "delta": 2.0},
+    (OnlineClustering, "history"): {"n_clusters": 3, "history": "coreset"},
+    (BatchToOnline, "coreset_memory"): {"estimator": Ridge(), "coreset": coresets.Piloted, "coreset_memory": 10**5},
+}
+"""Options that count with others alone; the same bits whatever the partitions."""
+
+DEFAULT_CORESETS = {
+    "regressor": Ridge(), "classifier": LogisticRegression(), "components": PCA(2), "clusters": KMeans(3, n_init=1),
+}  # fmt: skip
+
+REFUSED = {"window": (100, "not for a window"), "half_life": ("auto", 'not for half_life="auto"')}
+NEEDED = {OnlineLowRank: {"n_components": 2}, BatchToOnline: {"estimator": Ridge()}}
+
+
+def cells(table):
+    return [
+        pytest.param(kind, base | {option: value}, id=f"{kind.__name__}-{option}-{str(value)[:30]}")
+        for kind, (base, options) in table.items()
+        for option, values in options.items()
+        for value in values
+    ]
+
+
+def other_cells():
+    return [pytest.param(kind, own, id=f"{kind.__name__}-{option}") for (kind, option), own in BY_OTHER_OPTIONS.items()]
+
+
+@pytest.fixture(autouse=True)
+def _small_spans(monkeypatch):
+    monkeypatch.setattr(spans, "SPAN", 400)
+    with dask.config.set(scheduler="synchronous"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def made(kind, settings):
+    return kind(**{"random_state": 1} | settings)
+
+
+def targets_of(model):
+    if not model._needs_targets:
+        return None
+    is_classifier = isinstance(getattr(model, "estimator", model), OnlineClassifier | LogisticRegression)
+    return LABELS if is_classifier else Y
+
+
+def on_a_cluster(model, n_partitions, weights=None, seed=0):
+    cuts = np.sort(np.random.default_rng(seed).integers(0, N + 1, size=n_partitions - 1))
+    chunks = tuple(np.diff([0, *cuts, N]).tolist())
+    y = targets_of(model)
+    y = None if y is None else [dask.delayed(part) for part in np.split(y, cuts)]
+    own = None if weights is None else [dask.delayed(part) for part in np.split(weights, cuts)]
+    rows = da.from_array(X, chunks=(chunks, (3,)))
+    return cluster.fit(model, [*rows.to_delayed().reshape(-1)], y, own)
+
+
+def weights_for(settings):
+    """Return weights, where weights are not what an option is about."""
+    return None if "class_weight" in settings or "coreset" in settings else WEIGHTS
+
+
+@pytest.mark.parametrize(("kind", "settings"), cells(ONE_MACHINE))
+def test_an_option_on_a_cluster_is_that_of_one_machine(kind, settings):
+    weights, model = weights_for(settings), made(kind, settings)
+    y = targets_of(model)
+    expected = made(kind, settings).fit(X, *([] if y is None else [y]), sample_weight=weights)
+    assert same(on_a_cluster(model, 7, weights), expected)
+
+
+@pytest.mark.parametrize(("kind", "settings"), [*cells(ANY_PARTITIONS), *other_cells()])
+def test_an_option_gives_the_same_bits_whatever_the_partitions(kind, settings):
+    weights = weights_for(settings)
+    found = [on_a_cluster(made(kind, settings), n, weights, seed=n) for n in (1, 7)]
+    assert same(*found)
+    assert found[0].n_seen_ == (N if weights is None else np.count_nonzero(WEIGHTS))
+
+
+@pytest.mark.parametrize("name", DEFAULT_CORESETS)
+def test_a_coreset_of_no_choice_gives_the_same_bits(name):
+    settings = {"estimator": DEFAULT_CORESETS[name], "refresh": DOUBLING, "coreset_size": 200}
+    assert same(*(on_a_cluster(made(BatchToOnline, settings), n) for n in (2, 7)))
+
+
+def test_a_history_in_a_folder_is_that_in_memory(tmp_path):
+    models = [OnlineClustering(3, history=place, random_state=1) for place in ("memory", str(tmp_path))]
+    assert same(*(on_a_cluster(model, 3) for model in models))
+
+
+@pytest.mark.parametrize("option", REFUSED)
+@pytest.mark.parametrize("kind", [OnlineRegression, OnlineClassifier, OnlineLowRank, OnlineClustering, BatchToOnline])
+def test_what_needs_an_order_is_refused(kind, option):
+    value, message = REFUSED[option]
+    with pytest.raises(ValueError, match=message):
+        on_a_cluster(made(kind, NEEDED.get(kind, {}) | {option: value}), 2)
+
+
+def test_every_option_is_in_the_table():
+    for kind in (OnlineRegression, OnlineClassifier, OnlineLowRank, OnlineClustering, BatchToOnline):
+        known = set(REFUSED) | {option for own, option in BY_OTHER_OPTIONS if own is kind}
+        for table in (ONE_MACHINE, ANY_PARTITIONS):
+            known |= set(table.get(kind, ({}, {}))[1])
+        assert set(made(kind, NEEDED.get(kind, {})).get_params(deep=False)) == known, kind
+
+
+def test_leaves_that_follow_the_partitions_are_noticed(monkeypatch):
+    """Without spans the same test fails, so it can."""
+    monkeypatch.setattr(OnlineClassifier, "_adds_up", True)
+    found = [on_a_cluster(OnlineClassifier(coreset_size=200, random_state=1), n, seed=n) for n in (1, 7)]
+    assert not same(*found)
