@@ -16,10 +16,11 @@ from batch2online.core.rows import Rows, ones
 from batch2online.engine.invariants.monitor import check_monitor
 from batch2online.monitor import betting, ranks
 from batch2online.monitor.betting import BLOCK, CELLS, Capital
+from batch2online.monitor.noting import runs_of
 from batch2online.monitor.order import FREEZES, LEVEL, Monitor
 from batch2online.monitor.ranks import BINS, ranked
 from batch2online.monitor.reference import ReferenceModel
-from batch2online.monitor.watching import n_watched, watched_blocks
+from batch2online.monitor.watching import THINNINGS, Watched, n_watched
 
 
 def stream(n=9_000, seed=0, d=3):
@@ -120,7 +121,9 @@ def test_a_reference_that_has_seen_the_rows_it_ranks_is_caught():
     def evidence(first, seed):
         X, y = stream(4_000, seed, d=50)
         model = ReferenceModel.of(rows_of(X[first : first + 120], y[first : first + 120]))
-        bins = model.bins(model.values(X[600:], y[600:, None]))[:, : 53 * BLOCK].reshape(4, -1, BLOCK)
+        bins = model.bins(model.values(X[600:], y[600:, None], Watched(0, 3_400)))[:, : 53 * BLOCK].reshape(
+            4, -1, BLOCK
+        )
         u = np.random.default_rng(seed).random((53, BLOCK))
         cells, _ = ranked(bins, u, np.zeros((4, BINS), dtype=np.int64))
         return Capital.of(4).after(cells)[1].max()
@@ -296,9 +299,34 @@ def test_the_command_line_checks_a_file(tmp_path, capsys):
     assert "order looks random" in capsys.readouterr().out
 
 
+def watched_blocks(rows):
+    """Return where watched blocks begin, by the definition."""
+    return [at for at in range(0, rows, BLOCK) if at % (BLOCK * 2 ** sum(cut <= at for cut in THINNINGS)) == 0]
+
+
+@pytest.mark.parametrize("first", [0, 64, 32_768, 32_832, 40_001, 65_536, 65_600, 65_663, 65_664, 65_700, 70_000])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 128, 200, 256, 1_000])
+def test_rows_that_are_watched_are_those_of_watched_blocks(first, n):
+    n = min([n, *(cut - first for cut in THINNINGS if cut > first)])
+    blocks = np.array(watched_blocks(first + n))
+    numbers = np.arange(first, first + n)
+    expected = numbers[np.isin(numbers // BLOCK * BLOCK, blocks)]
+    watched = Watched(first, n)
+    np.testing.assert_array_equal(watched.of_values(numbers), expected)
+    np.testing.assert_array_equal(first + np.arange(n)[watched.places()], expected)
+    np.testing.assert_array_equal(watched.blocks(), np.unique(expected // BLOCK * BLOCK))
+    assert len(watched) == len(expected)
+
+
+def test_runs_name_all_rows():
+    ids = np.array([5, 6, 7, 10, 12, 13])
+    found = [(run.number + i, run.first_id + i) for run in runs_of(90, ids) for i in range(run.n)]
+    assert found == list(zip(range(90, 96), ids, strict=True))
+
+
 def test_what_is_watched_is_counted():
     rows = 300_000
-    places = np.concatenate([np.arange(b * BLOCK, (b + 1) * BLOCK) for b in watched_blocks(0, rows)])
+    places = np.concatenate([np.arange(at, at + BLOCK) for at in watched_blocks(rows)])
     counts = np.searchsorted(places, np.arange(rows + 1))
     for n in [0, 1, 63, 64, 32_767, 32_768, 32_800, 32_900, 65_536, 65_600, 131_072, 200_001, rows]:
         assert n_watched(n) == counts[n], n
@@ -311,9 +339,8 @@ def test_rows_that_are_not_watched_leave_no_trace_and_chunks_do_not_matter():
     same(watched(X, None, cuts=[40_000, 40_001, 40_030, 40_100, 41_111, 60_000, 77_777, 77_778]), at_once)
     check_monitor(at_once)
     frozen, other = 4_800, X.copy()
-    blocks = np.arange(35_000, 80_000) // BLOCK
-    for block in np.setdiff1d(blocks, watched_blocks(0, 90_000)):
-        other[frozen + block * BLOCK : frozen + (block + 1) * BLOCK] += 100.0
+    for at in np.setdiff1d(np.arange(35_008, 80_000, BLOCK), watched_blocks(90_000)):
+        other[frozen + at : frozen + at + BLOCK] += 100.0
     assert (other != X).any()
     same(watched(other, None), at_once)
     assert at_once.counts[0].sum() + len(at_once.uniforms) == n_watched(90_000 - frozen)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from batch2online._types import ByteArray, FloatArray, IntArray
+from batch2online._types import ByteArray, FloatArray, IntArray, WordArray
 from batch2online.core import randomness
+from batch2online.monitor.betting import BLOCK
 from batch2online.monitor.reference import ReferenceModel
+from batch2online.monitor.watching import THINNINGS, Watched
 
 MOST_BYTES = 2**20
 """So much may be noted before it is packed, and twice as much when it is, before bets are made."""
@@ -18,50 +20,73 @@ MOST_BYTES = 2**20
 MOST_PARTS = 2**8
 
 
+class Run(NamedTuple):
+    """Rows in a row: the number of the first since the reference model was made, its id, and how many they are."""
+
+    number: int
+    first_id: int
+    n: int
+
+    def is_followed_by(self, other: Run) -> bool:
+        """Whether both are one, in which the same share of the blocks is watched."""
+        number, first_id = self.number + self.n, self.first_id + self.n
+        return other.number == number and other.first_id == first_id and number not in THINNINGS
+
+
 @dataclass(frozen=True)
 class Noted:
     """Rows that were watched and not yet bet on.
 
     Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, or the bins of their scores, as
-    bytes; their ids (n,), or first and number of those in a row (r, 2); the row counts after their blocks; the bytes of
-    values noted so far.
+    bytes; the runs of rows that they are the watched ones of; the row count at which numbers begin; the bytes of values
+    noted so far.
     """
 
     reference: ReferenceModel
     is_first: bool
     values: Any
-    ids: IntArray
-    ends: IntArray
+    runs: tuple[Run, ...]
+    origin: int
     seed: int
     total: int
 
     def bins(self) -> ByteArray:
         """Return the bins of the scores of these rows, (K, n)."""
-        return self.values if self.values.dtype == np.uint8 else self.reference.bins(self.values.astype(np.float64))
+        return self.values if self.values.dtype == np.uint8 else self.reference.bins(self.values)
 
     def uniforms(self) -> FloatArray:
-        """Return the uniforms that rows own, which break ties: those of ids in a row at once, which is fastest."""
-        words = [randomness.words(self.seed, randomness.ORDER, range(i, i + n)) for i, n in self.spans().tolist()]
-        return randomness.uniforms_of(np.concatenate(words))
+        """Return the uniforms that rows own, which break ties."""
+        return randomness.uniforms_of(np.concatenate([_words(self.seed, run) for run in self.runs]))
 
-    def spans(self) -> IntArray:
-        """Return first and number of ids in a row."""
-        return spans_of(self.ids) if self.ids.ndim == 1 else self.ids
+    def ends(self) -> IntArray:
+        """Return the row counts after the blocks of these rows."""
+        return (
+            self.origin + BLOCK + np.unique(np.concatenate([Watched(run.number, run.n).blocks() for run in self.runs]))
+        )
+
+
+def _words(seed: int, run: Run) -> WordArray:
+    """Return the words of rows that are watched: drawn with those between them, which is fastest."""
+    words = randomness.words(seed, randomness.ORDER, range(run.first_id, run.first_id + run.n))
+    watched: WordArray = Watched(run.number, run.n).of_values(words)
+    return watched
+
+
+def runs_of(number: int, ids: IntArray) -> tuple[Run, ...]:
+    """Return the runs that rows with these ids consist of, the first of which has this number.
+
+    >>> runs_of(100, np.array([3, 4, 5, 9]))
+    (Run(number=100, first_id=3, n=3), Run(number=103, first_id=9, n=1))
+    """
+    if int(ids[-1] - ids[0]) == len(ids) - 1:
+        return (Run(number, int(ids[0]), len(ids)),)
+    cuts = [0, *(np.flatnonzero(np.diff(ids) != 1) + 1).tolist(), len(ids)]
+    return tuple(Run(number + start, int(ids[start]), stop - start) for start, stop in pairwise(cuts))
 
 
 def is_much(parts: tuple[Noted, ...]) -> bool:
     """Whether what is noted is to be packed."""
     return len(parts) > MOST_PARTS or (bool(parts) and parts[-1].total > MOST_BYTES)
-
-
-def spans_of(ids: IntArray) -> IntArray:
-    """Return the first id of each row of consecutive ones, and how many they are.
-
-    >>> spans_of(np.array([3, 4, 5, 9])).tolist()
-    [[3, 3], [9, 1]]
-    """
-    cuts = np.concatenate([[0], np.flatnonzero(np.diff(ids) != 1) + 1, [len(ids)]])
-    return np.stack([ids[cuts[:-1]], np.diff(cuts)], axis=1)
 
 
 def packed(parts: tuple[Noted, ...]) -> tuple[Noted, ...]:
@@ -70,6 +95,18 @@ def packed(parts: tuple[Noted, ...]) -> tuple[Noted, ...]:
     for _, group in groupby(parts, key=lambda part: (id(part.reference), part.seed)):
         own = list(group)
         bins = np.concatenate([part.bins() for part in own], axis=1)
-        spans, ends = np.concatenate([part.spans() for part in own]), np.concatenate([part.ends for part in own])
-        result.append(Noted(own[0].reference, own[0].is_first, bins, spans, np.unique(ends), own[0].seed, total=0))
+        runs = _joined([run for part in own for run in part.runs])
+        result.append(replace(own[0], values=bins, runs=runs, total=0))
+    return tuple(result)
+
+
+def _joined(runs: list[Run]) -> tuple[Run, ...]:
+    """Return the same rows in as few runs as possible."""
+    result = runs[:1]
+    for run in runs[1:]:
+        last = result[-1]
+        if last.is_followed_by(run):
+            result[-1] = last._replace(n=last.n + run.n)
+        else:
+            result.append(run)
     return tuple(result)

@@ -25,16 +25,18 @@ from batch2online._types import ByteArray, FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.monitor.betting import BLOCK, Capital
-from batch2online.monitor.noting import MOST_BYTES, Noted, is_much, packed
+from batch2online.monitor.noting import MOST_BYTES, Noted, is_much, packed, runs_of
 from batch2online.monitor.ranks import BINS, ranked
 from batch2online.monitor.reference import ReferenceModel, names_of
 from batch2online.monitor.verdict import OrderVerdict
-from batch2online.monitor.watching import places_of, watched_blocks
+from batch2online.monitor.watching import THINNINGS, Watched
 
 FREEZES = ((0, 600), (3600, 4800))
 """Rows that a reference model is made of: it is in force from the last of them on."""
 
 _REFERENCES_AT = tuple(last for _, last in FREEZES)
+_CUTS = (*(at for window in FREEZES for at in window), *(_REFERENCES_AT[-1] + at for at in THINNINGS))
+"""Row counts at which the monitor changes what it does with rows."""
 
 LEVEL = 1e-3
 """Chance of ever raising a false alarm, at most."""
@@ -123,7 +125,7 @@ class Monitor:
         """Return the monitor that has noted these rows, cut where a reference model is made."""
         monitor, start = self, 0
         while start < len(rows):
-            cut = next((at for window in FREEZES for at in window if at > monitor.rows), self.rows + len(rows))
+            cut = next((at for at in _CUTS if at > monitor.rows), self.rows + len(rows))
             stop = min(len(rows), cut - self.rows)
             monitor = monitor._noting(rows if stop - start == len(rows) else rows[start:stop], seed)
             start = stop
@@ -152,20 +154,15 @@ class Monitor:
     def _noted(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[Noted, ...]:
         """Return what is noted with these rows as well, as far as they are watched."""
         freeze = frozen_at(self.rows)
-        blocks = watched_blocks(self.rows - freeze, len(rows))
-        if not len(blocks):
+        number = self.rows - freeze
+        watched = Watched(number, len(rows))
+        if not len(watched):
             return self.noted
-        places = places_of(blocks, self.rows - freeze, len(rows))
         with np.errstate(all="ignore"):
-            if self.n_targets:  # all at once: quicker than to pick rows
-                values = reference.values(rows.points, rows.targets)
-                values = values if isinstance(places, slice) else values.take(places, axis=1)
-            else:
-                values = reference.values(rows.points[places], rows.targets[places])
-        values, ids = values.astype(np.float32), rows.ids[places]  # single precision is enough for bins
-        ends = freeze + self.skipped + BLOCK * (blocks + 1)
-        total = values.nbytes + ids.nbytes + (self.noted[-1].total if self.noted else 0)
-        return (*self.noted, Noted(reference, self.rows == freeze, values, ids, ends, seed, total))
+            values = reference.values(rows.points, rows.targets, watched)
+        total = values.nbytes + (self.noted[-1].total if self.noted else 0)
+        runs, origin = runs_of(number, rows.ids), freeze + self.skipped
+        return (*self.noted, Noted(reference, number == 0, values, runs, origin, seed, total))
 
     def settled(self) -> Monitor:
         """Return the same with all bets made on rows that are noted."""
@@ -184,7 +181,7 @@ class Monitor:
         bins = np.concatenate([self.waiting, *(part.bins() for part in parts)], axis=1)
         uniforms = np.concatenate([self.uniforms, *(part.uniforms() for part in parts)])
         whole = len(uniforms) // BLOCK * BLOCK
-        ends = np.unique(np.concatenate([part.ends for part in parts]))  # parts may share a block
+        ends = np.unique(np.concatenate([part.ends() for part in parts]))  # parts may share a block
         new = self
         for start in range(0, whole, _AT_ONCE):
             stop = min(start + _AT_ONCE, whole)

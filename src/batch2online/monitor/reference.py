@@ -10,6 +10,7 @@ model.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from batch2online._types import ByteArray, FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.monitor.ranks import BINS
+from batch2online.monitor.watching import Watched
 
 SUPERVISED = ("loss", "residual", "prediction", "target")
 UNSUPERVISED = ("distance", "first coordinate", "second coordinate", "third coordinate")
@@ -55,6 +57,8 @@ class ReferenceModel:
         Of the scores of the first rows.
     tables : bytes (K, GRID)
         The bin of each cell of a grid over all numbers.
+    offset : float
+        Mean of what is predicted.
     """
 
     columns: IntArray | None
@@ -65,6 +69,7 @@ class ReferenceModel:
     middles: FloatArray
     ranges: FloatArray
     tables: ByteArray
+    offset: float = 0.0
 
     @classmethod
     def of(cls, rows: Rows) -> ReferenceModel:
@@ -76,33 +81,44 @@ class ReferenceModel:
             target = rows.targets @ targets if len(targets) else None
             directions = _directions((points - mean) / scale, target) / scale[:, None]
             nothing = np.empty(0)
-            new = cls(columns, mean, scale, directions, targets, nothing, nothing, np.empty(0, dtype=np.uint8))
-            middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets)))
+            offset = 0.0 if target is None else float(np.nan_to_num(target.mean()))
+            new = cls(columns, mean, scale, directions, targets, nothing, nothing, np.empty(0, dtype=np.uint8), offset)
+            all_rows = Watched(0, len(rows))
+            middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets, all_rows)))
         return replace(new, middles=middles, ranges=ranges, tables=tables)
 
-    def values(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return what the scores of these rows are functions of, (m, n): predictions and targets, or the scores."""
+    def values(self, points: FloatArray, targets: FloatArray, watched: Watched) -> FloatArray:
+        """Return what the scores of rows that are watched are functions of, (m, n), in single precision.
+
+        These are predictions and targets, or the scores.
+        """
         if len(self.targets):
-            predictions = points @ self._direction(points.shape[1])
-            predictions -= self.mean @ self.directions[:, 0]
-            one = targets[:, 0] * self.targets[0] if len(self.targets) == 1 else targets @ self.targets
-            return np.stack([predictions, one])
+            predictions = watched.of_values(points @ self._direction(points.shape[1]))  # quicker than to pick rows
+            one = targets[:, 0] if len(self.targets) == 1 else targets @ self.targets
+            one = watched.of_values(one) * (self.targets[0] if len(self.targets) == 1 else 1.0)
+            return np.array([predictions - self._middle, one - self.offset], dtype=np.float32)
+        points = points[watched.places()]
         points = points if self.columns is None else points[:, self.columns]
-        along = points @ self.directions - self.mean @ self.directions
-        values = np.empty((1 + along.shape[1], len(points)))
         away = points - self.mean
+        along = away @ self.directions
         away *= away
-        np.matmul(away, self.scale**-2.0, out=values[0])
-        values[1:] = along.T
-        return values
+        return np.array([away @ self.scale**-2.0, *along.T], dtype=np.float32)
 
     def _direction(self, width: int) -> FloatArray:
         """Return the coefficients of the prediction for all columns: quicker than to pick columns out of rows."""
         if self.columns is None:
-            return np.ascontiguousarray(self.directions[:, 0])
+            return self._coefficients
         wide = np.zeros(width)
-        wide[self.columns] = self.directions[:, 0]
+        wide[self.columns] = self._coefficients
         return wide
+
+    @cached_property
+    def _coefficients(self) -> FloatArray:
+        return np.ascontiguousarray(self.directions[:, 0])
+
+    @cached_property
+    def _middle(self) -> float:
+        return float(self.mean @ self._coefficients)
 
     def scores(self, values: FloatArray) -> FloatArray:
         """Return the scores (K, n) of rows with these values."""
@@ -148,7 +164,7 @@ def _quantiser(scores: FloatArray) -> tuple[FloatArray, FloatArray, ByteArray]:
     middles, ranges = low / 2 + high / 2, high / 2 - low / 2
     ranges = np.where(ranges > 0, ranges, np.maximum(np.abs(middles), 1.0))
     cells = np.sort(_cells(scores, middles, ranges), axis=1)
-    return middles, ranges, np.stack([_table(own) for own in cells])
+    return middles.astype(np.float64), ranges.astype(np.float64), np.stack([_table(own) for own in cells])
 
 
 def _table(cells: IntArray) -> ByteArray:
@@ -165,8 +181,8 @@ def _table(cells: IntArray) -> ByteArray:
 
 def _cells(scores: FloatArray, middles: FloatArray, ranges: FloatArray) -> IntArray:
     """Return where scores fall on a grid over all numbers, by ``t / (1 + |t|)``; half of it is within the ranges."""
-    t = scores - middles[:, None]
-    t /= ranges[:, None]
+    t = scores - middles[:, None].astype(scores.dtype)
+    t /= ranges[:, None].astype(scores.dtype)
     divisor = np.abs(t)
     divisor += 1
     t /= divisor

@@ -6,6 +6,7 @@ and the delay of an alarm grows as they get fewer: with one in four it is some t
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -19,30 +20,45 @@ DENSE = 2**15 // BLOCK
 _DOUBLINGS = 2
 """Later, one in two is watched until there are twice as many, and so on: one in four in the end."""
 
+THINNINGS = tuple(BLOCK * DENSE * 2**doublings for doublings in range(_DOUBLINGS))
+"""Row numbers from which on fewer blocks are watched than before."""
 
-def watched_blocks(first: int, n: int) -> IntArray:
-    """Return which blocks are watched of those that n rows from number ``first`` on lie in.
 
-    >>> watched_blocks(0, 130).tolist(), watched_blocks(BLOCK * (DENSE + 5), 4 * BLOCK).tolist()
-    ([0, 1, 2], [518, 520])
+class Watched:
+    """Those of n rows from number ``first`` on that are watched: one block in ``every``, at multiples of it.
+
+    The rows lie between two thinnings. Written into lines as long as it is from one watched block to the next, those
+    that are watched are the first columns.
     """
-    block, end = first // BLOCK, _end(first, n)
-    parts = []
-    while block < end:
-        doublings = min((block // DENSE).bit_length(), _DOUBLINGS)
-        every = 1 << doublings
-        stop = end if doublings == _DOUBLINGS else min(end, DENSE * every)  # the same up to the next doubling
-        parts.append(np.arange(-(-block // every) * every, stop, every))
-        block = stop
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
+    def __init__(self, first: int, n: int) -> None:
+        self.first, self.n = first, n
+        self.every = 1 << sum(at <= first for at in THINNINGS)
+        self._length = BLOCK * self.every
+        line, self._start = divmod(first, self._length)
+        self._first_line, self._lines = line, -(-(self._start + n) // self._length)
+        last = min(BLOCK, self._start + n - (self._lines - 1) * self._length)
+        self._span = slice(min(BLOCK, self._start), (self._lines - 1) * BLOCK + last)
 
-def places_of(blocks: IntArray, first: int, n: int) -> Any:
-    """Return where the rows of these blocks stand among n rows from number ``first`` on."""
-    if len(blocks) == _end(first, n) - first // BLOCK:
-        return slice(0, n)
-    places = (blocks[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1) - first
-    return places[(places >= 0) & (places < n)]
+    def __len__(self) -> int:
+        return int(self._span.stop - self._span.start)
+
+    def of_values(self, values: Any) -> Any:
+        """Return those of n values, one a row, that belong to rows that are watched."""
+        if self.every == 1:
+            return values
+        room = np.empty(self._lines * self._length, dtype=values.dtype)
+        room[self._start : self._start + self.n] = values
+        return room.reshape(self._lines, self._length)[:, :BLOCK].reshape(-1)[self._span]
+
+    def places(self) -> Any:
+        """Return where the rows that are watched stand among all n."""
+        return slice(0, self.n) if self.every == 1 else self.of_values(np.arange(self.n))
+
+    def blocks(self) -> IntArray:
+        """Return the row numbers at which watched blocks begin that these rows lie in."""
+        first = self._first_line + (self._span.start == BLOCK and self.every > 1)  # none of the first line is watched
+        return np.arange(first, self._first_line + self._lines) * self._length
 
 
 def n_watched(rows: int) -> int:
@@ -51,15 +67,5 @@ def n_watched(rows: int) -> int:
     >>> n_watched(1000), n_watched(10**6)
     (1000, 282816)
     """
-    blocks, left = divmod(rows, BLOCK)
-    whole = min(blocks, DENSE)
-    for doublings in range(1, _DOUBLINGS + 1):
-        every, first = 2**doublings, DENSE * 2 ** (doublings - 1)
-        stop = blocks if doublings == _DOUBLINGS else min(blocks, 2 * first)
-        whole += max(0, -(-stop // every) - -(-first // every))
-    return whole * BLOCK + (left if len(watched_blocks(blocks * BLOCK, 1)) else 0)
-
-
-def _end(first: int, n: int) -> int:
-    """Return the number of the block after the last that these rows lie in."""
-    return -(-(first + n) // BLOCK)
+    cuts = [0, *(at for at in THINNINGS if at < rows), rows]
+    return sum(len(Watched(start, stop - start)) for start, stop in itertools.pairwise(cuts) if stop > start)
