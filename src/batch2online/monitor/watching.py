@@ -58,7 +58,7 @@ class Watched:
     def blocks(self) -> IntArray:
         """Return the row numbers at which watched blocks begin that these rows lie in."""
         first = self._first_line + (self._span.start == BLOCK and self.every > 1)  # none of the first line is watched
-        return np.arange(first, self._first_line + self._lines) * self._length
+        return np.asarray(np.arange(first, self._first_line + self._lines) * self._length)
 
 
 def n_watched(rows: int) -> int:
