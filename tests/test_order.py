@@ -325,12 +325,12 @@ def test_runs_name_all_rows():
 
 
 def test_what_is_watched_is_counted():
-    rows = 300_000
+    rows = 1_100_000
     places = np.concatenate([np.arange(at, at + BLOCK) for at in watched_blocks(rows)])
     counts = np.searchsorted(places, np.arange(rows + 1))
-    for n in [0, 1, 63, 64, 32_767, 32_768, 32_800, 32_900, 65_536, 65_600, 131_072, 200_001, rows]:
+    for n in [0, 1, 63, 64, 32_767, 32_768, 32_800, 32_900, 65_536, 65_600, 131_072, 262_145, 300_001, 1_048_577, rows]:
         assert n_watched(n) == counts[n], n
-    assert abs(n_watched(2_000_000) - n_watched(1_000_000) - 250_000) <= 2 * BLOCK  # one in four, for ever
+    assert abs(n_watched(20_000_000) - n_watched(4_000_000) - 1_000_000) <= 2 * BLOCK  # one in sixteen, for ever
 
 
 def test_rows_that_are_not_watched_leave_no_trace_and_chunks_do_not_matter():

@@ -1,7 +1,7 @@
-"""Which rows the monitor watches: blocks of 64, all of the first, then one in two, then one in four.
+"""Which rows the monitor watches: blocks of 64, all of the first, then fewer and fewer, one in sixteen in the end.
 
 Places are fixed beforehand: a choice that does not look at the rows leaves their order random. Fewer blocks cost less,
-and the delay of an alarm grows as they get fewer: with one in four it is some three times as long.
+and the delay of an alarm grows as they get fewer, but not without end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,8 @@ import numpy as np
 from batch2online._types import IntArray
 from batch2online.monitor.betting import BLOCK
 
-DENSE = 2**15 // BLOCK
-"""So many blocks are watched one and all."""
-
-_DOUBLINGS = 2
-"""Later, one in two is watched until there are twice as many, and so on: one in four in the end."""
-
-THINNINGS = tuple(BLOCK * DENSE * 2**doublings for doublings in range(_DOUBLINGS))
-"""Row numbers from which on fewer blocks are watched than before."""
+THINNINGS = (2**15, 2**16, 2**18, 2**20)
+"""Row numbers from which on half as many blocks are watched as before."""
 
 
 class Watched:
@@ -65,7 +59,7 @@ def n_watched(rows: int) -> int:
     """Return how many of so many rows are watched.
 
     >>> n_watched(1000), n_watched(10**6)
-    (1000, 282816)
+    (1000, 190592)
     """
     cuts = [0, *(at for at in THINNINGS if at < rows), rows]
     return sum(len(Watched(start, stop - start)) for start, stop in itertools.pairwise(cuts) if stop > start)
