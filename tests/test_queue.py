@@ -51,7 +51,7 @@ def test_any_sequence_of_batches_and_single_rows_on_any_copy(seed):
         else:
             queue = queue.copy()
             for i in range(start, start + n):
-                queue.append_one([i, i + 0.5], [-i])
+                queue.wrote_one([i, i + 0.5], [-i])
             added = [(i, 1.0) for i in range(start, start + n)]
         known.append((queue, rows + added))
     for queue, rows in known:
@@ -64,7 +64,7 @@ def test_a_pickle_holds_the_rows_that_wait_and_goes_on_alone(weighted, copied):
     for queue in queues():
         queue = queue.with_rows(*batch(0, 70, weighted))
         twin = copied(queue)
-        twin.append_one([70, 70.5], [-70])
+        twin.wrote_one([70, 70.5], [-70])
         rows = [(i, 2.0 + i % 5 if weighted else 1.0) for i in range(70)]
         assert found(queue) == expected(rows)
         assert found(twin) == expected([*rows, (70, 1.0)])
@@ -72,10 +72,10 @@ def test_a_pickle_holds_the_rows_that_wait_and_goes_on_alone(weighted, copied):
 
 def test_rows_handed_on_are_not_written_to_again():
     for queue in queues():
-        queue.append_one([0, 0.5], [0])
+        queue.wrote_one([0, 0.5], [0])
         rows = queue.rows(0)
-        queue.emptied().append_one([9, 9], [9])
-        queue.append_one([1, 1.5], [-1])
+        queue.emptied().wrote_one([9, 9], [9])
+        queue.wrote_one([1, 1.5], [-1])
         assert rows.points.tolist() == [[0.0, 0.5]]
         assert rows.targets.tolist() == [[0.0]]
 

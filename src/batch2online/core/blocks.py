@@ -6,6 +6,7 @@ shared, since rows are only ever written after those that an older queue can see
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -35,9 +36,11 @@ class _Room:
         self.points: FloatArray = np.empty((rows, width)) if arena is None else arena.rows(rows)
         self.targets: FloatArray = np.empty((rows, n_targets))
         self.weights: FloatArray | None = None  # all ones
+        self.size = rows
         self.packed_points, self.packed_targets = _packed(self.points), _packed(self.targets)
         self.pack_points, self.pack_targets = _packer(width), _packer(n_targets)
         self.point_bytes, self.target_bytes = 8 * width, 8 * n_targets
+        self.numbers = self.packed_targets.cast("d") if n_targets == 1 else None
 
     def own_weights(self) -> FloatArray:
         """Return the weights as an array that can be written to."""
@@ -87,17 +90,25 @@ class Queue:
         twin.count, twin._room = stop, room
         return twin
 
-    def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> None:
-        """Add one row of Python floats to this queue itself. The last statement makes it visible."""
+    def wrote_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
+        """Add one row of Python floats to this queue itself if fewer than ``most`` wait then; whether that was done.
+
+        The last step makes the row visible.
+        """
         at, room = self.count, self._room
-        if room.filled != at or at == len(room.points):
+        if at + 1 >= most:
+            return False
+        if room.filled != at or at == room.size:
             self._room = room = self._room_up_to(at + 1)
         room.pack_points(room.packed_points, at * room.point_bytes, *values)
-        if target:
+        if room.numbers is not None:
+            room.numbers[at] = target[0]
+        elif target:
             room.pack_targets(room.packed_targets, at * room.target_bytes, *target)
         if room.weights is not None:
             room.weights[at] = 1.0
         room.filled = self.count = at + 1
+        return True
 
     def rows(self, first_id: int) -> Rows:
         """Return the rows that wait, numbered from ``first_id`` on, in arrays that nobody writes to again."""

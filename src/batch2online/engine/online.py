@@ -147,11 +147,9 @@ class Online(Joining, Following, Looks, StoredEngine):
 
     def wrote_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
         """Add a validated row to the queue itself if it only has to wait there; whether that was done."""
-        queue = self.construction.queue
-        if queue.count + 1 >= self._room or self.recorder is not None:
+        if self.recorder is not None:
             return False
-        queue.append_one(values, target)
-        return True
+        return self.construction.queue.wrote_one(values, target, self._room)
 
     def learn_one(self, values: Sequence[float], target: tuple[float, ...]) -> Online:
         """Return the engine after one validated row: itself, unless the row completes a block or a refresh is due."""

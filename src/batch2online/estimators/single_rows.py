@@ -21,6 +21,7 @@ class RowReader:
 
     def __init__(self, names: Sequence[str], largest: float, n_targets: int | None) -> None:
         self.names, self.largest, self.width, self.n_targets = names, largest, len(names), n_targets
+        self.is_number = n_targets == 1
         self.getter: Callable[[Mapping[str, Any]], Any] = (
             itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
         )
@@ -31,14 +32,10 @@ class RowReader:
             return values
         raise ValueError
 
-    def row(self, x: Any, y: Any) -> tuple[Any, tuple[float, ...]]:
-        """Return the values of a row and its target, if all is as usual."""
-        if type(y) is float and self.n_targets == 1:
-            values = self.getter(x)
-            if len(x) == self.width and hypot(y, *values) <= self.largest:
-                return values, (y,)
-        elif self.n_targets == 0:
-            return self(x), ()
+    def target(self) -> tuple[float, ...]:
+        """Return the target of a row that has no plain number for one."""
+        if self.n_targets == 0:
+            return ()
         raise ValueError
 
 
@@ -62,9 +59,13 @@ class SingleRows:
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
         try:
-            with self._engine.lock:
-                if self._engine.wrote_one(*self._reader.row(x, y)):
-                    return self
+            read, engine = self._reader, self._engine
+            values = read.getter(x)
+            if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
+                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
+                with engine.lock:
+                    if self._engine is engine and engine.wrote_one(values, target):
+                        return self
         except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
             pass
         return self._learn_one(x, y)
