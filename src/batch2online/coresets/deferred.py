@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import probabilities
 from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics, copied
 
-_MANY = 0.1
-"""Share of the rows that cheap bounds leave, beyond which closer bounds are computed at once, not when candidates are
-thinned. They must also be more than half of the expected size: fewer can wait."""
+_USEFUL = 0.5
+"""Share of the rows that coarse bounds leave, at most, for them to come before closer ones."""
+
+_MANY = 1 / 16
+"""Share of the expected size beyond which rows that coarse bounds leave are looked at more closely at once, not when
+candidates are thinned."""
 
 
 class GrowingStatistics(Statistics, Protocol):
@@ -27,6 +30,10 @@ class GrowingStatistics(Statistics, Protocol):
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of ``bounds``, in a few operations a column, of rows that are among those added."""
+
+    @property
+    def usual_coarse_bound(self) -> float:
+        """About the mean of these."""
 
 
 class Deferred(Antitone):
@@ -62,19 +69,22 @@ class Deferred(Antitone):
         words = self._words(rows.ids)
         if self.n_rows <= self.expected_size:
             return Candidates(copied(rows), words, ones(len(rows)))
-        few_words, few = self._chosen(words, self.statistics.coarse_bounds(rows))
-        return self._closer(Candidates(rows[few], few_words, ones(len(few))), len(rows))
+        few_words, few = self._at_sight(rows, words)
+        return Candidates(rows[few], few_words, ones(len(few)))
 
     def _not_ruled_out_at_sight(self, fresh: Candidates) -> Candidates:
-        if self.n_rows <= self.expected_size:
-            return fresh
-        _, few = self._chosen(fresh.words, self.statistics.coarse_bounds(fresh.rows))
-        return self._closer(fresh[few], len(fresh))
+        return fresh if self.n_rows <= self.expected_size else fresh[self._at_sight(fresh.rows, fresh.words)[1]]
 
-    def _closer(self, candidates: Candidates, n: int) -> Candidates:
-        """Return those that closer bounds leave of n rows, where cheap ones have left many."""
-        is_worthwhile = len(candidates) > max(_MANY * n, self.expected_size / 2)
-        return self._not_ruled_out(self.statistics, candidates) if is_worthwhile else candidates
+    def _at_sight(self, rows: Rows, words: WordArray) -> tuple[WordArray, IntArray]:
+        """Return the words and places of rows that bounds do not rule out: coarse ones, then closer ones."""
+        statistics = self.statistics
+        if self.constant * statistics.usual_coarse_bound > _USEFUL:
+            return self._chosen(words, statistics.bounds(rows))
+        few_words, few = self._chosen(words, statistics.coarse_bounds(rows))
+        if len(few) <= _MANY * self.expected_size:
+            return few_words, few
+        fewer_words, fewer = self._chosen(few_words, statistics.bounds(rows[few]))
+        return fewer_words, few[fewer]
 
     def _candidates(self) -> Candidates:
         known = super()._candidates()

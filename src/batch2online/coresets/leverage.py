@@ -39,6 +39,11 @@ class LeverageStatistics(GrowingStatistics):
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         return self.moments.coarse_bounds(self.read(rows))
 
+    @property
+    def usual_coarse_bound(self) -> float:
+        reference = self.moments.reference
+        return 0.0 if reference is None else reference.usual_coarse_bound
+
     def bounds(self, rows: Rows) -> FloatArray:
         return self.moments.bounds(self.read(rows))
 

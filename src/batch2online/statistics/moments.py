@@ -28,7 +28,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
+from batch2online.core.rows import Rows, all_ones
 from batch2online.linalg.distances import squared_lengths
 from batch2online.linalg.triangular import definite_factor, gram_factor, qr_factor, whitened
 from batch2online.statistics.columns import Columns
@@ -274,10 +274,12 @@ class Moments(Columns):
         return np.concatenate([reference.plain_bounds(*piece, self.inner, self.outer) for piece in columns])
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of :meth:`bounds`, in O(p) a row, see :class:`Reference`."""
+        """Upper bounds of the scores of rows that are among those added, in O(p) a row, see :class:`Reference`."""
         reference = self.reference
         assert reference is not None
         if not self.is_plain:
             return np.concatenate([reference.coarse_bounds(self.coordinates(piece)) for piece in rows.pieces()])
+        has_ones = self.intercept and all_ones(rows.weights)
         columns = (self.plain_columns(piece) for piece in rows.pieces())
-        return np.concatenate([reference.plain_coarse_bounds(*piece, self.inner, self.outer) for piece in columns])
+        bounds = (reference.plain_coarse_bounds(*piece, self.inner, self.outer, has_ones) for piece in columns)
+        return np.concatenate(list(bounds))

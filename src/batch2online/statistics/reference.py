@@ -18,9 +18,6 @@ from batch2online.statistics.single import SinglePrecision
 LOSS_OF_DIGITS = 1e9
 """Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
 
-_COARSE = 2.0
-"""How many times the mean of scores that of coarse bounds may be."""
-
 DEPENDENT = 30.0
 """A column whose part of its own is at most this many times the regularisation all but depends on earlier columns."""
 
@@ -60,12 +57,16 @@ class Reference:
         return replace(self, limits=self.limits * factor, scales=scales, directions=directions)
 
     def bounds(self, z: FloatArray) -> FloatArray:
-        """Upper bounds of the scores of rows in the coordinates z (n, p)."""
+        """Upper bounds of the scores of rows in the coordinates z (n, p); somewhat larger ones if that is cheaper."""
+        if self.single is not None:
+            return self.single.bounds(len(z), [(slice(None), z)])
         bound = squared_lengths(z @ self.directions)
         return np.asarray(bound + (z * z) @ self.scales if self.scales.any() else bound)
 
     def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
+        if self.single is not None:
+            return self.single.bounds(len(points), [(inner, points), (outer, others.T)])
         white = points @ self.directions[inner]
         white += others.T @ self.directions[outer]
         bound = squared_lengths(white)
@@ -86,18 +87,18 @@ class Reference:
 
     @cached_property
     def single(self) -> SinglePrecision | None:
-        """The form in single precision, where coarse bounds are far too large and few digits are lost."""
+        """The form in single precision, where few digits are lost."""
         p = len(self.norms)
         if self.scales.any() or self.directions.shape != (p, p):  # as in files of earlier versions
             return None
-        return SinglePrecision.of(self.directions) if self._usual_coarse_bound > _COARSE * p else None
+        return SinglePrecision.of(self.directions)
 
-    @property
-    def _usual_coarse_bound(self) -> float:
-        """The mean of the coarse bounds of all rows at the check, where the mean of scores is the number of columns."""
+    @cached_property
+    def usual_coarse_bound(self) -> float:
+        """The mean of the coarse bounds of all rows at the check."""
         unit = inverse(self.directions * self.norms[:, None])
         largest = np.square(unit).sum() / len(unit)  # squared norm of the longest column: correlations have unit trace
-        return float(self.coarse_scales @ np.square(self.norms) * largest) + 1.0
+        return (float(self.coarse_scales @ np.square(self.norms) * largest) + 1.0) / max(1, self.rows)
 
     @cached_property
     def norms(self) -> FloatArray:
@@ -114,28 +115,33 @@ class Reference:
         return np.divide(1.0, self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
 
     def coarse_bounds(self, z: FloatArray) -> FloatArray:
-        """Upper bounds of the scores of rows in the coordinates z (n, p), in few operations.
+        """Upper bounds of the scores of rows in the coordinates z (n, p), in O(p) a row.
 
-        In O(p) a row where such bounds are close, otherwise in single precision. The last direction, that of the
-        targets, is left as it is.
+        The last direction, that of the targets, is left as it is.
         """
-        if self.single is not None:
-            return self.single.bounds(len(z), [(slice(None), z)])
         bound = np.multiply(z, z, out=scratch.room("squares", z.shape)) @ self.coarse_scales
         along = z @ self._last
         along *= along
         bound += along
         return np.asarray(bound)
 
-    def plain_coarse_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
-        """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
-        if self.single is not None:
-            return self.single.bounds(len(points), [(inner, points), (outer, others.T)])
+    def plain_coarse_bounds(
+        self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray, has_ones: bool
+    ) -> FloatArray:
+        """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z.
+
+        ``has_ones`` says that the first of the others is a column of ones.
+        """
         scales, direction = self.coarse_scales, self._last
         bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
-        bound += scales[outer] @ (others * others)
         along = points @ direction[inner]
-        along += direction[outer] @ others
+        if has_ones:
+            bound += scales[outer[0]]
+            along += direction[outer[0]]
+        for place, values in list(zip(outer, others, strict=True))[has_ones:]:
+            if scales[place]:
+                bound += values * values * scales[place]
+            along += values * direction[place]
         along *= along
         bound += along
         return np.asarray(bound)

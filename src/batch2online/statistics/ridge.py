@@ -101,6 +101,14 @@ class RidgeMoments:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return self._length_bounds(z, rows.lengths if z is rows.points else None)
 
+    @property
+    def usual_coarse_bound(self) -> float:
+        """Mean of the coarse bounds of the rows so far."""
+        reference = self.reference
+        if reference is None or reference.ridge == 0 or self.gram is None:
+            return 0.0
+        return float(self.gram.trace()) / reference.ridge / self.rows
+
     def merged(self, other: RidgeMoments) -> RidgeMoments:
         """Return the moments of the rows of both."""
         if self.rows == 0 or other.rows == 0:
