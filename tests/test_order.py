@@ -313,7 +313,9 @@ def test_rows_that_are_watched_are_those_of_watched_blocks(first, n):
     expected = numbers[np.isin(numbers // BLOCK * BLOCK, blocks)]
     watched = Watched(first, n)
     np.testing.assert_array_equal(watched.of_values(numbers), expected)
-    np.testing.assert_array_equal(first + np.arange(n)[watched.places()], expected)
+    rows = numbers[:, None] * np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(watched.of_rows(rows, None), expected[:, None] * [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(watched.of_rows(rows, np.array([0, 2])), expected[:, None] * [1.0, 3.0])
     np.testing.assert_array_equal(watched.blocks(), np.unique(expected // BLOCK * BLOCK))
     assert len(watched) == len(expected)
 

@@ -15,9 +15,11 @@ from batch2online.coresets import scores
 from batch2online.coresets.race import Race
 from batch2online.coresets.race_draws import exponentials
 from batch2online.linalg.triangular import decoupled_factor, gram_factor
+from batch2online.statistics import spectrum
 from batch2online.statistics.moments import Moments
 from batch2online.statistics.ridge import RidgeMoments
 from batch2online.statistics.second_moments import second_moments
+from batch2online.statistics.spectrum import leading
 
 RNG = np.random.default_rng
 FALSE_ALARM = 1e-6
@@ -305,3 +307,35 @@ def test_what_is_left_after_the_leading_directions(kind, rank):
     sigma = np.linalg.svd(columns_of(rows, False), compute_uv=False)
     left = moments.spectrum.rest * moments.spectrum.scale**2
     np.testing.assert_allclose(left, np.square(sigma[rank:]).sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["few directions", "no direction", "repeated", "of low rank", "zero", "falling"])
+def test_the_leading_part_of_a_wide_spectrum_is_that_of_the_whole(kind):
+    """By the Lanczos method where it is proved that nothing was missed, otherwise as before."""
+    rng, d = np.random.default_rng(0), 200
+    rows = rng.normal(size=(600, d)) * (0.0 if kind in ("zero", "of low rank") else 1.0)
+    rows = rows * np.arange(1.0, d + 1) ** -0.7 if kind == "falling" else rows
+    if kind in ("few directions", "of low rank"):
+        rows = rows + 3 * rng.normal(size=(600, 3)) @ rng.normal(size=(3, d))
+    gram = np.diag(np.where(np.arange(d) < 9, 5.0, 1.0)) if kind == "repeated" else rows.T @ rows
+    found, all_values = leading(gram, None, 5), np.linalg.eigvalsh(gram)[::-1]
+    tiny = 1e-12 * max(1.0, all_values[0])
+    np.testing.assert_allclose(found.values, np.maximum(all_values[:5], 0), rtol=0, atol=tiny)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(5), atol=1e-10)
+    residual = gram @ found.vectors - found.vectors * found.values
+    np.testing.assert_allclose(residual, 0, atol=1e-10 * max(1.0, all_values[0]))
+
+
+def test_the_lanczos_method_is_not_believed_when_it_misses_a_value(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 200)) + 3 * rng.normal(size=(400, 4)) @ rng.normal(size=(4, 200))
+    gram = rows.T @ rows
+    values, vectors = np.linalg.eigh(gram)
+    assert spectrum._by_lanczos(gram, 4) is not None
+    missing = [0, 1, 3, 4]
+    monkeypatch.setattr(
+        "scipy.sparse.linalg.eigsh",
+        lambda *_, **__: (values[::-1][missing][::-1], vectors[:, ::-1][:, missing][:, ::-1]),
+    )
+    assert spectrum._by_lanczos(gram, 4) is None
+    np.testing.assert_allclose(leading(gram, None, 4).values, values[::-1][:4], rtol=1e-12)

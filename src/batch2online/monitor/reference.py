@@ -97,9 +97,7 @@ class ReferenceModel:
             one = targets[:, 0] if len(self.targets) == 1 else targets @ self.targets
             one = watched.of_values(one) * (self.targets[0] if len(self.targets) == 1 else 1.0)
             return np.array([predictions - self._middle, one - self.offset], dtype=np.float32)
-        points = points[watched.places()]
-        points = points if self.columns is None else points[:, self.columns]
-        away = points - self.mean
+        away = watched.of_rows(points, self.columns) - self.mean
         along = away @ self.directions
         away *= away
         return np.array([away @ self.scale**-2.0, *along.T], dtype=np.float32)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import IntArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.monitor.betting import BLOCK
 
 THINNINGS = (2**15, 2**16, 2**18, 2**20)
@@ -45,9 +45,12 @@ class Watched:
         room[self._start : self._start + self.n] = values
         return room.reshape(self._lines, self._length)[:, :BLOCK].reshape(-1)[self._span]
 
-    def places(self) -> Any:
-        """Return where the rows that are watched stand among all n."""
-        return slice(0, self.n) if self.every == 1 else self.of_values(np.arange(self.n))
+    def of_rows(self, points: FloatArray, columns: IntArray | None) -> FloatArray:
+        """Return these columns, or all, of those of n rows that are watched."""
+        if self.every == 1:
+            return points if columns is None else points[:, columns]
+        places = self.of_values(np.arange(self.n))
+        return np.asarray(points[places] if columns is None else points[places[:, None], columns])
 
     def blocks(self) -> IntArray:
         """Return the row numbers at which watched blocks begin that these rows lie in."""
