@@ -23,11 +23,18 @@ def new_model(task):
     return OnlineClustering(CLUSTERS, history="coreset", random_state=0)
 
 
+SETTINGS = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.profile.enabled": False,  # a diary of calls that grows for an hour, 0.1 MB a second
+}
+
+
 @contextlib.contextmanager
 def workers(n):
     """Yield the client of a local cluster of processes with one thread each."""
     with (
-        config.set({"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}),
+        config.set(SETTINGS),
         LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as own,
         Client(own) as client,
     ):
