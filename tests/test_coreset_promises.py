@@ -9,8 +9,8 @@ from batch2online import OnlineClustering, coresets
 from batch2online.core import randomness, sampling
 from batch2online.core.rows import Rows
 from batch2online.coresets import scores
-from batch2online.coresets.antitone import Candidates
 from batch2online.coresets.bounded import MovingSeeds, _limited
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.clustering import largest_value
 from batch2online.coresets.full_history import AssignedStatistics
 from batch2online.coresets.seed_scores import SeedStatistics

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from batch2online import OnlineLowRank, OnlineRegression
 from batch2online.coresets import Leverage
-from batch2online.statistics import exact_sums
+from batch2online.statistics import digits, open_sums
 from batch2online.statistics.exact_sums import ExactGram
 from batch2online.statistics.from_sums import ExactMatrix
 
@@ -35,7 +35,7 @@ KINDS = ("normal", "whole", "zero", "heavy", "scales", "one far", "far mean")
 
 
 def sums_of(columns, weights=None):
-    return ExactGram.empty(columns.shape[1] + 1).add(columns, weights)
+    return ExactGram.empty(columns.shape[1] + 1).add((columns,), weights)
 
 
 def rational(columns, weights):
@@ -75,13 +75,13 @@ def test_any_pieces_in_any_order_give_the_same_bits(kind, random, n_pieces, weig
 
 
 def test_a_digit_too_few_is_noticed(monkeypatch):
-    usual = exact_sums._digits
+    usual = digits.digits_of
 
-    def with_two(columns, most_odd):
-        digits, odd = usual(columns, most_odd)
-        return exact_sums.Digits(digits.values[:2], digits.exponents), odd
+    def with_two(*given, **settings):
+        found, odd = usual(*given, **settings)
+        return digits.Digits(found.values[:2], found.exponents), odd
 
-    monkeypatch.setattr(exact_sums, "_digits", with_two)
+    monkeypatch.setattr(open_sums, "digits_of", with_two)
     columns = columns_of("heavy")
     assert sums_of(columns) != sums_of(columns[:100]).merged(sums_of(columns[100:]))
 
@@ -146,3 +146,25 @@ def test_an_empty_construction_has_no_moments_to_settle():
     construction.sum_exactly()
     construction.settle_exactly()
     assert construction.statistics.moments.rows == 0
+
+
+@pytest.mark.parametrize("sizes", [(4, 1_000, 1), (700,) * 20])
+def test_columns_that_grow_and_shrink_are_summed_exactly(sizes):
+    """Sums stay open from block to block, and are closed where columns are of another size or need other digits."""
+    rng, pieces = np.random.default_rng(6), []
+    for number, size in enumerate(sizes):
+        piece = rng.normal(size=(size, 2)) * 2.0 ** rng.integers(-6, 40 if number % 5 == 4 else 3, size=2)
+        pieces.append(np.round(piece) if number % 3 == 2 else piece * (number % 7 != 6))
+    sums = ExactGram.empty(3)
+    for piece in pieces:
+        sums = sums.add((piece,))
+    columns = np.concatenate(pieces)
+    integers, exponent = sums.integers()
+    assert [value * Fraction(2) ** exponent for value in integers] == rational(columns, np.ones(len(columns)))
+    assert sums == sums_of(columns)
+
+
+def test_sums_of_the_smallest_numbers_are_exact():
+    columns = np.array([[5e-324, 1.0], [3e-320, 2.0], [1e-310, -3.0]])
+    integers, exponent = sums_of(columns).integers()
+    assert [value * Fraction(2) ** exponent for value in integers] == rational(columns, np.ones(3))

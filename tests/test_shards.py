@@ -1,5 +1,6 @@
 """Shards: any partition, any tree of merges and one machine's ``fit`` give the same bits."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -141,3 +142,32 @@ def test_shards_of_a_classifier_are_streams_that_merge():
     merged = shards[0].merge(shards[1])
     assert merged.n_seen_ == 10_000
     assert (merged.predict(X[:1_000]) == labels[:1_000]).mean() > 0.8
+
+
+def test_sums_of_a_fit_end_with_the_first_row_of_a_stream_and_go_on_in_shards():
+    first, rest = slice(0, 7_000), slice(7_000, N)
+    fitted = fresh(MODELS["regression"]).fit(X[first], Y[first])
+    assert fitted._engine.construction.sums is not None
+    fitted.partial_fit(X[rest], Y[rest])
+    assert fitted._engine.caught_up().construction.sums is None
+    whole = fresh(MODELS["regression"]).fit(X, Y)
+    np.testing.assert_array_equal(fitted.coreset_.ids, whole.coreset_.ids)
+    np.testing.assert_allclose(fitted.regret_.optimum, whole.regret_.optimum, rtol=1e-10)
+    shard = MODELS["regression"].new_shard(7_000).partial_fit(X[rest], Y[rest])
+    assert all(map(np.array_equal, told(fresh(MODELS["regression"]).fit(X[first], Y[first]).merge(shard)), told(whole)))
+
+
+@pytest.mark.parametrize("name", ["regression", "low rank", "uniform"])
+def test_a_stream_takes_in_shards_the_same_whatever_they_hold(name):
+    """What a stream has rounded is lost, but further shards are merged as if they were one."""
+    model, rng, found = MODELS[name], np.random.default_rng(4), []
+    for n_shards in (1, 7):
+        rows, keywords = given_to(model, slice(0, 3_000), None)
+        stream = fresh(model).partial_fit(*rows, **keywords)
+        cuts = np.linspace(3_000, N, n_shards + 1).astype(int)
+        shards = []
+        for start, stop in itertools.pairwise(cuts):
+            rows, keywords = given_to(model, slice(start, stop), None)
+            shards.append(model.new_shard(start).partial_fit(*rows, **keywords))
+        found.append(told(stream.merge(merged_at_random(shards, rng))))
+    assert all(map(np.array_equal, *found))

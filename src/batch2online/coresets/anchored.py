@@ -26,7 +26,8 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets import recoding
 from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ScorePerWeight, recoded_candidates
-from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics
+from batch2online.coresets.antitone import SAFETY, Antitone, Statistics
+from batch2online.coresets.candidates import Candidates
 from batch2online.losses import named
 from batch2online.losses.base import PredictorLoss
 from batch2online.statistics.expansion import Expanded

@@ -12,7 +12,8 @@ from batch2online.core import randomness
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.coresets import recoding
-from batch2online.coresets.antitone import Candidates, Statistics
+from batch2online.coresets.antitone import Statistics
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.pilot import Pilot
 from batch2online.losses.base import PredictorLoss
 from batch2online.statistics.by_class import SumsByClass

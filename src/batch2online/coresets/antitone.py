@@ -9,7 +9,6 @@ A new construction supplies a :class:`Statistics` and one line in ``coresets/__i
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -17,10 +16,9 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
-from batch2online.core.decay import LEAST_WEIGHT
-from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import exponents, kept, probabilities, weights_of
+from batch2online.coresets.candidates import Candidates, copied
 from batch2online.coresets.construction import Construction
 from batch2online.statistics.exact_sums import ExactGram
 from batch2online.theory import sizes
@@ -65,43 +63,6 @@ class Statistics(Protocol):
         """Cheap upper bounds of these scores."""
 
 
-@storable
-@dataclass(frozen=True)
-class Candidates:
-    """Rows that may be in the coreset, sorted by id.
-
-    Each has the random word it owns, and a limit that its inclusion probability never exceeds again.
-    """
-
-    rows: Rows
-    words: WordArray
-    limits: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: Any) -> Candidates:
-        return Candidates(self.rows[index], self.words[index], self.limits[index])
-
-    def within(self, q: FloatArray) -> Candidates:
-        """Those that these inclusion probabilities keep."""
-        return self[np.flatnonzero(kept(randomness.inclusion_uniforms(self.words), q))]
-
-    def scaled(self, factor: float) -> Candidates:
-        """Return the same with weights multiplied by this."""
-        weights = np.maximum(self.rows.weights * factor, LEAST_WEIGHT)
-        return replace(self, rows=replace(self.rows, weights=weights))
-
-    @classmethod
-    def joined(cls, parts: list[Candidates]) -> Candidates:
-        parts = [part for part in parts if len(part)] or parts[:1]
-        return cls(
-            Rows.concatenate([part.rows for part in parts]),
-            np.concatenate([part.words for part in parts]),
-            np.concatenate([part.limits for part in parts]),
-        )
-
-
 class Antitone(Construction):
     """Base of the constructions with antitone scores; parameters are those of :class:`Construction`."""
 
@@ -110,6 +71,9 @@ class Antitone(Construction):
 
     sums: ExactGram | None = None
     """Sums of all rows without rounding, where they were asked for before the first row."""
+
+    _is_summing = False
+    """Whether further rows are summed as well. If not, the first of them ends the sums."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -136,7 +100,7 @@ class Antitone(Construction):
 
     # -- the same bits whatever the order -------------------------------------------------------------
 
-    def _summed(self, rows: Rows) -> FloatArray | None:
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...] | None:
         """Return the columns whose second moments the statistics can be computed from; None if there are none."""
         return None
 
@@ -146,14 +110,17 @@ class Antitone(Construction):
 
     def _sum(self, rows: Rows) -> None:
         if self.sums is not None:
-            columns = self._summed(rows)
-            assert columns is not None
-            self.sums = self.sums.add(columns, rows.weights)
+            parts = self._summed(rows) if self._is_summing else None
+            self.sums = None if parts is None else self.sums.add(parts, rows.weights)
 
     def sum_exactly(self) -> None:
         assert self.shape is not None
-        columns = self._summed(Rows.empty(*self.shape))
-        self.sums = None if columns is None else ExactGram.empty(columns.shape[1] + 1)
+        parts = self._summed(Rows.empty(*self.shape))
+        self.sums = None if parts is None else ExactGram.empty(sum(part.shape[1] for part in parts) + 1)
+        self._is_summing = True
+
+    def sum_on(self) -> None:
+        self._is_summing = True
 
     def thin(self) -> None:
         self._thin()
@@ -161,7 +128,7 @@ class Antitone(Construction):
     def settle_exactly(self) -> None:
         if self.sums is None:
             return
-        self.statistics = self._from_sums(self.sums)
+        self.statistics, self._is_summing = self._from_sums(self.sums), False
         candidates = self._candidates()
         q = probabilities(self.statistics.scores(candidates.rows), self.constant * SAFETY)
         self.parts, self.n_unthinned = [candidates.within(q)], 0
@@ -196,6 +163,10 @@ class Antitone(Construction):
         return self.statistics.scores(self.past.everything())  # type: ignore[no-any-return]
 
     def _merge(self, other: Any) -> None:
+        if (self.sums is None) != (other.sums is None):  # what is lost must not depend on how the rest was summed
+            self.settle_exactly()
+            other = other.copy()
+            other.settle_exactly()
         self.statistics = self.statistics.merged(other.statistics)
         self.sums = None if self.sums is None or other.sums is None else self.sums.merged(other.sums)
         joined = Candidates.joined([self._candidates(), other._candidates()])
@@ -288,8 +259,3 @@ def _within_mostly(words: WordArray, scores: FloatArray, constant: float, usual:
     with np.errstate(over="ignore"):
         keep = np.flatnonzero(kept(randomness.inclusion_uniforms(few), constant * scores[chosen]))
     return few[keep], chosen[keep]
-
-
-def copied(rows: Rows) -> Rows:
-    """Rows whose arrays belong to nobody else."""
-    return Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())

@@ -10,7 +10,7 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
-from batch2online.coresets.antitone import Candidates
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.race_draws import STAGES, coarse_words, first_of
 from batch2online.coresets.seed_scores import Seeded, SeedStatistics
 from batch2online.linalg.distances import power, squared_distances

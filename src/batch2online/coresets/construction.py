@@ -133,11 +133,18 @@ class Construction(Intake):
     def sum_exactly(self) -> None:
         """Keep exact sums from the first row on, where that makes results the same whatever the order of rows."""
 
+    def sum_on(self) -> None:
+        """Add further rows to exact sums, where there are any, after :meth:`settle_exactly`."""
+
     def thin(self) -> None:
         """Drop rows that present scores rule out, now rather than later."""
 
     def settle_exactly(self) -> None:
-        """Be what exact sums say, where there are any, and keep no row that present scores rule out."""
+        """Be what exact sums say, where there are any, and keep no row that present scores rule out.
+
+        The sums are kept for merging. Further rows of a stream are not added to them, which would cost more than all
+        else, so that the first one ends them.
+        """
 
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""

@@ -12,7 +12,8 @@ from typing import Any, Protocol, Self
 from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.core.rows import Rows, ones
 from batch2online.core.sampling import probabilities
-from batch2online.coresets.antitone import SAFETY, Antitone, Candidates, Statistics, copied
+from batch2online.coresets.antitone import SAFETY, Antitone, Statistics
+from batch2online.coresets.candidates import Candidates, copied
 
 _USEFUL = 0.5
 """Share of the rows that coarse bounds leave, at most, for them to come before closer ones."""

@@ -12,7 +12,8 @@ from batch2online.core import randomness
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.core.sampling import kept, probabilities
-from batch2online.coresets.antitone import SAFETY, Candidates, Statistics
+from batch2online.coresets.antitone import SAFETY, Statistics
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.seed_scores import Seeded, SeedStatistics
 from batch2online.linalg.distances import membership, power
 

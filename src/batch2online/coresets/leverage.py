@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
@@ -120,8 +118,8 @@ class Leverage(Deferred):
     def adds_up(self) -> bool:
         return True
 
-    def _summed(self, rows: Rows) -> FloatArray:
-        return np.concatenate([self.statistics.read(rows).points, rows.targets], axis=1)
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
+        return self.statistics.read(rows).points, rows.targets
 
     def _from_sums(self, sums: ExactGram) -> Statistics:
         moments = leverage_moments(self.statistics.moments, sums)

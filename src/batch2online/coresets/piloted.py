@@ -19,7 +19,8 @@ from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
-from batch2online.coresets.antitone import Antitone, Candidates, Statistics
+from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.gauge import Gauge
 
 _LARGEST = 1e100

@@ -64,8 +64,8 @@ class RidgeLeverage(Deferred):
     def adds_up(self) -> bool:
         return True
 
-    def _summed(self, rows: Rows) -> FloatArray:
-        return rows.points
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
+        return (rows.points,)
 
     def _from_sums(self, sums: ExactGram) -> Statistics:
         return ridge_moments(self.statistics, sums)

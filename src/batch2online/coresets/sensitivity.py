@@ -13,7 +13,8 @@ from batch2online.core import randomness
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, ones
 from batch2online.coresets import scores
-from batch2online.coresets.antitone import Antitone, Candidates, Statistics
+from batch2online.coresets.antitone import Antitone, Statistics
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.everything import Nothing
 
 Score = Callable[..., Any]

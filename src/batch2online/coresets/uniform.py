@@ -59,8 +59,8 @@ class Uniform(Antitone):
     def adds_up(self) -> bool:
         return True
 
-    def _summed(self, rows: Rows) -> FloatArray:
-        return np.empty((len(rows), 0))
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
+        return (np.empty((len(rows), 0)),)
 
     def _from_sums(self, sums: ExactGram) -> Statistics:
         return TotalWeight(exact_weight(sums))

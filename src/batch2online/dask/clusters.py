@@ -24,8 +24,8 @@ from batch2online.core.history import History
 from batch2online.core.rows import Rows
 from batch2online.core.sampling import kept as are_kept
 from batch2online.core.sampling import probabilities
-from batch2online.coresets.antitone import Candidates
 from batch2online.coresets.bounded import MovingSeeds
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.full_history import AssignedStatistics, FixedSeeds
 from batch2online.coresets.intake import weight_and_typical

@@ -29,7 +29,9 @@ class Shard(Online):
         engine._check_all_rows_count("A shard")
         shard = object.__new__(cls)
         shard.__dict__.update(engine.copy().__dict__)
-        if not engine.n_seen:
+        if engine.n_seen:
+            shard.construction.sum_on()
+        else:
             shard.construction.sum_exactly()
         for name in ("model", "is_solved", "monitor"):
             shard.__dict__.pop(name)

@@ -16,8 +16,9 @@ from batch2online.core.rows import Rows
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.anchored import Anchored
 from batch2online.coresets.anchors import ScorePerWeight
-from batch2online.coresets.antitone import Antitone, Candidates
+from batch2online.coresets.antitone import Antitone
 from batch2online.coresets.bounded import MovingSeeds
+from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.construction import Construction
 from batch2online.coresets.everything import Everything, Nothing

@@ -14,7 +14,7 @@ from batch2online.core.history import History
 from batch2online.core.registry import check_of, require
 from batch2online.core.rows import Rows
 from batch2online.core.validation import LARGEST_ID
-from batch2online.coresets.antitone import Candidates
+from batch2online.coresets.candidates import Candidates
 from batch2online.persistence.disk_history import DiskHistory
 from batch2online.persistence.legacy import Buffer
 from batch2online.persistence.model_file import HistoryPlace
