@@ -55,7 +55,7 @@ def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label
             colour, strength = ACCENT if value >= 0 else SECOND, abs(float(value)) / most
             axes.add_patch(_cell(i, j, colour, 0.85 * strength))
             size = 8.5 if len(strongest) <= MOST_COLUMNS // 2 else 6.0
-            axes.text(j, i, f"{value:.1f}", ha="center", va="center", fontsize=size, color=INK)
+            axes.text(j, i, f"{value:z.1f}", ha="center", va="center", fontsize=size, color=INK)
         axes.set_xlim(-0.5, len(strongest) - 0.5)
         axes.set_ylim(len(values) - 0.5, -0.5)
         turn = 90 if len(strongest) > 8 else 0
