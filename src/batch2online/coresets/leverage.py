@@ -57,6 +57,10 @@ class LeverageStatistics(GrowingStatistics):
     def scores(self, rows: Rows) -> FloatArray:
         return self.moments.scores(self.read(rows), with_targets=self.with_targets)
 
+    def scores_of_inputs(self, rows: Rows) -> FloatArray:
+        """Return the leverage scores of the inputs alone."""
+        return self.moments.scores(self.read(rows), with_targets=False)
+
     def read(self, rows: Rows) -> Rows:
         """Return the columns of a table that hold numbers, with zeros for gaps; all of an array."""
         if self.columns is None:

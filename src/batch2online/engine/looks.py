@@ -73,8 +73,11 @@ class Looks(Pacing):
             return
         new = self._solved(self.model)
         after = problem.cost(new, construction)
+        if self.policy.uneven > 1 and before > allowance * after:
+            noise *= min(self.policy.uneven, problem.unevenness(new, construction))
+            allowance = self.policy.allowance(construction.seed, self.n_learned, noise)
         if allowance and before <= allowance * after:
-            self.idle_solves += 1
+            self.idle_solves += not problem.costs_are_exact  # where they are, a look takes next to nothing
             self._note_solve(before)
             return
         self.idle_solves = 0

@@ -66,7 +66,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
         otherwise ``"audit"``, 20 rows for each column of ``[1 | a | b]``: enough to measure with.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=5, growth=1.2)``,
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=2.5, growth=1.2, uneven=4)``,
         ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
     solve : {"exact", "coreset"}
         Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
@@ -191,7 +191,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         exact = self.solve == "exact"
         settings = self._sampling(without_use=exact)
         construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = Adaptive(kappa=5.0, growth=1.2) if exact else Lazy(growth=1.2, tolerance=0.015)
+        default = Adaptive(kappa=2.5, growth=1.2, uneven=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact)
         return Online(problem, construction, policy, self.n_features_in_, n_targets)

@@ -18,6 +18,7 @@ from batch2online.coresets import RidgeLeverage
 from batch2online.linalg.distances import squared_lengths
 from batch2online.problems.hindsight import Hindsight, resolution
 from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.unevenness import unevenness_of
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.low_rank import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.statistics.second_moments import CANCELLATION, second_moments
@@ -122,6 +123,17 @@ class LowRank(Problem):
     def degrees(self, model: Subspace, construction: RidgeLeverage) -> float:
         """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
         return float(self.rank + self.center)
+
+    def unevenness(self, model: Subspace, construction: RidgeLeverage) -> float:
+        rows, weights = construction.sample()
+        spectrum = leading_spectrum(construction.statistics, self.rank)
+        points = rows.points - model.mean if self.center else rows.points
+        with np.errstate(divide="ignore", invalid="ignore"):
+            squares = np.square(points / spectrum.scale @ spectrum.vectors) / spectrum.values
+        leverages = (np.nan_to_num(squares).sum(axis=1) + self.center / construction.weight) * rows.weights
+        losses, _ = self.losses(model, rows.points, rows.targets)
+        mean_loss = self.lower_bound(construction) / construction.effective_rows
+        return unevenness_of(leverages, losses, weights, self.degrees(model, construction) * mean_loss)
 
     def hindsight(self, construction: RidgeLeverage, model: Subspace) -> Hindsight:
         """Return the optimum beside the cost of keeping nothing: the squared length of all rows, less their mean."""

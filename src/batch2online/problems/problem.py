@@ -124,6 +124,14 @@ class Problem(ABC):
         """
         return 1.0
 
+    def unevenness(self, model: Any, construction: Any) -> float:
+        """Return by which factor a fresh model is noisier than its degrees of freedom tell, at least 1.
+
+        They tell it of rows whose losses are alike; a few rows that pull at a model more than others make it noisier.
+        :class:`refresh.Adaptive` may ask before a model is replaced.
+        """
+        return 1.0
+
     @abstractmethod
     def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
         """How far the model has moved, as fields of a ``ChangeEvent``: ``magnitude`` at least."""

@@ -19,6 +19,7 @@ from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage
 from batch2online.problems.hindsight import Hindsight, resolution
 from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.unevenness import unevenness_of
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.least_squares import coreset_moments, least_squares
 from batch2online.statistics.moments import Moments
@@ -112,6 +113,13 @@ class LeastSquares(Problem):
     def degrees(self, model: LinearModel, construction: Leverage) -> float:
         """Return the coefficients of one target."""
         return float(construction.statistics.moments.n_inputs)
+
+    def unevenness(self, model: LinearModel, construction: Leverage) -> float:
+        rows, weights = construction.sample()
+        leverages = construction.statistics.scores_of_inputs(rows)
+        losses, _ = self.losses(model, rows.points, rows.targets)
+        mean_loss = self.lower_bound(construction) / construction.effective_rows
+        return unevenness_of(leverages, losses, weights, self.degrees(model, construction) * mean_loss)
 
     def hindsight(self, construction: Leverage, model: LinearModel) -> Hindsight:
         """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""

@@ -92,6 +92,10 @@ class Adaptive(Policy):
         before by a twentieth; never two in a row.
     start : int or None
         Rows at the first look; None leaves it to the problem.
+    uneven : float, default 1.0
+        Rows that pull at a model more than others make a fresh one noisier than p tells. Before a change it is measured
+        on the coreset how many times noisier, and p is multiplied by that, or by this number if it is less. At 1
+        nothing is measured. Regression and low rank measure it, by leverages and losses.
 
     Examples
     --------
@@ -107,10 +111,13 @@ class Adaptive(Policy):
     growth: float = 1.1
     floor: float = 0.0
     start: int | None = None
+    uneven: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_growth(self.growth)
+        if not 1 <= self.uneven < math.inf:
+            raise ValueError(f"uneven must be a finite number that is at least 1, got {self.uneven!r}.")
         if not 0 < self.kappa < math.inf:
             raise ValueError(f"kappa must be a finite number above 0, got {self.kappa!r}.")
         if not 0 <= self.floor < math.inf:
@@ -138,7 +145,7 @@ class Adaptive(Policy):
         """Return what Theorem 5 promises with ``eta = epsilon``, on its conditions."""
         start, slack = self.decided_start(), 1 + epsilon
         plain = super().promise(sensitivity, n, epsilon, remembers=remembers)
-        kept = bounds.allowed_regret(n, start, self.growth, self.kappa * degrees, epsilon)
+        kept = bounds.allowed_regret(n, start, self.growth, self.kappa * self.uneven * degrees, epsilon)
         factor = slack * (slack + bounds.kept_model(epsilon) * self.floor)
         return Promise(factor, slack * (plain.additive + kept), plain.models)
 

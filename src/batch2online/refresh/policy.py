@@ -42,6 +42,7 @@ class Policy:
     measures: ClassVar[bool] = False  # what each solve gains, by scoring the model before beside the new one
     growth: float = 1.0
     floor: float = 0.0
+    uneven: float = 1.0
     start: int | None = None
 
     def __post_init__(self) -> None:
