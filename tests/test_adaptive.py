@@ -122,6 +122,11 @@ def test_noise_is_what_unevenness_tells():
 
 
 def test_uneven_rows_are_allowed_more_and_even_ones_as_much():
+    X, y = np.random.default_rng(1).normal(size=(2, 20_000, 4))
+    even = OnlineRegression(refresh=Adaptive(1.5, uneven=4.0), coreset_size=2_000, random_state=0).partial_fit(
+        X, y[:, 0]
+    )
+    assert max(event.allowed * event.at / (1.5 * 5) for event in even.changes_ if event.at > 1_000) < 1.2
     X, y = uneven_rows()
     plain, aware = (OnlineRegression(refresh=Adaptive(1.5, uneven=most), random_state=0) for most in (1.0, 4.0))
     for model in (plain, aware):
