@@ -16,7 +16,6 @@ from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.coresets import Anchored
 from batch2online.losses import Logistic, Poisson, Quantile
 from batch2online.refresh import Geometric
-from batch2online.solvers.anchored_fit import costs
 
 SEEDS, N, SIZE, CUTS = 600, 1_200, 1_000, (200, 1_025)
 RNG = np.random.default_rng(11)
@@ -40,7 +39,9 @@ def model(name, sample=None):
     shift = 0.0 if sample is None else np.tanh(sample.anchored.weights @ sample.anchored.y / 1_500)
     coefficients = np.outer(np.linspace(1.0, -1.0, k), [0.4 + 0.3 * shift, -0.6])
     classes = sample.classes if sample is not None else ()
-    return SimpleNamespace(coefficients=coefficients, intercepts=np.full(k, -1.0), width=1.0, classes=classes)
+    is_flat = name == "counts" and sample.weight > CUTS[0] * 2
+    shown = {"width": 1.0, "classes": classes, "is_flat": is_flat}
+    return SimpleNamespace(coefficients=coefficients, intercepts=np.full(k, -1.0), **shown)
 
 
 def drawn(name, seed):
@@ -59,6 +60,12 @@ def drawn(name, seed):
 def evaluated(name, sample):
     theta = sample.frame.inner(*_at(sample))
     return costs(sample, theta, 0.8)
+
+
+def costs(sample, theta, width):
+    """The loss of all rows, by the coreset alone and by expansions of each order."""
+    own = float(sample.anchored.weights @ sample.loss.value(sample.anchored.design @ theta.T, sample.anchored.y, width))
+    return [own, *(own + sample.sums.quadratic(order).value(theta) for order in range(1, sample.sums.n_orders))]
 
 
 def _at(sample):
@@ -119,7 +126,8 @@ def remainders(sample):
     sharp = loss.slope_width(rows.width)
     first = plain - loss.value(rows.eta, rows.y, sharp)
     first = first - (loss.slope(rows.eta, rows.y, sharp) * moved).sum(axis=1)
-    second = first - (loss.bent(rows.eta, rows.y, rows.width, moved) * moved).sum(axis=1) / 2
+    share = 1.0 if loss.has_width else rows.width  # none of those that were expanded without second derivatives
+    second = first - share * (loss.bent(rows.eta, rows.y, rows.width, moved) * moved).sum(axis=1) / 2
     return plain, first, second
 
 
@@ -201,12 +209,15 @@ def test_a_class_that_appears_late_is_learned_whatever_the_chunks():
     assert excess(models[0].fit(rows, labels), rows, labels) < 0.02
 
 
-def test_the_objective_is_the_same_in_terms_of_more_classes():
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_the_objective_is_the_same_in_terms_of_more_classes(is_flat):
     rows, y = stream(1_000, 6)
     construction = Anchored("logistic", coreset_size=100, random_state=0).add(rows, y.astype(float))
     construction.flush()
     construction.adopt(
-        SimpleNamespace(coefficients=np.ones((1, 4)), intercepts=np.zeros(1), width=1.0, classes=(0.0, 1.0))
+        SimpleNamespace(
+            coefficients=np.ones((1, 4)), intercepts=np.zeros(1), width=1.0, classes=(0.0, 1.0), is_flat=is_flat
+        )
     )
     construction.add(rows, y.astype(float)).flush()
     before, classes = construction.in_full(), construction.anchors.classes
@@ -217,6 +228,7 @@ def test_the_objective_is_the_same_in_terms_of_more_classes():
     far[0, 0] = -1e4  # the new class has no chance
     split = np.concatenate([-theta / 2, theta / 2, far])
     np.testing.assert_allclose(costs(after, split, 1.0), costs(before, theta, 1.0), rtol=1e-10)
+    assert (after.anchored.width == 0).any() == is_flat
 
 
 def test_nearly_separable_classes_are_safe():

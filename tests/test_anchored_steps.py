@@ -11,7 +11,7 @@ from batch2online.core.rows import Rows, ones
 from batch2online.losses import Logistic
 from batch2online.solvers import objective as objectives
 from batch2online.solvers.conjugate import Curvature
-from batch2online.solvers.metric import lengths
+from batch2online.solvers.metric import Metric
 from batch2online.solvers.newton import definite_solution, minimise
 from batch2online.solvers.objective import Objective
 from batch2online.statistics.expansion import Expanded
@@ -50,7 +50,7 @@ def test_rows_that_are_ruled_out_early_are_those_that_their_scores_rule_out(n_cl
     known, y = anchors(n_classes), labels(n_classes).astype(float)
     rows = Rows(ROWS, y[:, None], ones(len(ROWS)), np.arange(len(ROWS)))
     words = randomness.words(3, randomness.SAMPLING, range(len(ROWS)))
-    (some, few), (every, all_rows) = known.expanded(rows, words, 0.1), known.expanded(rows, words)
+    (some, few), (every, all_rows) = (known.expanded(rows, known.coded(rows), words, rate) for rate in (0.1, np.inf))
     assert len(all_rows) == len(ROWS)
     wanted = randomness.inclusion_uniforms(words) <= 0.1 * all_rows.rows.targets[:, 1]
     assert 100 < wanted.sum() < 1_500
@@ -59,16 +59,16 @@ def test_rows_that_are_ruled_out_early_are_those_that_their_scores_rule_out(n_cl
     assert np.array_equal(some.sums.total().matrix, every.sums.total().matrix)
 
 
-def test_means_are_measured_by_a_sixteenth_of_the_rows():
+def test_means_are_measured_by_one_row_in_sixty_one():
     known = anchors(2)
     design = known.frame.design(ROWS)
     slope, y = slopes_of(known, design, 2)
     rows = Expanded(design, y, np.ones(len(ROWS)), slope, 1.0)
     fresh = known.pilot.having_seen(rows, slope, np.arange(10**6, 10**6 + len(ROWS)))
-    seen = (fresh.weight - known.pilot.weight) / 16
-    assert abs(seen - len(ROWS) / 16) <= 4
+    seen = (fresh.weight - known.pilot.weight) / 61
+    assert abs(seen - len(ROWS) / 61) <= 1
     exact = np.array([each.mean() for each in known.pilot._sizes(design, slope)])
-    found = (fresh.totals - known.pilot.totals) / (16 * seen)
+    found = (fresh.totals - known.pilot.totals) / (61 * seen)
     np.testing.assert_allclose(found, exact, rtol=0.5)
 
 
@@ -90,14 +90,14 @@ def test_conjugate_gradients_solve_the_equations_of_the_matrix():
 def test_minima_and_noise_are_the_same_without_the_matrix(monkeypatch):
     own, slopes = wide(), RNG.normal(size=(800, 8))
     start = own.at(np.zeros((8, 5)))
-    dense, noise = minimise(own, start, 1e-9), lengths(own, start.theta)(slopes)
+    dense, noise = minimise(own, start, 1e-9), Metric(own, start.theta).length(slopes)
     monkeypatch.setattr(objectives, "_WIDE", 10)
     assert own.is_wide
     found = minimise(own, start, 1e-9)
     assert found.converged
     assert found.value == pytest.approx(dense.value, rel=1e-9)
     np.testing.assert_allclose(found.theta, dense.theta, atol=1e-4)
-    assert lengths(own, start.theta)(slopes) == pytest.approx(noise, rel=0.5)  # four probes of 40 dimensions
+    assert Metric(own, start.theta).length(slopes) == pytest.approx(noise, rel=0.5)  # four probes of 40 dimensions
 
 
 def test_many_classes_are_solved_as_scikit_learn_solves_them():

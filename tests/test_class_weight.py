@@ -54,7 +54,7 @@ def test_models_cost_what_theirs_do_when_few_rows_are_kept(kind, n_classes):
         -(weights * np.log(model.predict_proba(rows)[np.arange(len(y)), y])).sum()
         for model in (ours, theirs(given, rows, y), OnlineClassifier(coreset_size=1_000, random_state=0).fit(rows, y))
     ]
-    assert abs(costs[0] / costs[1] - 1) < 2e-3
+    assert abs(costs[0] / costs[1] - 1) < 4e-3
     assert costs[2] / costs[1] - 1 > 2e-2, "a model without weights is not told apart"
 
 
@@ -76,7 +76,7 @@ def test_balanced_classes_survive_chunks_files_and_merging(tmp_path):
     best = theirs("balanced", X, y)
     weights, place = compute_sample_weight("balanced", y), np.searchsorted(best.classes_, y)
     costs = [-(weights * np.log(m.predict_proba(X)[np.arange(N), place])).sum() for m in (merged, best)]
-    assert abs(costs[0] / costs[1] - 1) < 2e-3
+    assert abs(costs[0] / costs[1] - 1) < 4e-3
 
 
 def test_the_loss_of_balanced_classes_is_measured_with_their_weights():

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
@@ -67,7 +68,7 @@ class Anchored(Antitone):
     """
 
     needs_no_order = False
-    _patience = 0.5  # scores are at hand
+    _patience, _few = 0.25, 1.0  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
 
     def __init__(
@@ -117,20 +118,22 @@ class Anchored(Antitone):
     def _absorb(self, rows: Rows) -> None:
         """Expand a block at the model in force, score it by that, and keep the rows that may be in the coreset."""
         self._remembered = None
-        anchors, self.statistics = self._met(rows), self.statistics.with_rows(rows)
+        y, self.statistics = self._met(rows), self.statistics.with_rows(rows)
+        assert self.anchors is not None
         rate = np.inf if self.is_complete else self.constant * SAFETY / self.statistics.total
-        self.anchors, candidates = anchors.expanded(rows, self._words(rows.ids), rate)
+        self.anchors, candidates = self.anchors.expanded(rows, y, self._words(rows.ids), rate)
         self._add_candidates(candidates)
 
-    def _met(self, rows: Rows) -> Anchors:
-        """Return the anchors, ready for rows that may be the first, or the first of their class."""
-        known, targets = () if self.anchors is None else self.anchors.classes, rows.targets[:, 0]
-        if self.loss.has_classes and (recoding.positions(known, targets) < 0).any():
-            known = recoding.with_new(known, targets)
+    def _met(self, rows: Rows) -> FloatArray:
+        """Be ready for rows that may be the first, or the first of their class; return their coded targets."""
         if self.anchors is None:
+            known = recoding.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
             self.anchors = self._first_anchors(Frame.of(rows.points, self.intercept), known)
-        self._know(known)
-        return self.anchors
+        y = self.anchors.coded(rows)
+        if not self.loss.has_classes or (y >= 0).all():
+            return y
+        self._know(recoding.with_new(self.anchors.classes, rows.targets[:, 0]))
+        return self.anchors.coded(rows)
 
     def _first_anchors(self, frame: Frame, classes: recoding.Classes) -> Anchors:
         anchors = Anchors.first(self.loss, frame, classes, self.balanced)
@@ -156,7 +159,8 @@ class Anchored(Antitone):
     def adopt(self, model: Any) -> None:
         """Expand the rows that will come at this model; as long as all rows are kept, those that have come as well.
 
-        A model has coefficients (K, d), intercepts (K,), a width, and the codes of its classes.
+        A model has coefficients (K, d), intercepts (K,), a width, the codes of its classes, and a word on whether it is
+        flat: whether expansions there can do without second derivatives.
         """
         if self.anchors is None or not self.n_rows:
             return
@@ -176,14 +180,15 @@ class Anchored(Antitone):
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
             theta = recoding.parameters(theta, recoding.outputs(model.classes, self.anchors.classes), self.n_rows)
-        return self.anchors.piloted(theta, self.loss.anchor_width(model.width, self.effective_rows), rows)
+        width = 0.0 if model.is_flat else self.loss.anchor_width(model.width, self.effective_rows)
+        return self.anchors.piloted(theta, width, rows)
 
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
         old = self.anchors
         assert old is not None
         empty = replace(Anchors.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
-        self.anchors, candidates = empty.expanded(rows, self._candidates().words)
+        self.anchors, candidates = empty.expanded(rows, empty.coded(rows), self._candidates().words)
         self.statistics = ScorePerWeight(0.0, 0, self.expected_size).with_rows(rows)
         self.parts, self.n_unthinned = [candidates], 0
 

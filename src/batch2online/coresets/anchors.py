@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from batch2online.coresets import recoding
 from batch2online.coresets.antitone import Statistics
 from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.pilot import Pilot
-from batch2online.losses.base import PredictorLoss
+from batch2online.losses.base import Local, PredictorLoss
 from batch2online.statistics.by_class import SumsByClass
 from batch2online.statistics.expansion import Expanded, Expansion
 from batch2online.statistics.frame import Frame
@@ -23,8 +23,12 @@ from batch2online.statistics.frame import Frame
 SCORE, WIDTH, PREDICTORS = 1, 2, 3
 """Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
 
-_PIECE_ENTRIES = 120_000
-"""Numbers of a piece of rows that goes through at once: about a megabyte."""
+_PIECE_ENTRIES = 96_000
+"""Numbers of a piece of rows that goes through at once: less than a megabyte."""
+
+
+_ARRAYS = 6
+"""So many arrays of the size of the predictors are in memory with a piece, where those are several."""
 
 
 class Sample(NamedTuple):
@@ -43,6 +47,10 @@ class Sample(NamedTuple):
     """Weight of all rows."""
     effective_rows: float
     """Rows of equal weight that say as much as all rows."""
+    local: Local
+    """Losses, slopes and second derivatives of the coreset where its rows were expanded."""
+    known: dict[Any, Any]
+    """What the rows cost under models, remembered by whoever has asked for it."""
     factors: tuple[float, ...] = ()
     """What multiplies the weights of classes, where those are balanced."""
 
@@ -69,14 +77,14 @@ class Anchors:
         targets = rows.targets[:, 0]
         return recoding.positions(self.classes, targets) if self.loss.has_classes else targets
 
-    def expanded(self, rows: Rows, words: WordArray, rate: float = np.inf) -> tuple[Anchors, Candidates]:
+    def expanded(self, rows: Rows, y: FloatArray, words: WordArray, rate: float = np.inf) -> tuple[Anchors, Candidates]:
         """Return the anchors with the expansions of these rows, and the rows that may be in the coreset.
 
-        Those are kept whose word is within ``rate`` times their weight and score. Rows go through in pieces that a
-        processor's cache holds.
+        ``y`` are their coded targets. Those rows are kept whose word is within ``rate`` times their weight and score.
+        Rows go through in pieces that a processor's cache holds.
         """
-        after, y, few = self, self.coded(rows), []
-        step = max(1, _PIECE_ENTRIES // self.frame.n_columns)
+        after, few = self, []
+        step = max(1, _PIECE_ENTRIES // (self.frame.n_columns + _ARRAYS * (len(self.pilot.theta) - 1)))
         for start in range(0, len(rows), step):
             piece = slice(start, start + step)
             after, kept = after._with_piece(rows[piece], y[piece], words[piece], rate)
@@ -129,9 +137,11 @@ class Anchors:
     def in_full(self, rows: Rows, weights: FloatArray, total: tuple[float, float]) -> Sample:
         """Return the coreset of these candidates with all that a solver needs; the weight of all rows and how many."""
         here, sums = self.placed(rows, weights), self.sums.total()
-        own = Expansion.of(self.loss, here, sums.n_orders == 3)
+        local = self.loss.expanded(here.eta, here.y, here.width)
+        left = sums - Expansion.of(self.loss, here, sums.n_orders == 3, local)
         factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
-        return Sample(self.loss, self.frame, self.classes, here, weights / rows.weights, sums - own, *total, factors)
+        known = (self.loss, self.frame, self.classes, here, weights / rows.weights, left, *total)
+        return Sample(*known, local, {}, factors)
 
 
 @storable

@@ -1,13 +1,15 @@
 r"""The model in force as the pilot of an anchored coreset: where losses are expanded, and which rows matter.
 
 The score of a row is :math:`s = 0.2 + 0.3\,\ell / p + 0.5\, a / \bar a`: a share for all rows alike, one for leverage
-:math:`\ell = z' M^{-1} z` under the second moments M of a row, and one for the size of the gradient under the pilot in
-the metric of the Hessian, :math:`a = |g| \sqrt{z' H^{-1} z}`, over its mean. Uniform scores alone fail on rare classes,
-those of the pilot alone on classes that are nearly separable. Means are those of the coreset when the model came into
-force, or of the rows since where these are larger: rows of another kind than before cannot take the whole coreset.
+:math:`\ell = z' M^{-1} z` under the second moments M of a row, and one for the size of the gradient under the pilot,
+:math:`a = |g| \sqrt{\ell / \bar h}`, over its mean. The metric would best be that of the Hessian; the second moments
+times the mean second derivatives were as good in measurements, and serve for leverage as well. Uniform scores alone
+fail on rare classes, those of the pilot alone on classes that are nearly separable. Means are those of the coreset when
+the model came into force, or of the rows since where these are larger: rows of another kind than before cannot take the
+whole coreset.
 
 Few rows are ever kept, and the score of a row costs more than its loss. So rows are ruled out first by an upper bound
-of their score, :math:`|z W| \le \sum_j |z_j| |W_j|`, and means are those of every sixteenth row.
+of their score, :math:`|z W| \le \sum_j |z_j| |W_j|`, and means are those of one row in sixty-one.
 """
 
 from __future__ import annotations
@@ -20,13 +22,16 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.core.sampling import kept
 from batch2online.linalg.triangular import inverse_root
-from batch2online.losses.base import PredictorLoss
+from batch2online.losses.base import PredictorLoss, weighted_gram
 from batch2online.statistics.expansion import Expanded
 
 _UNIFORM, _LEVERAGE, _GRADIENT = 0.2, 0.3, 0.5
 
-_GOLDEN, _SIXTEENTH = np.uint64(0x9E3779B97F4A7C15), np.uint64(60)
-"""Ids times this number, of which the upper four bits are zero for every sixteenth id, spread evenly."""
+_AT_ONCE = 1_024
+"""Rows at a time whose magnitudes, or single scores, are computed: memory is short."""
+
+_EVERY = 61
+"""Means are those of rows whose ids this prime divides: nothing in data comes around as often."""
 
 
 @storable
@@ -34,17 +39,16 @@ _GOLDEN, _SIXTEENTH = np.uint64(0x9E3779B97F4A7C15), np.uint64(60)
 class Pilot:
     """Parameters ``theta`` (K, p) and a width, and what scores are computed with.
 
-    ``whitening`` (p, p) turns z into rows whose squared length is their leverage, ``steepness`` (p, p) into rows whose
-    length is that of a gradient of slope one; several classes share the whitening, each with a ``curvature``.
-    ``means`` are those of leverage and of the gradients' sizes when the model came into force; zero before there is a
-    model, when all rows score the same. ``totals`` are their sums over the ``weight`` of all rows. ``factors`` are the
-    weights of classes where those are balanced, as they were when the model came into force: a row scores as much more.
+    ``whitening`` (p, p) turns z into rows whose squared length is their leverage, ``curvatures`` (K,) are the mean
+    second derivatives. ``means`` are those of leverage and of the gradients' sizes when the model came into force; zero
+    before there is a model, when all rows score the same. ``totals`` are their sums over the ``weight`` of all rows.
+    ``factors`` are the weights of classes where those are balanced, as they were when the model came into force: a row
+    scores as much more.
     """
 
     theta: FloatArray
     width: float
     whitening: FloatArray
-    steepness: FloatArray
     curvatures: FloatArray
     means: FloatArray
     totals: FloatArray
@@ -54,24 +58,19 @@ class Pilot:
     @classmethod
     def nothing(cls, n_outputs: int, n_columns: int) -> Pilot:
         """Return what there is before the first model: losses are expanded at zero."""
-        none = np.zeros((0, 0))
-        theta, empty = np.zeros((n_outputs, n_columns)), np.zeros(0)
-        return cls(theta, 1.0, none, none, empty, np.zeros(2), np.zeros(2), 0.0, empty)
+        theta, none, empty = np.zeros((n_outputs, n_columns)), np.zeros((0, 0)), np.zeros(0)
+        return cls(theta, 1.0, none, empty, np.zeros(2), np.zeros(2), 0.0, empty)
 
     @classmethod
     def of(cls, loss: PredictorLoss, theta: FloatArray, rows: Expanded, factors: FloatArray | None = None) -> Pilot:
         """Return the pilot with these parameters, given weighted rows that are expanded at them."""
         design, weights, total = rows.design, rows.weights, float(rows.weights.sum())
-        bend = loss.bend(rows.eta, rows.y, rows.width)
-        whitening = inverse_root((design * weights[:, None]).T @ design / total)
-        steepness, curvatures = np.zeros((0, 0)), np.zeros(0)
-        if len(theta) == 1:
-            steepness = inverse_root((design * (weights * np.maximum(bend[:, 0], 0.0))[:, None]).T @ design / total)
-        else:
-            curvatures = np.maximum(weights @ bend / total, np.finfo(np.float64).tiny)
+        _, slope, bend = loss.local(rows.eta, rows.y, rows.width)
+        whitening = inverse_root(weighted_gram(design, weights) / total)
+        curvatures = np.maximum(weights @ bend / total, np.finfo(np.float64).tiny)
         width, balance = float(np.mean(rows.width)), np.zeros(0) if factors is None else factors
-        draft = cls(theta, width, whitening, steepness, curvatures, np.ones(2), np.zeros(2), total, balance)
-        sizes = draft._sizes(design, loss.slope(rows.eta, rows.y, rows.width))
+        draft = cls(theta, width, whitening, curvatures, np.ones(2), np.zeros(2), total, balance)
+        sizes = draft._sizes(design, slope)
         means = np.array([weights @ each / total for each in sizes])
         return replace(draft, means=means if _are_usable(means) else np.zeros(2), totals=means * total)
 
@@ -82,12 +81,12 @@ class Pilot:
 
     def having_seen(self, rows: Expanded, slope: FloatArray, ids: IntArray) -> Pilot:
         """Return the pilot with what rows of these slopes and ids add to the means."""
-        few = np.flatnonzero(ids.astype(np.uint64) * _GOLDEN >> _SIXTEENTH == 0)
-        if not self.has_model or not len(few):
-            return self
+        few = _few_of(ids)
         own = self._balanced(rows.weights[few], rows.y[few])
-        totals = [16 * (own @ each) for each in self._sizes(rows.design[few], slope[few])]
-        return replace(self, totals=self.totals + totals, weight=self.weight + 16 * float(own.sum()))
+        if not self.has_model or not len(own):
+            return self
+        totals = [_EVERY * (own @ each) for each in self._sizes(rows.design[few], slope[few])]
+        return replace(self, totals=self.totals + totals, weight=self.weight + _EVERY * float(own.sum()))
 
     def chosen(
         self, rows: Expanded, slope: FloatArray, uniforms: FloatArray, rate: float
@@ -97,7 +96,8 @@ class Pilot:
             return np.arange(len(rows.y)), self.scores(rows.design, slope, rows.y)
         most = rate * rows.weights
         few = np.flatnonzero(~(uniforms > most * self.bounds(rows.design, slope, rows.y)))
-        scores = self.scores(rows.design[few], slope[few], rows.y[few])
+        parts = (few[start : start + _AT_ONCE] for start in range(0, max(1, len(few)), _AT_ONCE))
+        scores = np.concatenate([self.scores(rows.design[part], slope[part], rows.y[part]) for part in parts])
         is_kept = kept(uniforms[few], most[few] * scores)
         return few[is_kept], scores[is_kept]
 
@@ -111,13 +111,11 @@ class Pilot:
         """Return upper bounds of the scores, in less time."""
         if not self.has_model:
             return np.ones(len(design))
-        reaches = [np.sqrt(np.vecdot(each, each)) for each in (self.whitening, self.steepness) if each.size]
-        lengths = np.array(reaches) @ np.abs(design.T)
-        if self.steepness.size:
-            gradient = np.abs(slope[:, 0]) * lengths[1]
-        else:
-            gradient = lengths[0] * np.sqrt(np.square(slope) @ (1 / self.curvatures))
-        return self._balanced(self._mixed(lengths[0] ** 2, gradient), y)
+        reach, n = np.sqrt(np.vecdot(self.whitening, self.whitening)), len(design)
+        lengths = np.empty(n)
+        for piece in (slice(start, start + _AT_ONCE) for start in range(0, n, _AT_ONCE)):
+            lengths[piece] = reach @ np.abs(design[piece].T)
+        return self._balanced(self._mixed(lengths * lengths, lengths * self._steepness(slope)), y)
 
     def _balanced(self, values: FloatArray, y: FloatArray) -> FloatArray:
         return values * self.factors[y.astype(np.int64)] if self.factors.size else values
@@ -134,10 +132,20 @@ class Pilot:
         """Return the leverage of each row, and the size of its gradient."""
         white = design @ self.whitening
         leverage = np.vecdot(white, white)
-        if not self.steepness.size:
-            return leverage, np.sqrt(leverage * (np.square(slope) @ (1 / self.curvatures)))
-        steep = design @ self.steepness
-        return leverage, np.abs(slope[:, 0]) * np.sqrt(np.vecdot(steep, steep))
+        return leverage, np.sqrt(leverage) * self._steepness(slope)
+
+    def _steepness(self, slope: FloatArray) -> FloatArray:
+        """Return the sizes of slopes, over the root of the mean second derivatives."""
+        if slope.shape[1] == 1:
+            return np.abs(slope[:, 0]) * float(self.curvatures[0] ** -0.5)
+        return np.asarray(np.sqrt(np.square(slope) @ (1 / self.curvatures)))
+
+
+def _few_of(ids: IntArray) -> slice | IntArray:
+    """Return the places of ascending ids that count for the means."""
+    if not len(ids) or int(ids[-1]) - int(ids[0]) + 1 != len(ids):
+        return np.flatnonzero(ids % _EVERY == 0)
+    return slice(int(-ids[0] % _EVERY), None, _EVERY)
 
 
 def _are_usable(means: FloatArray) -> bool:

@@ -20,6 +20,9 @@ Width = float | FloatArray
 Local = tuple[FloatArray, FloatArray, FloatArray]
 """Values (n,), slopes (n, K) and second derivatives (n, K) of rows."""
 
+_GRAM_ROWS, _GRAM_PRODUCTS = 1_024, 980_000
+"""Rows of a piece at least, and products of one matrix product: BLAS is fastest for small ones, and memory is short."""
+
 LARGEST_PREDICTOR = 300.0
 """Logarithms of means are cut here: what they stand for must be a number, whatever the row."""
 
@@ -60,11 +63,16 @@ class PredictorLoss(ABC):
         return self.value(eta, y, width), self.slope(eta, y, width), self.bend(eta, y, width)
 
     def expanded(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
-        """Return the same as expansions of this width have them, see :meth:`slope_width`."""
+        """Return the same as expansions of this width have them, see :meth:`slope_width`.
+
+        For a loss without a width, that of an expansion is 1, or 0 if it has no second derivatives.
+        """
         sharp = self.slope_width(width)
-        if sharp is width:
-            return self.local(eta, y, width)
-        return self.value(eta, y, sharp), self.slope(eta, y, sharp), self.bend(eta, y, width)
+        if sharp is not width:
+            return self.value(eta, y, sharp), self.slope(eta, y, sharp), self.bend(eta, y, width)
+        values, slope, bend = self.local(eta, y, width)
+        is_whole = self.has_width or (width == 1.0 if isinstance(width, float) else bool(width.all()))
+        return values, slope, bend if is_whole else bend * np.reshape(width, (-1, 1))
 
     @abstractmethod
     def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
@@ -88,6 +96,11 @@ class PredictorLoss(ABC):
     def bent(self, eta: FloatArray, y: FloatArray, width: Width, direction: FloatArray) -> FloatArray:
         """Return the second derivatives times a direction of the predictors, (n, K)."""
         return self.bending(eta, y, width)(direction)
+
+    def expanded_bent(self, eta: FloatArray, y: FloatArray, width: Width, direction: FloatArray) -> FloatArray:
+        """Return the same as expansions of this width have it, see :meth:`expanded`."""
+        found = self.bent(eta, y, width, direction)
+        return found if self.has_width else found * np.reshape(width, (-1, 1))
 
     def bending(self, eta: FloatArray, y: FloatArray, width: Width) -> Callable[[FloatArray], FloatArray]:
         """Return what turns directions of the predictors into second derivatives times them."""
@@ -122,8 +135,16 @@ class PredictorLoss(ABC):
 
 
 def weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the sum over rows of ``weight * x x'``, (p, p)."""
-    return np.asarray((design * weights[:, None]).T @ design)
+    """Return the sum over rows of ``weight * x x'``, (p, p), a piece of rows at a time."""
+    n, p = design.shape
+    step = max(_GRAM_ROWS, _GRAM_PRODUCTS // (p * p))
+    if n <= step:
+        return np.asarray((design * weights[:, None]).T @ design)
+    total = np.zeros((p, p))
+    for start in range(0, n, step):
+        piece = design[start : start + step]
+        total += (piece * weights[start : start + step, None]).T @ piece
+    return total
 
 
 def check_range(targets: FloatArray, is_allowed: BoolArray, what: str) -> None:

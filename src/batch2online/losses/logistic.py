@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, softmax
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.losses.base import Local, PredictorLoss, Width
 
-_PIECE = 200_000
+_PIECE = 60_000
 """Numbers of a piece of rows in which products by class are formed."""
 
 
@@ -51,12 +51,9 @@ class Logistic(PredictorLoss):
         return np.asarray(found * (1 - found))
 
     def local(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
-        found = self.probabilities(eta)
-        bend = found * (1 - found)
         if eta.shape[1] == 1:
-            return self.value(eta, y), np.asarray(found - y[:, None]), bend
-        found[np.arange(len(eta)), y.astype(np.int64)] -= 1.0
-        return self.value(eta, y), found, bend
+            return _of_two(eta[:, 0], y)
+        return _of_many(eta, y.astype(np.int64))
 
     def bending(self, eta: FloatArray, y: FloatArray, width: Width) -> Callable[[FloatArray], FloatArray]:
         if eta.shape[1] == 1:
@@ -72,10 +69,11 @@ class Logistic(PredictorLoss):
             return super().hessian(design, weights, eta, y, width)
         found, total, step = self.probabilities(eta), np.zeros((k * p, k * p)), max(1, _PIECE // (k * p))
         for piece in (slice(start, start + step) for start in range(0, n, step)):
-            by_class = (found[piece, :, None] * design[piece, None, :]).reshape(-1, k * p)
-            weighted = design[piece] * weights[piece, None]
-            total -= (by_class * weights[piece, None]).T @ by_class
-            own = (weighted.T @ by_class).reshape(p, k, p)
+            roots = np.sqrt(weights[piece, None])
+            rooted = design[piece] * roots
+            by_class = (found[piece, :, None] * rooted[:, None, :]).reshape(-1, k * p)
+            total -= by_class.T @ by_class  # of one array: BLAS computes half of it
+            own = (rooted.T @ by_class).reshape(p, k, p)
             for j in range(k):
                 total[j * p : (j + 1) * p, j * p : (j + 1) * p] += own[:, j]
         return total
@@ -87,3 +85,23 @@ class Logistic(PredictorLoss):
         if n_classes <= 2:
             return np.asarray(logarithms[1:2] - logarithms[0])
         return np.asarray(logarithms - logarithms.mean())
+
+
+def _of_two(eta: FloatArray, y: FloatArray) -> Local:
+    """Return what the loss of two classes is at predictors (n,), by one exponential a row."""
+    small = np.exp(-np.abs(eta))
+    found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
+    values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
+    return values, (found - y)[:, None], (found * (1 - found))[:, None]
+
+
+def _of_many(eta: FloatArray, y: IntArray) -> Local:
+    """Return what the loss of more classes is at predictors (n, K), by one exponential a predictor."""
+    rows, top = np.arange(len(eta)), eta.max(axis=1)
+    found = np.exp(eta - top[:, None])
+    total = found.sum(axis=1)
+    values = np.log(total) + (top - eta[rows, y])
+    found /= total[:, None]
+    bend = found * (1 - found)
+    found[rows, y] -= 1.0
+    return values, found, bend

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from batch2online.problems.hindsight import Hindsight, certain_weight, sampling_
 from batch2online.problems.predictor_warm_up import MeanUnderLoss
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar, WarmUp
-from batch2online.solvers.anchored_fit import Penalty, costs, fit
+from batch2online.solvers.anchored_fit import Penalty, fit
 
 
 @storable
@@ -29,7 +29,8 @@ class LinearPredictor:
     ``width`` is the scale of residuals, ``classes`` the codes of the classes it knows, ``order`` that of the expansions
     it was solved with, ``error`` the share by which it is estimated to cost more than the fit on all rows. A row of an
     unknown class costs ``unknown``: what a class with half a row among all has. ``factors`` are the weights of balanced
-    classes when the model was solved; none where classes are as they are.
+    classes when the model was solved; none where classes are as they are. Rows that come are expanded without second
+    derivatives where it ``is_flat``.
     """
 
     coefficients: FloatArray
@@ -40,6 +41,7 @@ class LinearPredictor:
     error: float = 0.0
     unknown: float = math.log(2)
     factors: tuple[float, ...] = ()
+    is_flat: bool = False
 
     def predictors(self, points: FloatArray) -> FloatArray:
         return np.asarray(points @ self.coefficients.T + self.intercepts)
@@ -111,14 +113,15 @@ class GeneralizedLinear(Problem):
         if self.loss.has_classes and len(sample.classes) < 2:
             nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
-        found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete)
-        cost = max(abs(costs(sample, found.theta, found.width)[found.order]), np.finfo(np.float64).tiny)
-        error = float(found.excess / cost)
+        order = 0 if current is None else current.order
+        found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete, order)
         coefficients, intercepts = sample.frame.outer(found.theta)
         if len(intercepts) > 1:  # a constant for all classes changes nothing
             intercepts = intercepts - intercepts.mean()
-        shown = (found.width, sample.classes, found.order, error, unknown, sample.factors)
-        return LinearPredictor(coefficients, intercepts, *shown)
+        shown = (found.width, sample.classes, found.order, 0.0, unknown, sample.factors)
+        model = LinearPredictor(coefficients, intercepts, *shown)
+        cost = max(abs(self._cost(model, construction, found.order)), np.finfo(np.float64).tiny)
+        return replace(model, error=float(found.excess / cost), is_flat=found.is_flat)
 
     def _start(self, sample: Sample, current: LinearPredictor | None) -> FloatArray | None:
         if current is None or current.classes != sample.classes:
@@ -127,12 +130,16 @@ class GeneralizedLinear(Problem):
 
     def cost(self, model: LinearPredictor, construction: Anchored) -> float:
         """Total loss on all rows seen, by the expansions that leave the least noise."""
+        return max(0.0, self._cost(model, construction, 0 if construction.is_complete else 1))
+
+    def _cost(self, model: LinearPredictor, construction: Anchored, order: int) -> float:
+        """Total loss by the coreset and expansions of an order, of which there are none for other classes."""
         sample = construction.in_full()
-        if self.loss.has_classes and model.classes != sample.classes:
-            return float(sample.anchored.weights @ self._losses_on(construction, model))
+        own = float(sample.anchored.weights @ self._losses_on(construction, model))
+        if not order or model.classes != sample.classes:
+            return own
         theta = sample.frame.inner(model.coefficients, model.intercepts)
-        found = costs(sample, theta, self.loss.scoring_width(model.width))
-        return max(0.0, found[0 if construction.is_complete else 1])
+        return own + sample.sums.quadratic(order).value(theta)
 
     def lower_bound(self, construction: Anchored) -> float:
         return 0.0
@@ -157,7 +164,15 @@ class GeneralizedLinear(Problem):
         return {"magnitude": float(np.average(moved, weights=construction.in_full().anchored.weights))}
 
     def _losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
-        """Losses of the rows of the coreset."""
+        """Losses of the rows of the coreset, remembered as long as nothing changes."""
+        known = construction.in_full().known
+        key = (id(model.coefficients), id(model.intercepts), model.width, model.classes)
+        if key not in known:
+            known[key] = (self._fresh_losses_on(construction, model), model)  # the model keeps its ids from others
+        losses: FloatArray = known[key][0]
+        return losses
+
+    def _fresh_losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
         sample = construction.in_full()
         if model.classes == sample.classes:
             rows, theta = sample.anchored, sample.frame.inner(model.coefficients, model.intercepts)

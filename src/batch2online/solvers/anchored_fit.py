@@ -5,6 +5,10 @@ The plain problem on the coreset alone (order 0) is solved first. At its solutio
 rows came, less their expansion. The order of least noise is solved next, and taken if the plain objective does not rise
 by more than its own noise explains, which guards against expansions at models far away. Half of the noise that is left
 estimates how much more than the best model of all rows the solution costs.
+
+Where there is a model in force, the order that it was solved with is tried before all that, from there. Its solution is
+taken if that order has the least noise there, and if the plain objective is above its minimum by no more than its noise
+explains, by one Newton step.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets.anchors import Sample
-from batch2online.solvers.metric import Length, lengths
+from batch2online.solvers.metric import Metric
 from batch2online.solvers.newton import Solution, minimise
 from batch2online.solvers.objective import Objective, predictors
 
@@ -27,6 +31,15 @@ _ACCURACY = 1e-10
 
 _ENOUGH = 1e-6
 """The same where the coreset does not hold all rows and the loss is smooth: the last step squares it."""
+
+_ROUGH = 1e-4
+"""The same for the plain problem as long as it only judges those of other orders."""
+
+_MANY = 16.0
+"""Rows for each that is kept, from which on faster expansions are worth some noise, which then stays."""
+
+_UNNOTICED = 0.05
+"""Share of what chance costs a model of all rows, up to which more noise is worth a faster expansion."""
 
 _SUSPICIOUS = 3.0
 """So many times its noise may the plain objective rise before a solution of another order is refused."""
@@ -49,6 +62,11 @@ class Penalty:
         if not 0 <= self.l1_ratio <= 1:
             raise ValueError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}.")
 
+    @property
+    def has_absolute_values(self) -> bool:
+        """Whether the penalty has kinks."""
+        return self.l1_ratio > 0 and self.alpha != 0
+
     def strength(self, weight: float) -> float:
         """Return what multiplies the penalty of a model of so much weight."""
         return 1.0 if self.alpha is None else self.alpha * weight
@@ -62,32 +80,72 @@ class Fit(NamedTuple):
     order: int
     excess: float
     """Half the noise that is left of the gradient, times the roughness of the loss."""
+    is_flat: bool = False
+    """Whether rows can be expanded here without second derivatives: nobody would notice."""
 
 
-def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complete: bool) -> Fit:
-    """Return the model of an anchored coreset; ``current`` parameters (K, p) are one of the starts."""
+def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complete: bool, order: int = 0) -> Fit:
+    """Return the model of an anchored coreset.
+
+    ``current`` parameters (K, p) are one of the starts; ``order`` is what they were solved with, 0 where all orders are
+    to be tried from the highest on.
+    """
     others = [] if current is None else [current]
     accuracy = _ACCURACY if is_complete or sample.loss.has_width else _ENOUGH
-    plain = _solved(sample, penalty, 0, [_constant(sample), *others], accuracy)
+    if current is not None and accuracy == _ENOUGH and not penalty.has_absolute_values:
+        known = _continued(sample, penalty, min(order or 2, sample.sums.n_orders - 1), current)
+        if known is not None:
+            return known
+    rough = _ROUGH if accuracy == _ENOUGH else accuracy
+    plain = _solved(sample, penalty, 0, [_constant(sample), *others], rough)
     assert plain is not None  # losses are not negative
     if is_complete:
         return _as_fit(sample, plain, 0, 0.0)
     metric, base = _metric(sample, penalty, plain), _objective(sample, penalty, 0, plain.width)
-    noises = [metric(remainder) for remainder in _remainders(sample, plain)]
+    noises = [metric.length(remainder) for remainder in _remainders(sample, plain)]
     ceiling = plain.value + _SUSPICIOUS * noises[0]
     for order in sorted(range(len(noises)), key=noises.__getitem__):
         if order == 0:
             break
         found = _solved(sample, penalty, order, [plain.theta, *others], accuracy)
         if found is not None and base.at(found.theta).value <= ceiling:
-            return _as_fit(sample, found, order, metric(_remainders(sample, found)[order]) / 2)
+            return _as_fit(sample, found, order, metric.length(_remainders(sample, found)[order]) / 2)
+    if rough > accuracy:
+        plain = _solved(sample, penalty, 0, [plain.theta], accuracy) or plain
     return _as_fit(sample, plain, 0, noises[0] / 2)
 
 
-def costs(sample: Sample, theta: FloatArray, width: float) -> list[float]:
-    """Return the loss of all rows under a model, by expansions of each order and the coreset."""
-    own = float(sample.anchored.weights @ sample.loss.value(sample.anchored.design @ theta.T, sample.anchored.y, width))
-    return [own, *(own + sample.sums.quadratic(order).value(theta) for order in range(1, sample.sums.n_orders))]
+def _continued(sample: Sample, penalty: Penalty, order: int, current: FloatArray) -> Fit | None:
+    """Return the solution of one order, from the current model on; None unless it is right to take it."""
+    found = _solved(sample, penalty, order, [current], _ENOUGH)
+    if found is None:
+        return None
+    metric = _metric(sample, penalty, found)
+    noises = [metric.length(remainder) for remainder in _remainders(sample, found)]
+    if min(noises) < noises[order] or not 0 <= metric.gap <= _SUSPICIOUS * noises[0]:
+        return None
+    return _as_fit(sample, found, order, noises[order] / 2)._replace(
+        is_flat=order == 2 and _is_flat(sample, metric, found, current)
+    )
+
+
+def _is_flat(sample: Sample, metric: Metric, found: _Found, current: FloatArray) -> bool:
+    """Whether second derivatives can be left out of the expansions of the rows to come.
+
+    Without them a remainder is ``h * (eta - e)``. If the next step of the model is like the last one, and few rows are
+    kept of all, the noise is that of such remainders at the last model, besides what is left already. It must be little
+    next to what chance costs a model that is solved on all rows.
+    """
+    rows, loss = sample.anchored, sample.loss
+    eta = predictors(rows.design, found.theta)
+    if eta.shape[1] > 1 or loss.has_width or sample.multipliers.mean() < _MANY:
+        return False
+    _, slope, bend = loss.local(eta, rows.y)
+    weights = rows.weights[:, None]
+    left = metric.length(weights * _left_over(sample, found)[2])
+    more = metric.length(weights * bend * (eta - predictors(rows.design, current)))
+    chance = metric.length(weights / np.sqrt(sample.multipliers)[:, None] * slope)
+    return left + more <= _UNNOTICED * chance
 
 
 class _Found(NamedTuple):
@@ -163,20 +221,27 @@ def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float, l
 
 def _remainders(sample: Sample, found: _Found) -> list[FloatArray]:
     """Return what expansions of each order leave of the slopes, times the root of u^2 w (w - 1)."""
+    factor = sample.anchored.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
+    return [factor[:, None] * remainder for remainder in _left_over(sample, found)]
+
+
+def _left_over(sample: Sample, found: _Found) -> list[FloatArray]:
+    """Return what expansions of each order leave of the slopes."""
     loss, rows = sample.loss, sample.anchored
     eta = predictors(rows.design, found.theta)
     slope = loss.slope(eta, rows.y, found.width)
-    first = slope - loss.slope(rows.eta, rows.y, loss.slope_width(rows.width))
+    first, moved = slope - sample.local[1], eta - rows.eta
     remainders = [slope, first]
     if sample.sums.n_orders == 3:
-        remainders.append(first - loss.bent(rows.eta, rows.y, rows.width, eta - rows.eta))
-    factor = rows.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
-    return [factor[:, None] * remainder for remainder in remainders]
+        remainders.append(first - loss.expanded_bent(rows.eta, rows.y, rows.width, moved))
+    return remainders
 
 
-def _metric(sample: Sample, penalty: Penalty, found: _Found) -> Length:
+def _metric(sample: Sample, penalty: Penalty, found: _Found) -> Metric:
     """Return what measures the noise of a gradient: the metric of the Hessian at a solution."""
     loss, rows = sample.loss, sample.anchored
-    eta = predictors(rows.design, found.theta)
-    width = loss.anchor_width(loss.width_of(eta, rows.y, rows.weights), sample.effective_rows)
-    return lengths(_objective(sample, penalty, 0, width), found.theta)
+    width = 1.0
+    if loss.has_width:
+        eta = predictors(rows.design, found.theta)
+        width = loss.anchor_width(loss.width_of(eta, rows.y, rows.weights), sample.effective_rows)
+    return Metric(_objective(sample, penalty, 0, width), found.theta)

@@ -22,13 +22,31 @@ Length = Callable[[FloatArray], float]
 """The sum over rows of :math:`|H^{-1/2} (r_i \\otimes z_i)|^2`, given r (n, K)."""
 
 
-def lengths(objective: Objective, theta: FloatArray) -> Length:
-    """Return what sums the squared lengths of gradients in the metric of the objective's Hessian at a point."""
-    design, point = objective.design, objective.at(theta)
-    if objective.is_wide:
-        return _probed(design, Curvature(objective, point))
-    hessian = objective.curvature(point)
-    if len(theta) == 1:
+class Metric:
+    """The metric of an objective's Hessian at a point.
+
+    ``length`` sums the squared lengths of gradients of single rows, ``gap`` is by how much the objective is above its
+    minimum there, to second order.
+    """
+
+    length: Length
+    gap: float
+
+    def __init__(self, objective: Objective, theta: FloatArray) -> None:
+        design, point = objective.design, objective.at(theta)
+        self.value, slope = point.value, point.slope
+        if objective.is_wide:
+            curvature = Curvature(objective, point)
+            self.length, step = _probed(design, curvature), curvature.solution(slope, _INEXACT)
+        else:
+            hessian = objective.curvature(point)
+            self.length = _measured(design, hessian, len(theta))
+            step = definite_solution(hessian, slope.reshape(-1)).reshape(slope.shape)
+        self.gap = float((slope * step).sum()) / 2
+
+
+def _measured(design: FloatArray, hessian: FloatArray, n_outputs: int) -> Length:
+    if n_outputs == 1:
         white = design @ inverse_root(hessian)
         leverage = np.vecdot(white, white)
         return lambda slopes: float(leverage @ np.square(slopes[:, 0]))

@@ -67,7 +67,7 @@ class Expansion:
         design, y, weights, eta, width = rows
         values, slope, bend = loss.expanded(eta, y, width) if local is None else local
         k = eta.shape[1]
-        bent = bend * eta if k == 1 else loss.bent(eta, y, width, eta)
+        bent = bend * eta if k == 1 else loss.expanded_bent(eta, y, width, eta)
         forms = np.empty((2 * k, len(eta)))
         np.multiply(weights, slope.T, out=forms[:k])
         np.subtract(forms[:k], weights * bent.T, out=forms[k:])
@@ -75,10 +75,12 @@ class Expansion:
         constants = np.array([first, first + np.vdot(forms[:k] - forms[k:], eta.T) / 2])
         if not matrix:
             square = np.zeros((0, 0))
+        elif k == 1 and not bend.any():
+            square = np.zeros((design.shape[1], design.shape[1]))
         elif k == 1:
             square = weighted_gram(design, weights * bend[:, 0])
         else:
-            square = loss.hessian(design, weights, eta, y, width)
+            square = loss.hessian(design, weights if loss.has_width else weights * width, eta, y, width)
         return cls(constants, (forms @ design).reshape(2, k, design.shape[1]), square)
 
     @property

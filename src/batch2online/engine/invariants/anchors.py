@@ -38,17 +38,15 @@ def check_expansion(sums: Expansion) -> None:
 def check_pilot(pilot: Pilot) -> None:
     require(pilot.theta.ndim == 2 and is_finite(pilot.theta), "parameters are finite.")
     k, p = pilot.theta.shape
-    require(0 < pilot.width < math.inf and 0 <= pilot.weight < math.inf, "widths are positive.")
+    require(0 <= pilot.width < math.inf and 0 <= pilot.weight < math.inf, "widths are not negative.")
     require(pilot.means.shape == pilot.totals.shape == (2,), "there are means of leverage and of gradients.")
     require(is_finite(pilot.means, pilot.totals) and (pilot.means >= 0).all(), "means are finite.")
     require(((pilot.means > 0).all() and pilot.weight > 0) or not pilot.has_model, "means are positive.")
     require((pilot.totals >= 0).all(), "totals are not negative.")
-    shapes = (pilot.whitening.shape, pilot.steepness.shape, pilot.curvatures.shape)
-    expected = ((p, p), (p, p), (0,)) if k == 1 else ((p, p), (0, 0), (k,))
-    require(
-        shapes == expected or (not pilot.has_model and shapes == ((0, 0), (0, 0), (0,))), "scores fit the parameters."
-    )
-    require(is_finite(pilot.whitening, pilot.steepness, pilot.curvatures), "scores are finite.")
+    shapes = (pilot.whitening.shape, pilot.curvatures.shape)
+    is_nothing = not pilot.has_model and shapes == ((0, 0), (0,))
+    require(shapes == ((p, p), (k,)) or is_nothing, "scores fit the parameters.")
+    require(is_finite(pilot.whitening, pilot.curvatures), "scores are finite.")
     require((pilot.curvatures > 0).all(), "curvatures are positive.")
     require(pilot.factors.ndim == 1 and is_finite(pilot.factors), "weights of classes are finite.")
     require((pilot.factors > 0).all(), "weights of classes are positive.")
@@ -73,6 +71,12 @@ def check_anchors(anchors: Anchors) -> None:
     require(len(set(anchors.classes)) == len(anchors.classes), "a class is known once.")
     require(all(map(math.isfinite, anchors.classes)), "codes of classes are numbers.")
     require(anchors.loss.has_classes or not anchors.classes, "only labels have classes.")
+    require(anchors.pilot.width > 0 or can_be_flat(anchors), "widths are positive.")
+
+
+def can_be_flat(anchors: Anchors) -> bool:
+    """Whether expansions may have no second derivatives, which a width of zero says."""
+    return not anchors.loss.has_width and len(anchors.pilot.theta) == 1
 
 
 @check_of(ScorePerWeight)
@@ -100,7 +104,8 @@ def check_anchored(construction: Anchored) -> None:
     for part in construction.parts:
         targets = part.rows.targets
         require(targets.shape[1] == PREDICTORS + len(anchors.pilot.theta), "rows have their predictors.")
-        require((targets[:, SCORE : WIDTH + 1] > 0).all(), "scores and widths are positive.")
+        require((targets[:, SCORE] > 0).all() and (targets[:, WIDTH] >= 0).all(), "scores are positive.")
+        require((targets[:, WIDTH] > 0).all() or can_be_flat(anchors), "widths are positive.")
         require((anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes, "each row has a known class.")
     held = sum(map(len, construction.parts))
     require(not construction.is_complete or held == construction.n_rows, "all rows are kept.")
