@@ -1,8 +1,8 @@
 """``error_`` is calibrated: on average over the words of rows it is what models cost more than the fit on all rows.
 
 Means over seeds agree up to a quarter, which is left to terms of higher order, and six standard errors: a false alarm
-in 5e8 tests. Errors that are 2.5 times as large, or a quarter of what they are (a tenth on a stream), are noticed. Kinks
-make noise that no Hessian tells: there errors are of the right size, no more.
+in 5e8 tests. Errors that are 2.5 times as large, or a quarter of what they are (a tenth on a stream), are noticed.
+Kinks make noise that no Hessian tells: there errors are of the right size, no more.
 """
 
 from __future__ import annotations

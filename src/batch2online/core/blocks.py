@@ -121,7 +121,7 @@ class Queue:
         old = self._room
         if old.filled == self.count and stop <= len(old.points):
             return old
-        size = _FEW if stop <= _FEW else max(stop, self.block)
+        size = self._size_for(stop)
         room = _Room(size, self.width, self.columns - self.width, self.arena if size == self.block else None)
         room.points[: self.count] = old.points[: self.count]
         room.targets[: self.count] = old.targets[: self.count]
@@ -129,6 +129,12 @@ class Queue:
             room.own_weights()[: self.count] = old.weights[: self.count]
         room.filled = self.count
         return room
+
+    def _size_for(self, stop: int) -> int:
+        """Return the rows of new room for so many: a quarter of a block first, since older rooms are still there."""
+        if stop <= _FEW:
+            return _FEW
+        return self.block // 4 if self.arena is None and stop <= self.block // 4 else max(stop, self.block)
 
     # -- storing and copying --------------------------------------------------------------------------
 

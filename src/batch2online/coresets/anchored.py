@@ -25,6 +25,7 @@ from batch2online._types import FloatArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
+from batch2online.core.sampling import probabilities
 from batch2online.coresets import recoding
 from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ScorePerWeight, recoded_candidates
 from batch2online.coresets.antitone import SAFETY, Antitone, Statistics
@@ -68,7 +69,7 @@ class Anchored(Antitone):
     """
 
     needs_no_order = False
-    _patience, _few = 0.25, 1.0  # scores are at hand
+    _patience = 0.25  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
 
     def __init__(
@@ -154,6 +155,12 @@ class Anchored(Antitone):
             theta = recoding.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
             self.anchors = self.anchors.piloted(theta, old.pilot.width, self.anchors.placed(*self.sample()))
 
+    def _thin(self) -> None:
+        """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
+        rate = self.constant * SAFETY
+        self.parts = [part.within(probabilities(self.statistics.scores(part.rows), rate)) for part in self.parts]
+        self.n_unthinned = 0
+
     # -- models come into force ------------------------------------------------------------------------
 
     def adopt(self, model: Any) -> None:
@@ -198,8 +205,11 @@ class Anchored(Antitone):
         """Return the coreset with all that a solver needs; it is remembered until something changes."""
         assert self.anchors is not None
         if self._remembered is None or self._remembered[0] is not self.anchors:
+            rows, weights = self.sample()
+            here, multipliers = self.anchors.placed(rows, weights), weights / rows.weights
+            del rows, weights  # they are not small, and what follows takes memory as well
             total = (self.weight, self.effective_rows)
-            self._remembered = (self.anchors, self.anchors.in_full(*self.sample(), total))
+            self._remembered = (self.anchors, self.anchors.in_full(here, multipliers, total))
         return self._remembered[1]
 
     def _coreset(self) -> Coreset:

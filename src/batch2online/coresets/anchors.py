@@ -15,7 +15,7 @@ from batch2online.coresets import recoding
 from batch2online.coresets.antitone import Statistics
 from batch2online.coresets.candidates import Candidates
 from batch2online.coresets.pilot import Pilot
-from batch2online.losses.base import Local, PredictorLoss
+from batch2online.losses.base import PredictorLoss
 from batch2online.statistics.by_class import SumsByClass
 from batch2online.statistics.expansion import Expanded, Expansion
 from batch2online.statistics.frame import Frame
@@ -23,7 +23,7 @@ from batch2online.statistics.frame import Frame
 SCORE, WIDTH, PREDICTORS = 1, 2, 3
 """Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
 
-_PIECE_ENTRIES = 96_000
+_PIECE_ENTRIES = 68_000
 """Numbers of a piece of rows that goes through at once: less than a megabyte."""
 
 
@@ -47,8 +47,8 @@ class Sample(NamedTuple):
     """Weight of all rows."""
     effective_rows: float
     """Rows of equal weight that say as much as all rows."""
-    local: Local
-    """Losses, slopes and second derivatives of the coreset where its rows were expanded."""
+    slopes: FloatArray
+    """Slopes of the coreset where its rows were expanded, (n, K)."""
     known: dict[Any, Any]
     """What the rows cost under models, remembered by whoever has asked for it."""
     factors: tuple[float, ...] = ()
@@ -134,14 +134,14 @@ class Anchors:
         width = np.ascontiguousarray(rows.targets[:, WIDTH])
         return Expanded(self.frame.design(rows.points), y, self.sums.balanced(weights, y), eta, width)
 
-    def in_full(self, rows: Rows, weights: FloatArray, total: tuple[float, float]) -> Sample:
+    def in_full(self, here: Expanded, multipliers: FloatArray, total: tuple[float, float]) -> Sample:
         """Return the coreset of these candidates with all that a solver needs; the weight of all rows and how many."""
-        here, sums = self.placed(rows, weights), self.sums.total()
+        sums = self.sums.total()
         local = self.loss.expanded(here.eta, here.y, here.width)
         left = sums - Expansion.of(self.loss, here, sums.n_orders == 3, local)
         factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
-        known = (self.loss, self.frame, self.classes, here, weights / rows.weights, left, *total)
-        return Sample(*known, local, {}, factors)
+        known = (self.loss, self.frame, self.classes, here, multipliers, left, *total)
+        return Sample(*known, local[1], {}, factors)
 
 
 @storable

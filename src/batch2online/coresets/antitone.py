@@ -26,6 +26,10 @@ from batch2online.theory import sizes
 SAFETY = 1 + 1e-6
 """Bounds are stretched by this factor, so that rounding never drops a point that an exact score keeps."""
 
+_FEW = 1.5
+"""So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
+
+
 _MANY_PARTS = 16
 """In files a part takes more room than the few rows in it."""
 
@@ -64,9 +68,6 @@ class Antitone(Construction):
 
     _patience: ClassVar[float] = 2.0
     """So many times the expected size may candidates come in before all are thinned."""
-
-    _few: ClassVar[float] = 1.5
-    """So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
 
     sums: ExactGram | None = None
     """Sums of all rows without rounding, where they were asked for before the first row."""
@@ -227,7 +228,7 @@ class Antitone(Construction):
         """
         statistics = self.statistics.sharpened()
         candidates = self._not_ruled_out(statistics, self._kept())
-        if len(candidates) > self._few * self.expected_size:
+        if len(candidates) > _FEW * self.expected_size:
             q = probabilities(statistics.scores(candidates.rows), self.constant * SAFETY)
             candidates = candidates.within(q)
         self.parts, self.n_unthinned = [candidates], 0

@@ -21,7 +21,7 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
 from batch2online.core.sampling import kept
-from batch2online.linalg.triangular import inverse_root
+from batch2online.linalg.triangular import inverse_root, squared_lengths
 from batch2online.losses.base import PredictorLoss, weighted_gram
 from batch2online.statistics.expansion import Expanded
 
@@ -130,8 +130,7 @@ class Pilot:
 
     def _sizes(self, design: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the leverage of each row, and the size of its gradient."""
-        white = design @ self.whitening
-        leverage = np.vecdot(white, white)
+        leverage = squared_lengths(design, self.whitening)
         return leverage, np.sqrt(leverage) * self._steepness(slope)
 
     def _steepness(self, slope: FloatArray) -> FloatArray:

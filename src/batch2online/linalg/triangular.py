@@ -11,6 +11,9 @@ from scipy.linalg import blas, lapack
 
 from batch2online._types import FloatArray
 
+_PIECE = 1_024
+"""Rows whose products are in memory at a time."""
+
 _NARROW = 64
 """Columns up to which a matrix product, half of it in vain, is faster than a triangular solution."""
 
@@ -65,6 +68,15 @@ def inverse_root(gram: FloatArray, ridge: float = 1e-9) -> FloatArray:
     if info != 0:  # rounding has made it indefinite by more than the ridge
         factor = gram_factor(values + np.sqrt(ridge) * np.eye(len(gram)))
     return np.asarray(inverse(factor) / np.where(norms > 0, norms, 1.0)[:, None])
+
+
+def squared_lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
+    """Squared lengths of ``rows @ root``, a piece of rows at a time."""
+    result = np.empty(len(rows))
+    for piece in (slice(start, start + _PIECE) for start in range(0, len(rows), _PIECE)):
+        own = rows[piece] @ root
+        result[piece] = np.vecdot(own, own)
+    return result
 
 
 def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ part of the model, a number, or one for each row where rows were expanded under 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +20,11 @@ Width = float | FloatArray
 Local = tuple[FloatArray, FloatArray, FloatArray]
 """Values (n,), slopes (n, K) and second derivatives (n, K) of rows."""
 
-_GRAM_ROWS, _GRAM_PRODUCTS = 1_024, 980_000
+_GRAM_ROWS, _GRAM_PRODUCTS = 1_024, 600_000
 """Rows of a piece at least, and products of one matrix product: BLAS is fastest for small ones, and memory is short."""
+
+_ENTRIES = 32_000
+"""Numbers of a piece of rows."""
 
 LARGEST_PREDICTOR = 300.0
 """Logarithms of means are cut here: what they stand for must be a number, whatever the row."""
@@ -132,6 +135,12 @@ class PredictorLoss(ABC):
     def width_of(self, eta: FloatArray, y: FloatArray, weights: FloatArray) -> float:
         """Return the best width for these predictors."""
         return 1.0
+
+
+def pieces(n: int, columns: int) -> Iterator[slice]:
+    """Iterate over n rows of so many columns, a piece at a time that takes little memory."""
+    step = max(1, _ENTRIES // columns)
+    return (slice(start, start + step) for start in range(0, n, step))
 
 
 def weighted_gram(design: FloatArray, weights: FloatArray) -> FloatArray:

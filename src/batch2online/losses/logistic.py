@@ -11,10 +11,7 @@ from scipy.special import expit, softmax
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.registry import storable
-from batch2online.losses.base import Local, PredictorLoss, Width
-
-_PIECE = 60_000
-"""Numbers of a piece of rows in which products by class are formed."""
+from batch2online.losses.base import Local, PredictorLoss, Width, pieces
 
 
 @storable
@@ -67,8 +64,8 @@ class Logistic(PredictorLoss):
         (n, p), k = design.shape, eta.shape[1]
         if k == 1:
             return super().hessian(design, weights, eta, y, width)
-        found, total, step = self.probabilities(eta), np.zeros((k * p, k * p)), max(1, _PIECE // (k * p))
-        for piece in (slice(start, start + step) for start in range(0, n, step)):
+        found, total = self.probabilities(eta), np.zeros((k * p, k * p))
+        for piece in pieces(n, k * p):
             roots = np.sqrt(weights[piece, None])
             rooted = design[piece] * roots
             by_class = (found[piece, :, None] * rooted[:, None, :]).reshape(-1, k * p)

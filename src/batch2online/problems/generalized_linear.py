@@ -141,6 +141,9 @@ class GeneralizedLinear(Problem):
         theta = sample.frame.inner(model.coefficients, model.intercepts)
         return own + sample.sums.quadratic(order).value(theta)
 
+    def solved_rows(self, model: LinearPredictor, construction: Anchored) -> int:
+        return len(construction.in_full().anchored.y)
+
     def lower_bound(self, construction: Anchored) -> float:
         return 0.0
 

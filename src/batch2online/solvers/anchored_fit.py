@@ -102,14 +102,14 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
     if is_complete:
         return _as_fit(sample, plain, 0, 0.0)
     metric, base = _metric(sample, penalty, plain), _objective(sample, penalty, 0, plain.width)
-    noises = [metric.length(remainder) for remainder in _remainders(sample, plain)]
+    noises = _noises(sample, metric, plain)
     ceiling = plain.value + _SUSPICIOUS * noises[0]
     for order in sorted(range(len(noises)), key=noises.__getitem__):
         if order == 0:
             break
         found = _solved(sample, penalty, order, [plain.theta, *others], accuracy)
         if found is not None and base.at(found.theta).value <= ceiling:
-            return _as_fit(sample, found, order, metric.length(_remainders(sample, found)[order]) / 2)
+            return _as_fit(sample, found, order, _noises(sample, metric, found)[order] / 2)
     if rough > accuracy:
         plain = _solved(sample, penalty, 0, [plain.theta], accuracy) or plain
     return _as_fit(sample, plain, 0, noises[0] / 2)
@@ -121,7 +121,7 @@ def _continued(sample: Sample, penalty: Penalty, order: int, current: FloatArray
     if found is None:
         return None
     metric = _metric(sample, penalty, found)
-    noises = [metric.length(remainder) for remainder in _remainders(sample, found)]
+    noises = _noises(sample, metric, found)
     if min(noises) < noises[order] or not 0 <= metric.gap <= _SUSPICIOUS * noises[0]:
         return None
     return _as_fit(sample, found, order, noises[order] / 2)._replace(
@@ -219,10 +219,10 @@ def _minimum(objective: Objective, starts: list[FloatArray], tolerance: float, l
     return min(found, key=lambda solution: solution.value)
 
 
-def _remainders(sample: Sample, found: _Found) -> list[FloatArray]:
-    """Return what expansions of each order leave of the slopes, times the root of u^2 w (w - 1)."""
+def _noises(sample: Sample, metric: Metric, found: _Found) -> list[float]:
+    """Return the noise of the gradient by expansions of each order: rows count with the root of u^2 w (w - 1)."""
     factor = sample.anchored.weights * np.sqrt(np.maximum(1 - 1 / sample.multipliers, 0.0))
-    return [factor[:, None] * remainder for remainder in _left_over(sample, found)]
+    return [metric.length(factor[:, None] * remainder) for remainder in _left_over(sample, found)]
 
 
 def _left_over(sample: Sample, found: _Found) -> list[FloatArray]:
@@ -230,7 +230,7 @@ def _left_over(sample: Sample, found: _Found) -> list[FloatArray]:
     loss, rows = sample.loss, sample.anchored
     eta = predictors(rows.design, found.theta)
     slope = loss.slope(eta, rows.y, found.width)
-    first, moved = slope - sample.local[1], eta - rows.eta
+    first, moved = slope - sample.slopes, eta - rows.eta
     remainders = [slope, first]
     if sample.sums.n_orders == 3:
         remainders.append(first - loss.expanded_bent(rows.eta, rows.y, rows.width, moved))

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from batch2online._types import FloatArray
 from batch2online.linalg.triangular import inverse_root
-from batch2online.losses.base import weighted_gram
+from batch2online.losses.base import pieces, weighted_gram
 from batch2online.solvers.objective import Objective, Point, predictors
 
 _MOST = 200
@@ -23,9 +23,19 @@ class Curvature:
 
     def __init__(self, objective: Objective, point: Point) -> None:
         self.objective, self.shape = objective, point.theta.shape
-        self._bent = objective.loss.bending(point.eta, objective.y, objective.width)
-        curves = zip(objective.weights * point.bend.T, objective.ridge, strict=True)
-        self._inverses = np.array([_inverse(objective.design, *each) for each in curves])
+        loss, y, width, eta = objective.loss, objective.y, objective.width, point.eta
+        self._bent = [(piece, loss.bending(eta[piece], y[piece], width)) for piece in pieces(*eta.shape)]
+        self._inverses = np.array([_inverse(*each) for each in zip(self._blocks(eta), objective.ridge, strict=True)])
+
+    def _blocks(self, eta: FloatArray) -> FloatArray:
+        """Return the blocks (K, p, p) of the single classes, without the penalty."""
+        own, (k, p) = self.objective, self.shape
+        total = np.zeros((k, p, p))
+        for piece in pieces(*eta.shape):
+            curves = own.weights[piece] * own.loss.bend(eta[piece], own.y[piece], own.width).T
+            for j, curve in enumerate(curves):
+                total[j] += weighted_gram(own.design[piece], curve)
+        return total
 
     def solution(self, right: FloatArray, accuracy: float) -> FloatArray:
         """Return ``Hessian^-1 right`` (K, p), up to a residual of this share of the right-hand side."""
@@ -37,14 +47,17 @@ class Curvature:
 
     def _product(self, flat: FloatArray) -> FloatArray:
         direction, own = flat.reshape(self.shape), self.objective
-        bent = self._bent(predictors(own.design, direction))
-        return np.asarray((own.weights * bent.T) @ own.design + own.ridge * direction).reshape(-1)
+        total = own.ridge * direction
+        for piece, bent in self._bent:
+            design = own.design[piece]
+            total += (own.weights[piece] * bent(predictors(design, direction)).T) @ design
+        return np.asarray(total).reshape(-1)
 
     def _approximate(self, flat: FloatArray) -> FloatArray:
         return np.asarray(self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1)
 
 
-def _inverse(design: FloatArray, curve: FloatArray, ridge: FloatArray) -> FloatArray:
+def _inverse(block: FloatArray, ridge: FloatArray) -> FloatArray:
     """Return the inverse of one class's block of the Hessian."""
-    root = inverse_root(weighted_gram(design, curve) + np.diag(ridge))
+    root = inverse_root(block + np.diag(ridge))
     return np.asarray(root @ root.T)

@@ -8,7 +8,8 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core import randomness
-from batch2online.linalg.triangular import inverse_root
+from batch2online.linalg.triangular import inverse_root, squared_lengths
+from batch2online.losses.base import pieces
 from batch2online.solvers.conjugate import Curvature
 from batch2online.solvers.newton import definite_solution
 from batch2online.solvers.objective import Objective
@@ -47,14 +48,18 @@ class Metric:
 
 def _measured(design: FloatArray, hessian: FloatArray, n_outputs: int) -> Length:
     if n_outputs == 1:
-        white = design @ inverse_root(hessian)
-        leverage = np.vecdot(white, white)
+        leverage = squared_lengths(design, inverse_root(hessian))
         return lambda slopes: float(leverage @ np.square(slopes[:, 0]))
-    return lambda slopes: _trace(hessian, (slopes[:, :, None] * design[:, None, :]).reshape(len(design), -1))
+    return lambda slopes: max(0.0, float(np.trace(definite_solution(hessian, _squares(design, slopes)))))
 
 
-def _trace(hessian: FloatArray, gradients: FloatArray) -> float:
-    return max(0.0, float(np.trace(definite_solution(hessian, gradients.T @ gradients))))
+def _squares(design: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the sum of the outer squares of the rows' gradients, (K p, K p)."""
+    total = np.zeros((slopes.shape[1] * design.shape[1],) * 2)
+    for piece in pieces(len(design), len(total)):
+        own = (slopes[piece, :, None] * design[piece, None, :]).reshape(-1, len(total))
+        total += own.T @ own
+    return total
 
 
 def _probed(design: FloatArray, curvature: Curvature) -> Length:

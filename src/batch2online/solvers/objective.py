@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.losses.base import PredictorLoss, weighted_gram
+from batch2online.losses.base import PredictorLoss, pieces, weighted_gram
 from batch2online.statistics.expansion import Quadratic
 
 _WIDE = 256
@@ -24,7 +24,7 @@ class Point(NamedTuple):
     slope: FloatArray
     """The gradient (K, p) of all but the absolute values."""
     bend: FloatArray
-    """Second derivatives (n, K) of the losses."""
+    """Second derivatives (n, 1) of the losses; none where there are several predictors."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,25 @@ class Objective:
         """Return the objective at these parameters; it is infinite where it is no number."""
         eta = predictors(self.design, theta)
         with np.errstate(over="ignore", invalid="ignore"):
-            values, slope, bend = self.loss.local(eta, self.y, self.width)
-            total = float(self.weights @ values) + self._penalty(theta)
-            gradient = (self.weights * slope.T) @ self.design + self.ridge * theta
+            own, gradient, bend = self._single(eta) if len(theta) == 1 else self._several(eta)
+            total, gradient = own + self._penalty(theta), gradient + self.ridge * theta
             if self.quadratic is not None:
                 total, gradient = total + self.quadratic.value(theta), gradient + self.quadratic.gradient(theta)
         return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, bend)
+
+    def _single(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss, its gradient and the second derivatives at one predictor of each row."""
+        values, slope, bend = self.loss.local(eta, self.y, self.width)
+        return float(self.weights @ values), (self.weights * slope.T) @ self.design, bend
+
+    def _several(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the loss and its gradient, a piece of rows at a time; second derivatives are found when needed."""
+        total, gradient = 0.0, np.zeros(self.ridge.shape)
+        for piece in pieces(*eta.shape):
+            values, slope, _ = self.loss.local(eta[piece], self.y[piece], self.width)
+            total += float(self.weights[piece] @ values)
+            gradient += (self.weights[piece] * slope.T) @ self.design[piece]
+        return total, gradient, np.zeros((0, 0))
 
     def _penalty(self, theta: FloatArray) -> float:
         return float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
