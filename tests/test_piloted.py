@@ -63,6 +63,20 @@ def test_rows_that_came_before_a_model_are_scored_by_it_while_all_are_kept():
     assert np.isin(odd, model.coreset_.ids).all()
 
 
+def test_the_coreset_is_full_where_few_rows_have_most_of_the_gradients(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(6_000, 2))
+    y = X[:, 0] + 1e-3 * rng.normal(size=6_000)
+    y[::150] += rng.choice([-1, 1], size=40)
+
+    def kept():
+        return len(BatchToOnline(Ridge(), coreset_size=600, random_state=0).partial_fit(X, y).coreset_)
+
+    assert 500 < kept() < 700
+    monkeypatch.setattr("batch2online.coresets.gauge.filled", lambda *_: 1.0)
+    assert kept() < 450, "a coreset that is not filled is not told apart"
+
+
 def test_a_rare_class_is_kept():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(8_000, 3)), np.zeros(8_000, dtype=int)

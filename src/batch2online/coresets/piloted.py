@@ -147,7 +147,8 @@ class Piloted(Antitone):
         if not len(rows):
             return
         own, sizes = self._bare(rows), np.minimum(sizes_of(self._coreset_of(rows, weights)), _LARGEST)
-        self.gauge = Gauge.of(own, weights, sizes, labels=self.labels, leverage=self.leverage)
+        certain = 4 * self.statistics.total / self.expected_size
+        self.gauge = Gauge.of(own, weights, sizes, labels=self.labels, leverage=self.leverage, certain=certain)
         if self.is_complete:  # nothing has been dropped yet, so nothing depends on former scores
             scores, _ = self.gauge.scored(own, sizes, labels=self.labels)
             words = self._candidates().words

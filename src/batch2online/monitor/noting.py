@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ MOST_BYTES = 2**20
 """So much may be noted before it is packed, and twice as much when it is, before bets are made."""
 
 MOST_PARTS = 2**8
+
+_TOGETHER = 2**14
+"""Rows that are packed together, about."""
 
 
 class Run(NamedTuple):
@@ -90,14 +94,26 @@ def is_much(parts: tuple[Noted, ...]) -> bool:
 
 
 def packed(parts: tuple[Noted, ...]) -> tuple[Noted, ...]:
-    """Return the same in bins, all that one reference model has scored together."""
-    result = []
-    for _, group in groupby(parts, key=lambda part: (id(part.reference), part.seed)):
-        own = list(group)
-        bins = np.concatenate([part.bins() for part in own], axis=1)
-        runs = _joined([run for part in own for run in part.runs])
-        result.append(replace(own[0], values=bins, runs=runs, total=0))
-    return tuple(result)
+    """Return the same in bins, those that one reference model has scored together, but not too many."""
+    groups = groupby(parts, key=lambda part: (id(part.reference), part.seed))
+    return tuple(_as_one(own) for _, group in groups for own in _batches(group))
+
+
+def _batches(parts: Iterable[Noted]) -> list[list[Noted]]:
+    """Return the parts in lists of enough rows each, but for the last: bets are made on one at a time."""
+    batches: list[list[Noted]] = [[]]
+    for part in parts:
+        batches[-1].append(part)
+        if sum(each.values.shape[1] for each in batches[-1]) >= _TOGETHER:
+            batches.append([])
+    return [batch for batch in batches if batch]
+
+
+def _as_one(parts: list[Noted]) -> Noted:
+    if len(parts) == 1 and parts[0].values.dtype == np.uint8:
+        return parts[0]
+    bins = np.concatenate([part.bins() for part in parts], axis=1)
+    return replace(parts[0], values=bins, runs=_joined([run for part in parts for run in part.runs]), total=0)
 
 
 def _joined(runs: list[Run]) -> tuple[Run, ...]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -167,21 +166,19 @@ class Monitor:
     def settled(self) -> Monitor:
         """Return the same with all bets made on rows that are noted."""
         monitor = replace(self, noted=()) if self.noted else self
-        for _, group in groupby(self.noted, key=lambda part: id(part.reference)):
-            parts = list(group)
-            monitor = (monitor._ranking_anew() if parts[0].is_first else monitor)._bet(parts)
+        for part in self.noted:
+            monitor = (monitor._ranking_anew() if part.is_first else monitor)._bet(part)
         return monitor._ranking_anew() if self.rows in _REFERENCES_AT else monitor
 
     def _ranking_anew(self) -> Monitor:
         """Return the monitor that ranks rows among those to come alone."""
         return replace(self, counts=0 * self.counts, waiting=self.waiting[:, :0], uniforms=self.uniforms[:0])
 
-    def _bet(self, parts: list[Noted]) -> Monitor:
-        """Return the monitor after rows that one reference model has scored."""
-        bins = np.concatenate([self.waiting, *(part.bins() for part in parts)], axis=1)
-        uniforms = np.concatenate([self.uniforms, *(part.uniforms() for part in parts)])
-        whole = len(uniforms) // BLOCK * BLOCK
-        ends = np.unique(np.concatenate([part.ends() for part in parts]))  # parts may share a block
+    def _bet(self, part: Noted) -> Monitor:
+        """Return the monitor after rows that one reference model has scored; the first may complete a block."""
+        bins = np.concatenate([self.waiting, part.bins()], axis=1)
+        uniforms = np.concatenate([self.uniforms, part.uniforms()])
+        whole, ends = len(uniforms) // BLOCK * BLOCK, part.ends()
         new = self
         for start in range(0, whole, _AT_ONCE):
             stop = min(start + _AT_ONCE, whole)

@@ -20,7 +20,7 @@ def check_gauge(gauge: Gauge) -> None:
     require(gauge.means.shape == gauge.totals.shape == (2,), "there are means of leverage and of gradients.")
     require(is_finite(gauge.classes, gauge.whitening, gauge.means, gauge.totals), "scores are finite.")
     require((gauge.means >= 0).all() and (gauge.totals >= 0).all(), "means are not negative.")
-    require(0 < gauge.weight < math.inf, "rows weigh something.")
+    require(0 < gauge.weight < math.inf and 1 <= gauge.factor < math.inf, "rows weigh something.")
 
 
 @check_of(FixedScores)
