@@ -14,6 +14,8 @@ from distributed import Client, LocalCluster
 import batch2online
 import batch2online.dask as cluster
 from batch2online import OnlineClustering, OnlineRegression
+from batch2online.dask.fitting import TOGETHER
+from batch2online.dask.shards import merged
 from benchmarks.scale.rows import CENTERS, CLUSTERS, COEFFICIENTS, COLUMNS, DRAW, NOISE, PARTITION, partitions
 
 
@@ -97,22 +99,21 @@ def distance(task, model, rows):
 
 
 def parts(task, n_shards=64):
-    """Return what a shard costs: seconds to draw, learn and merge, and bytes."""
+    """Return what a shard costs: processor seconds to learn a row and to merge, and bytes."""
     given = DRAW[task](0, PARTITION)
     model, shards, seconds = new_model(task), [], []
     for number in range(n_shards):
         rows = given if number < 2 else given[:20_000]
-        began = time.perf_counter()
+        began = time.process_time()
         shard = model.new_shard(number * PARTITION)
         shard.partial_fit(*((rows[:, :-1], rows[:, -1]) if task == "regression" else (rows,)))
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
         shards.append(pickle.dumps(shard))
     loaded = [pickle.loads(shard) for shard in shards]
-    began = time.perf_counter()
-    root = loaded[0]
-    for shard in loaded[1:]:
-        root.merge(shard)
-    merging = (time.perf_counter() - began) / (n_shards - 1)
+    began = time.process_time()
+    while len(loaded) > 1:
+        loaded = [merged(*loaded[start : start + TOGETHER]) for start in range(0, len(loaded), TOGETHER)]
+    merging = (time.process_time() - began) / (n_shards - 1)
     return {"learn_a_row": seconds[1] / PARTITION, "merge": merging, "bytes": len(shards[1])}
 
 

@@ -15,13 +15,20 @@ from batch2online.coresets.race_draws import STAGES, coarse_words, first_of
 from batch2online.coresets.seed_scores import Seeded, SeedStatistics
 from batch2online.linalg.distances import power, squared_distances
 
+_TOGETHER = 10
+"""So many times the expected size may rows of joined shards be before seeds are drawn of them."""
+
 
 @storable
 class MovingSeeds(Seeded):
     """A coreset in bounded memory: seeds are drawn anew from the rows that are kept, whenever these are thinned.
 
     The inclusion probability of a row is the least it ever had. Costs and masses are estimated from the kept rows.
+    Of shards that are joined seeds are drawn once, when they are asked for, and not for each of them.
     """
+
+    _is_joined = False
+    """Whether rows of several shards wait for seeds of them all. A file holds none such."""
 
     def _thin(self) -> None:
         candidates = self._candidates()
@@ -30,7 +37,17 @@ class MovingSeeds(Seeded):
     def _merge(self, other: Any) -> None:
         sides = [(self.statistics, self._candidates()), (other.statistics, other._candidates())]
         joined = Candidates.joined([_limited(known, rows, self.constant) for known, rows in sides])
-        self._reseed(joined[np.argsort(joined.rows.ids, kind="stable")])
+        joined = joined[np.argsort(joined.rows.ids, kind="stable")]
+        self.seeds = self.seeds[:0]
+        self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
+        self.parts, self.n_unthinned, self._is_joined = [joined], len(joined), True
+        if len(joined) > _TOGETHER * self.expected_size:
+            self._reseed(joined)
+
+    def settle(self) -> None:
+        """Draw seeds of shards that were joined."""
+        if self._is_joined:
+            self._reseed(self._candidates())
 
     def _reseed(self, candidates: Candidates) -> None:
         """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
@@ -40,6 +57,7 @@ class MovingSeeds(Seeded):
         self.statistics, of_weighted = empty.add(weighted)
         of_rows = of_weighted * candidates.limits  # scores are in proportion to weights
         self.parts, self.n_unthinned = [_within(candidates, self.constant * of_rows)], 0
+        self._is_joined = False
 
 
 def drawn_seeds(rows: Rows, k: int, z: float, seed: int) -> IntArray:

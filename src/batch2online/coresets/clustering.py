@@ -155,8 +155,14 @@ class Clustering(Construction):
 
     def settle(self) -> None:
         """Find the seeds of the rows seen, and the rows that they keep, unless any seeds keep them all."""
+        self.thin()
         if not self._keeps_every_row:
             self._draw_seeds()
+
+    def thin(self) -> None:
+        """Draw seeds of shards that were joined, in bounded memory."""
+        if not self.keep_history and self.sampler is not None:
+            self.sampler.settle()
 
     @property
     def _keeps_every_row(self) -> bool:
@@ -183,6 +189,7 @@ class Clustering(Construction):
         """The D^z seeds of the rows seen, in the order in which they were drawn."""
         self._check_started()
         twin = self.caught_up().copy()
+        twin.thin()
         twin._draw_seeds()
         return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
 

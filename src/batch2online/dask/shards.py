@@ -67,9 +67,7 @@ def _learned(template: Any, known: Any, given: tuple[Any, Any, Any], piece: Piec
             _begun(template, piece.place.first_id).partial_fit(*given)  # its error counts the rows of the partition
         raise
     check_count(shard, before + piece.stop - piece.start)
-    if piece.ends and isinstance(shard._engine, Shard):
-        shard._engine = shard._engine.compact()
-    return shard
+    return _compact(shard) if piece.ends else shard
 
 
 def _between(rows: Any, targets: Any, weights: Any, piece: Piece) -> tuple[Any, Any, Any]:
@@ -128,4 +126,10 @@ def merged(*shards: Any) -> Any:
     result = copy.copy(shards[0])
     for shard in shards[1:]:
         result.merge(shard)
-    return result
+    return _compact(result)
+
+
+def _compact(shard: Any) -> Any:
+    if isinstance(shard._engine, Shard):
+        shard._engine = shard._engine.compact()
+    return shard
