@@ -121,9 +121,7 @@ def test_a_reference_that_has_seen_the_rows_it_ranks_is_caught():
     def evidence(first, seed):
         X, y = stream(4_000, seed, d=50)
         model = ReferenceModel.of(rows_of(X[first : first + 120], y[first : first + 120]))
-        bins = model.bins(model.values(X[600:], y[600:, None], Watched(0, 3_400)))[:, : 53 * BLOCK].reshape(
-            4, -1, BLOCK
-        )
+        bins = model.bins(model.values(X[600:], y[600:, None]))[:, : 53 * BLOCK].reshape(4, -1, BLOCK)
         u = np.random.default_rng(seed).random((53, BLOCK))
         cells, _ = ranked(bins, u, np.zeros((4, BINS), dtype=np.int64))
         return Capital.of(4).after(cells)[1].max()

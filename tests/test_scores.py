@@ -303,6 +303,14 @@ def test_bounds_in_single_precision_are_bounds_and_close(correlation):
     assert moments.reference.single is not None
 
 
+def test_rows_beyond_single_precision_are_not_ruled_out():
+    single = SinglePrecision.of(np.triu(np.ones((3, 3))))
+    with np.errstate(all="raise"):
+        found = single.bounds(2, [(slice(None), np.array([[1e300, -1e300, 1e300], [1.0, 0.0, 0.0]]))])
+    assert found[0] == np.inf
+    assert 3 <= found[1] < 3.001
+
+
 def test_single_precision_refuses_what_it_would_lose():
     nearly = np.eye(4)
     nearly[:3, 3] = 1.0

@@ -83,15 +83,15 @@ class ReferenceModel:
             nothing = np.empty(0)
             offset = 0.0 if target is None else float(np.nan_to_num(target.mean()))
             new = cls(columns, mean, scale, directions, targets, nothing, nothing, np.empty(0, dtype=np.uint8), offset)
-            all_rows = Watched(0, len(rows))
-            middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets, all_rows)))
+            middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets)))
         return replace(new, middles=middles, ranges=ranges, tables=tables)
 
-    def values(self, points: FloatArray, targets: FloatArray, watched: Watched) -> FloatArray:
-        """Return what the scores of rows that are watched are functions of, (m, n), in single precision.
+    def values(self, points: FloatArray, targets: FloatArray, watched: Watched | None = None) -> FloatArray:
+        """Return what the scores of rows are functions of, (m, n), in single precision: of those watched, or of all.
 
         These are predictions and targets, or the scores.
         """
+        watched = Watched(0, len(points), every=1) if watched is None else watched
         if len(self.targets):
             predictions = watched.of_values(points @ self._direction(points.shape[1]))  # quicker than to pick rows
             one = targets[:, 0] if len(self.targets) == 1 else targets @ self.targets

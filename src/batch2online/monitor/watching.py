@@ -25,9 +25,9 @@ class Watched:
     that are watched are the first columns.
     """
 
-    def __init__(self, first: int, n: int) -> None:
+    def __init__(self, first: int, n: int, every: int | None = None) -> None:
         self.first, self.n = first, n
-        self.every = 1 << sum(at <= first for at in THINNINGS)
+        self.every = 1 << sum(at <= first for at in THINNINGS) if every is None else every
         self._length = BLOCK * self.every
         line, self._start = divmod(first, self._length)
         self._first_line, self._lines = line, -(-(self._start + n) // self._length)

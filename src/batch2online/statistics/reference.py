@@ -95,7 +95,9 @@ class Reference:
 
     @cached_property
     def usual_coarse_bound(self) -> float:
-        """The mean of the coarse bounds of all rows at the check."""
+        """The mean of the coarse bounds of all rows at the check; zero where it is not known, in earlier files."""
+        if self.directions.shape != 2 * self.norms.shape:
+            return 0.0
         unit = inverse(self.directions * self.norms[:, None])
         largest = np.square(unit).sum() / len(unit)  # squared norm of the longest column: correlations have unit trace
         return (float(self.coarse_scales @ np.square(self.norms) * largest) + 1.0) / max(1, self.rows)

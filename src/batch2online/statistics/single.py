@@ -47,11 +47,14 @@ class SinglePrecision:
     def bounds(self, n: int, parts: Iterable[tuple[Any, FloatArray]]) -> FloatArray:
         """Return upper bounds of the scores of n rows z, given as columns and what stands there."""
         z = scratch.room("single precision", (n, len(self.scales)), np.float32)
-        for columns, values in parts:
-            if isinstance(columns, slice):
-                np.multiply(values, self.scales[columns], out=z[:, columns], casting="same_kind")
-            else:  # few
-                z[:, columns] = values * self.scales[columns]
-        white = blas.strmm(1.0, self.directions, z.T, trans_a=1, overwrite_b=1).T
-        np.multiply(white, white, out=white)
-        return np.asarray(white @ np.full(len(self.scales), self.factor, dtype=np.float32), dtype=np.float64)
+        with np.errstate(all="ignore"):
+            for columns, values in parts:
+                if isinstance(columns, slice):
+                    np.multiply(values, self.scales[columns], out=z[:, columns], casting="same_kind")
+                else:  # few
+                    z[:, columns] = values * self.scales[columns]
+            white = blas.strmm(1.0, self.directions, z.T, trans_a=1, overwrite_b=1).T
+            np.multiply(white, white, out=white)
+            found = white @ np.full(len(self.scales), self.factor, dtype=np.float32)
+        found[np.isnan(found)] = np.inf  # numbers that single precision does not have
+        return np.asarray(found, dtype=np.float64)
