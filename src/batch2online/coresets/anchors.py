@@ -14,8 +14,8 @@ from batch2online.core.rows import Rows, ones
 from batch2online.coresets import recoding
 from batch2online.coresets.antitone import Statistics
 from batch2online.coresets.candidates import Candidates
-from batch2online.coresets.pilot import Pilot
-from batch2online.losses.base import PredictorLoss
+from batch2online.coresets.pilot import Pilot, counted
+from batch2online.losses.base import Local, PredictorLoss
 from batch2online.statistics.by_class import SumsByClass
 from batch2online.statistics.expansion import Expanded, Expansion
 from batch2online.statistics.frame import Frame
@@ -83,23 +83,33 @@ class Anchors:
         ``y`` are their coded targets. Those rows are kept whose word is within ``rate`` times their weight and score.
         Rows go through in pieces that a processor's cache holds.
         """
-        after, few = self, []
+        after, sums, few = self._having_seen(rows, y), self.sums, []
         step = max(1, _PIECE_ENTRIES // (self.frame.n_columns + _ARRAYS * (len(self.pilot.theta) - 1)))
         for start in range(0, len(rows), step):
             piece = slice(start, start + step)
-            after, kept = after._with_piece(rows[piece], y[piece], words[piece], rate)
-            few.append(kept)
-        return after, Candidates.joined(few)
+            here, local = after._here(rows[piece], y[piece])
+            sums = sums.including(self.loss, here, local)
+            few.append(after._chosen(rows[piece], words[piece], here, local[1], rate))
+        return replace(after, sums=sums), Candidates.joined(few)
 
-    def _with_piece(self, rows: Rows, y: FloatArray, words: WordArray, rate: float) -> tuple[Anchors, Candidates]:
-        """Return the anchors with a piece of rows, and those that are kept, with what is remembered of them."""
-        design, weights = self.frame.design(rows.points), np.ascontiguousarray(rows.weights)
+    def _having_seen(self, rows: Rows, y: FloatArray) -> Anchors:
+        """Return the anchors whose pilot has seen these rows, before any of them is scored."""
+        few = counted(rows.ids)
+        if not self.pilot.has_model or not len(y[few]):
+            return self
+        here, local = self._here(rows[few], y[few])
+        return replace(self, pilot=self.pilot.having_seen(here, local[1]))
+
+    def _here(self, rows: Rows, y: FloatArray) -> tuple[Expanded, Local]:
+        """Return rows expanded at the pilot, and what their losses are there."""
+        design, weights, width = self.frame.design(rows.points), np.ascontiguousarray(rows.weights), self.pilot.width
         eta = (self.pilot.theta @ design.T).T
-        local, here = self.loss.expanded(eta, y, self.pilot.width), Expanded(design, y, weights, eta, self.pilot.width)
-        pilot, slope = self.pilot.having_seen(here, local[1], rows.ids), local[1]
-        after = replace(self, sums=self.sums.including(self.loss, here, local), pilot=pilot)
-        keep, scores = pilot.chosen(here, slope, randomness.inclusion_uniforms(words), rate)
-        return after, self._candidates(rows[keep], words[keep], scores, eta[keep])
+        return Expanded(design, y, weights, eta, width), self.loss.expanded(eta, y, width)
+
+    def _chosen(self, rows: Rows, words: WordArray, here: Expanded, slope: FloatArray, rate: float) -> Candidates:
+        """Return those of a piece of rows that are kept, with what is remembered of them."""
+        keep, scores = self.pilot.chosen(here, slope, randomness.inclusion_uniforms(words), rate)
+        return self._candidates(rows[keep], words[keep], scores, here.eta[keep])
 
     def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
         """Return rows with all that is remembered of them beside their targets."""

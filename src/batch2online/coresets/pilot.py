@@ -79,13 +79,10 @@ class Pilot:
         """Whether rows are scored by a model."""
         return bool(self.means.any())
 
-    def having_seen(self, rows: Expanded, slope: FloatArray, ids: IntArray) -> Pilot:
-        """Return the pilot with what rows of these slopes and ids add to the means."""
-        few = _few_of(ids)
-        own = self._balanced(rows.weights[few], rows.y[few])
-        if not self.has_model or not len(own):
-            return self
-        totals = [_EVERY * (own @ each) for each in self._sizes(rows.design[few], slope[few])]
+    def having_seen(self, rows: Expanded, slope: FloatArray) -> Pilot:
+        """Return the pilot with what these of many rows (:func:`counted`), of these slopes, add to the means."""
+        own = self._balanced(rows.weights, rows.y)
+        totals = [_EVERY * (own @ each) for each in self._sizes(rows.design, slope)]
         return replace(self, totals=self.totals + totals, weight=self.weight + _EVERY * float(own.sum()))
 
     def chosen(
@@ -140,8 +137,12 @@ class Pilot:
         return np.asarray(np.sqrt(np.square(slope) @ (1 / self.curvatures)))
 
 
-def _few_of(ids: IntArray) -> slice | IntArray:
-    """Return the places of ascending ids that count for the means."""
+def counted(ids: IntArray) -> slice | IntArray:
+    """Return the places of ascending ids that count for the means.
+
+    >>> counted(np.arange(100, 200)), counted(np.array([60, 61, 122]))
+    (slice(22, None, 61), array([1, 2]))
+    """
     if not len(ids) or int(ids[-1]) - int(ids[0]) + 1 != len(ids):
         return np.flatnonzero(ids % _EVERY == 0)
     return slice(int(-ids[0] % _EVERY), None, _EVERY)

@@ -27,6 +27,8 @@ def with_new(classes: Classes, targets: FloatArray) -> Classes:
 
 def positions(classes: Classes, targets: FloatArray) -> FloatArray:
     """Return the positions of the targets' classes; -1 for those that are not known."""
+    if len(classes) == 2:
+        return _positions_of_two(classes, targets)
     found = np.full(len(targets), -1.0)
     if len(classes) <= _FEW:
         for position, code in enumerate(classes):
@@ -36,6 +38,15 @@ def positions(classes: Classes, targets: FloatArray) -> FloatArray:
     order = np.argsort(codes)
     place = order[np.searchsorted(codes[order], targets).clip(max=len(codes) - 1)]
     return np.where(codes[place] == targets, place, found)
+
+
+def _positions_of_two(classes: Classes, targets: FloatArray) -> FloatArray:
+    is_second = targets == classes[1]
+    is_known = is_second | (targets == classes[0])
+    found: FloatArray = is_second.astype(np.float64)
+    if not is_known.all():
+        found[~is_known] = -1.0
+    return found
 
 
 def outputs(old: Classes, new: Classes) -> FloatArray:

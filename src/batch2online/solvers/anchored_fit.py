@@ -92,8 +92,8 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
     """
     others = [] if current is None else [current]
     accuracy = _ACCURACY if is_complete or sample.loss.has_width else _ENOUGH
-    if current is not None and accuracy == _ENOUGH and not penalty.has_absolute_values:
-        known = _continued(sample, penalty, min(order or 2, sample.sums.n_orders - 1), current)
+    if current is not None and not is_complete and not penalty.has_absolute_values:
+        known = _continued(sample, penalty, min(order or 2, sample.sums.n_orders - 1), current, accuracy)
         if known is not None:
             return known
     rough = _ROUGH if accuracy == _ENOUGH else accuracy
@@ -115,9 +115,9 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
     return _as_fit(sample, plain, 0, noises[0] / 2)
 
 
-def _continued(sample: Sample, penalty: Penalty, order: int, current: FloatArray) -> Fit | None:
+def _continued(sample: Sample, penalty: Penalty, order: int, current: FloatArray, accuracy: float) -> Fit | None:
     """Return the solution of one order, from the current model on; None unless it is right to take it."""
-    found = _solved(sample, penalty, order, [current], _ENOUGH)
+    found = _solved(sample, penalty, order, [current], accuracy)
     if found is None:
         return None
     metric = _metric(sample, penalty, found)

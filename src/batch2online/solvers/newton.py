@@ -20,7 +20,7 @@ _TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
 _ENOUGH = 1e-4
 """Share of the fall that the slope promises, of which a step must bring at least this."""
 
-_INEXACT = 0.05
+_INEXACT = 0.1
 """Share of the slope that a step of conjugate gradients may leave: later steps see to it."""
 
 _FLAT = 1e-14
