@@ -168,33 +168,60 @@ def solves_of(model, X):
         at.append(construction.n_rows)
         return original(problem, construction, current)
 
-    original = KZClustering.solve
-    with patch.object(KZClustering, "solve", solve):
+    original = KZClustering.contender
+    with patch.object(KZClustering, "contender", solve):
         model.partial_fit(X)
     return at
 
 
-def doubling(floor):
-    policy = Adaptive(kappa=1.0, growth=2.0, floor=floor, start=100)
+def doubling(floor, kappa=0.5):
+    policy = Adaptive(kappa=kappa, growth=2.0, floor=floor, start=100)
     return OnlineClustering(2, refresh=policy, coreset_size=50_000, random_state=0)
 
 
-def test_every_second_look_is_left_out_where_little_is_to_be_gained():
-    """Two clusters: a model of n rows gains 2 / n by chance next to one of half as many."""
-    rng = np.random.default_rng(0)
-    X = np.column_stack([20.0 * rng.integers(2, size=7_000), rng.choice([-1.0, 1.0], size=7_000)])
-    looks = [100 * 2**j for j in range(7)]
+def two_clusters(n):
+    """Two clusters of rows that cost 1, in turns, so that any multiple of four has its means at the middles."""
+    return np.tile([[0.0, 1.0], [0.0, -1.0], [20.0, 1.0], [20.0, -1.0]], (n // 4, 1))
+
+
+def test_looks_are_left_out_where_little_is_to_be_gained():
+    """Two clusters: a model of n rows gains 2 (1 / s - 1 / n) by chance next to one of s."""
+    X, looks = two_clusters(13_000), [100 * 2**j for j in range(8)]
     assert solves_of(doubling(0.0), X) == looks
     assert solves_of(doubling(2.01 / 1600), X) == [100, 200, 400, 800, 3200]
-    assert solves_of(doubling(1.99 / 1600), X) == [100, 200, 400, 800, 1600, 6400]
+    assert solves_of(doubling(1.99 / 1600), X) == [100, 200, 400, 800, 1600, 12_800]
 
 
-def test_no_look_is_left_out_when_rows_begin_to_cost_more():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([20.0 * rng.integers(2, size=1_600), rng.choice([-1.0, 1.0], size=1_600)])
-    assert solves_of(doubling(0.9), X) == [100, 200, 800]
-    X[200:400, 1] *= 1.05
-    assert solves_of(doubling(0.9), X) == [100, 200, 400, 1600]
+def test_a_look_is_due_when_rows_have_multiplied_by_eight():
+    assert solves_of(doubling(0.9), two_clusters(13_000)) == [100, 800, 6400]
+
+
+def test_every_second_look_is_left_out_where_less_than_what_is_allowed_is_to_be_gained():
+    """After s rows another s gain 2 / (2 s) by chance, and kappa 2 / (2 s) is allowed; three times s gain too much."""
+    assert solves_of(doubling(1e-9, kappa=1.01), two_clusters(7_000)) == [100, 400, 1600, 6400]
+    assert solves_of(doubling(1e-9, kappa=0.99), two_clusters(1_700)) == [100, 200, 400, 800, 1600]
+
+
+def test_looks_that_stay_are_the_same_wherever_others_were_left_out():
+    """Rows that cost more bring a look at 200; those at 400 and 1600 stay, and every second one is left out again."""
+    X = two_clusters(1_700)
+    X[100:200, 1] *= 1.1
+    assert solves_of(doubling(1e-9, kappa=1.2), X) == [100, 200, 400, 1600]
+
+
+@pytest.mark.parametrize(("factor", "solves"), [(1.048, [100, 800]), (1.052, [100, 200, 1600])])
+def test_no_look_is_left_out_when_rows_begin_to_cost_more(factor, solves):
+    """A model of 100 rows costs others like them some 4 % more than these; a hundredth more is reason for a look."""
+    X = two_clusters(1_600)
+    X[100:200, 1] *= np.sqrt(factor)
+    assert solves_of(doubling(0.9), X) == solves
+
+
+def test_no_look_is_left_out_where_few_rows_hold_most_of_the_loss():
+    """One row in 100 costs as much as all others; what the first rows say of that is not asked."""
+    X = two_clusters(3_300)
+    X[::100, 1] *= 10.0
+    assert solves_of(doubling(1e-9, kappa=1.01), X) == [100, 400, 800, 1600, 3200]
 
 
 @pytest.mark.parametrize("settings", [{"half_life": 500}, {"window": 500}], ids=str)
@@ -314,13 +341,13 @@ def solves(policy, monkeypatch):
     """Row counts at which a clustering of calm rows is solved."""
     from batch2online.problems.clustering import KZClustering
 
-    at, solve = [], KZClustering.solve
+    at, solve = [], KZClustering.contender
 
     def counted(self, construction, current):
         at.append(construction.n_rows)
         return solve(self, construction, current)
 
-    monkeypatch.setattr(KZClustering, "solve", counted)
+    monkeypatch.setattr(KZClustering, "contender", counted)
     X = np.random.default_rng(0).normal(size=(4_000, 2)) + 20 * np.eye(2)[np.arange(4_000) % 2]
     OnlineClustering(2, refresh=policy, coreset_size=300, random_state=0).partial_fit(X)
     monkeypatch.undo()

@@ -425,7 +425,7 @@ def test_a_chunk_interrupted_in_the_solver_leaves_every_history_as_it_was(
     ).partial_fit(X)
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(KZClustering, "solve", failing_on_call(KZClustering.solve, failing_solve, exception))
+        context.setattr(KZClustering, "contender", failing_on_call(KZClustering.contender, failing_solve, exception))
         with pytest.raises(exception):
             model.partial_fit(X[900:])
     assert state(model) == before
@@ -453,7 +453,7 @@ def test_an_interrupted_act_leaves_the_folder_as_it_was(monkeypatch, act, tmp_pa
     model, other = two_shards(tmp_path / "one", tmp_path / "other")
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(KZClustering, "solve", failing_on_call(KZClustering.solve, 1, KeyboardInterrupt))
+        context.setattr(KZClustering, "contender", failing_on_call(KZClustering.contender, 1, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             act(model, other)
     assert state(model) == before

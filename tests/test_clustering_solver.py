@@ -15,6 +15,7 @@ from batch2online.linalg.distances import nearest
 from batch2online.solvers import kz
 from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, raced, refined
+from batch2online.solvers.search import Search
 
 POWERS = [1.0, 1.5, 2.0, 3.0]
 every_power = pytest.mark.parametrize("z", POWERS)
@@ -97,7 +98,7 @@ def test_bounded_steps_are_those_of_lloyd(seed):
     full = WeightedPoints(points, weights)
     labels = nearest(points, middles[:6])[0]
     centers = np.stack([np.average(points[labels == j], axis=0, weights=weights[labels == j]) for j in range(6)])
-    found, cost, final = means_after(full, labels, 6, 50)
+    found, cost, final, *_ = means_after(full, middles[:6], 50)
     least = refined(full, centers[None], 2.0, 50)[1]
     np.testing.assert_allclose(cost, least[0], rtol=1e-4)
     np.testing.assert_allclose(plain_cost(points, weights, found, 2.0), cost, rtol=1e-4)
@@ -107,7 +108,7 @@ def test_bounded_steps_are_those_of_lloyd(seed):
 
 def test_bounded_steps_give_up_when_a_cluster_is_empty():
     points = np.random.default_rng(0).normal(size=(50, 100))
-    assert means_after(WeightedPoints(points, np.ones(50)), np.zeros(50, dtype=np.int64), 2, 10) is None
+    assert means_after(WeightedPoints(points, np.ones(50)), np.stack([points[0], points[0] + 1e6]), 10) is None
 
 
 @given(problems())
@@ -278,7 +279,7 @@ def test_swaps_leave_a_local_optimum_that_steps_do_not():
     full = WeightedPoints(points - origin, np.ones(len(points)))
     stuck, costs = refined(full, (bad - origin)[None], 2.0, 100)
     assert costs[0] > 3 * good
-    search = kz._Search(full, 2.0, seed=0)
+    search = Search(full, 6, 2.0, seed=0)
     low = search._lowered(stuck[0])
     swapped = search.raised(search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)) + origin
     assert kz.cost(points, np.ones(600), swapped, 2.0) < 1.01 * good

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -59,22 +61,22 @@ def test_blocks_are_the_same_wherever_rows_were_cut():
 def test_steps_with_given_sums_begin_at_the_means_of_all_rows():
     X = blobs()
     part, start = X[::10], X[:5]
-    labels = nearest(part, start)[0]
     (sums,) = sums_of_clusters(X, None, start[None]).of_each()
-    found = means_after(WeightedPoints(part, np.full(len(part), 10.0)), labels, 5, 0, sums)
+    found = means_after(WeightedPoints(part, np.full(len(part), 10.0)), start, 0, sums)
     np.testing.assert_allclose(found[0], sums.of_points / sums.masses[:, None])
 
 
 def test_sums_of_the_points_themselves_change_nothing():
     X, weights = blobs(500), RNG(2).uniform(1, 3, size=500)
-    labels = nearest(X, X[:5])[0]
     points = WeightedPoints(X, weights)
+    start = means_after(points, X[:5], 50).centers + 0.1
     plain, given = (
-        means_after(points, labels, 5, 50),
-        means_after(points, labels, 5, 50, sums_of_clusters(X, weights, X[None, :5]).of_each()[0]),
+        means_after(points, start, 50),
+        means_after(points, start, 50, sums_of_clusters(X, weights, start[None]).of_each()[0]),
     )
-    np.testing.assert_allclose(plain[0], given[0])
-    assert plain[1] == pytest.approx(given[1])
+    assert not np.array_equal(plain.labels, plain.first_labels)
+    np.testing.assert_allclose(plain.centers, given.centers)
+    assert plain.cost == pytest.approx(given.cost)
 
 
 @pytest.mark.parametrize("columns", [4, 100])
@@ -85,11 +87,43 @@ def test_exact_sums_remove_most_of_the_noise_of_a_small_coreset(columns):
         X = blobs(seed=seed, columns=columns)
         settings = {"coreset_size": 300, "refresh": Geometric(2, start=1_500), "random_state": seed}
         exact, plain = (OnlineClustering(5, solve=how, **settings).fit(X) for how in ("exact", "coreset"))
-        best = means_after(WeightedPoints(X, np.ones(len(X))), exact.predict(X), 5, 100)[0]
+        best = means_after(WeightedPoints(X, np.ones(len(X))), exact.cluster_centers_, 100)[0]
         assert cost(X, exact.cluster_centers_) < cost(X, plain.cluster_centers_)
         excess.append([cost(X, model.cluster_centers_) / cost(X, best) - 1 for model in (exact, plain)])
     of_exact, of_plain = np.mean(excess, axis=0)
     assert of_exact < 0.5 * of_plain
+
+
+def test_sums_tell_what_all_rows_cost():
+    X, weights = blobs(500), RNG(3).uniform(1, 3, size=500)
+    centers = X[:5] + 0.1
+    (sums,) = sums_of_clusters(X, weights, centers[None]).of_each()
+    labels = nearest(X, centers)[0]
+    means = np.stack([np.average(X[labels == c], axis=0, weights=weights[labels == c]) for c in range(5)])
+    assert sums.cost(centers) == pytest.approx(weights @ np.square(X - centers[labels]).sum(axis=1))
+    assert sums.least_cost() == pytest.approx(weights @ np.square(X - means[labels]).sum(axis=1))
+
+
+def test_a_solve_from_sums_says_what_old_and_new_centers_cost_all_rows():
+    """What the coreset, here a tenth of the rows, adds to the cost of the new ones is off by less than two percent."""
+    X = blobs()
+    current, some = X[:5] + 0.2, X[RNG(5).permutation(len(X))[: len(X) // 10]]
+    sums_of = partial(sums_of_clusters, X, None)
+    found = kz.solved(some, np.full(len(some), 10.0), 5, 2.0, 0, current, sums_of=sums_of)
+    before, after = found.costs
+    assert before == pytest.approx(cost(X, current))
+    assert after == pytest.approx(cost(X, found.centers), rel=0.02)
+    assert after < before
+
+
+def test_sums_of_centers_that_nearly_all_rows_leave_are_not_used():
+    """What is left of them is noise: centers far from their means must not cost more than those of the coreset."""
+    X = blobs()
+    current, some = X[:5] + 0.2, X[::10]
+    weights, sums_of = np.full(len(some), 10.0), partial(sums_of_clusters, X, None)
+    assert means_after(WeightedPoints(some, weights), current, 10, sums_of(current[None]).of_each()[0]) is None
+    found = kz.solved(some, weights, 5, 2.0, 0, current, sums_of=sums_of).centers
+    assert cost(X, found) <= cost(X, kz.solve(some, weights, 5, 2.0, 0, current)) * 1.001
 
 
 def test_all_rows_decide_between_two_sets_of_centers():

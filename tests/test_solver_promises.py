@@ -14,6 +14,7 @@ from batch2online.coresets import Leverage, RidgeLeverage
 from batch2online.solvers import kz, least_squares, low_rank, weighted_fit
 from batch2online.solvers.bounded_lloyd import means_after
 from batch2online.solvers.lloyd import WeightedPoints, refined
+from batch2online.solvers.search import Search
 from batch2online.statistics.moments import Moments
 
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
@@ -72,8 +73,8 @@ def test_the_current_centers_of_far_points_are_a_start(z):
 # -- the search ------------------------------------------------------------------------------------------
 
 
-def search_of(points, weights, z=2.0, seed=0):
-    return kz._Search(WeightedPoints(points, weights), z, seed)
+def search_of(points, weights, z=2.0, seed=0, k=2):
+    return Search(WeightedPoints(points, weights), k, z, seed)
 
 
 def test_no_uniform_is_drawn_twice():
@@ -99,13 +100,13 @@ def test_seeds_are_drawn_by_weight_and_the_candidate_of_least_cost_is_taken(monk
     points = np.array([[0.0], [1.0], [5.0], [5.5], [100.0]])
     weights = np.array([1.0, 2.0, 3.0, 1.0, 1e-9])  # the last point is as good as absent
     for z in (1.0, 2.0):
-        seeded = search_of(points, weights, z)._seeded(2, 16)
+        seeded = search_of(points, weights, z)._seeded(16)
         assert (seeded * 100 < 50).all()
     for pair in ((1, 3), (2, 4), (3, 2), (4, 1)):
         search = search_of(points, weights)
         drawn = iter([np.array([[0]]), np.array([pair])])
         monkeypatch.setattr(search, "_drawn", lambda mass, count, drawn=drawn: next(drawn))
-        taken = search._seeded(2, 1)[0, :, 0] * search.scale
+        taken = search._seeded(1)[0, :, 0] * search.scale
         better = min(pair, key=lambda i: plain_cost(points, weights, points[[0, i]], 2.0))
         np.testing.assert_allclose(taken, [0.0, points[better, 0]], rtol=1e-6)
 
@@ -171,12 +172,12 @@ def test_bounds_never_hide_a_point_that_changes_its_cluster(seed):
     middles = rng.normal(size=(5, 4))
     points = middles[rng.integers(5, size=300)] + 0.8 * rng.normal(size=(300, 4))
     weights = rng.uniform(0.1, 4, size=300)
-    first = plain_labels(points, points[rng.integers(300, size=5)])
-    if len(np.unique(first)) < 5:
+    start = points[rng.integers(300, size=5)]
+    labels = plain_labels(points, start)
+    if len(np.unique(labels)) < 5:
         return
-    labels = first
     for steps in range(12):
-        found = means_after(WeightedPoints(points, weights), first, 5, steps)
+        found = means_after(WeightedPoints(points, weights), start, steps)
         means = np.stack([np.average(points[labels == j], axis=0, weights=weights[labels == j]) for j in range(5)])
         assert found is not None
         np.testing.assert_allclose(found[0], means, rtol=1e-7, atol=1e-9)

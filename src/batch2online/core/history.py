@@ -220,7 +220,7 @@ def _joined(segments: list[Rows]) -> Rows:
 
 def _kept(rows: Rows, owned: bool) -> Rows:
     """Return rows whose arrays belong to nobody else; ids never did."""
-    if all_ones(rows.weights):
+    if rows.weights.strides != (0,) and all_ones(rows.weights):
         rows = replace(rows, weights=ones(len(rows)))
     if owned:
         return rows

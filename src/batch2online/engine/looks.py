@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +16,7 @@ from batch2online.engine.ledger import Costs
 from batch2online.engine.pacing import Pacing
 from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread
-from batch2online.problems.problem import Problem
+from batch2online.problems.problem import Contender, Problem
 from batch2online.problems.warm_up import WarmUp
 from batch2online.refresh import Policy
 
@@ -35,7 +36,8 @@ class Looks(Pacing):
     """How many solves in a row have left the model in place."""
 
     solved_then: tuple[float, float, float, float] | None
-    """At the last look that solved: effective rows, weight and loss of the rows so far, cost of the model on them."""
+    """At the last look that solved: rows of equal loss that say as much as those so far, weight and loss of these, cost
+    of the model on them."""
 
     n_learned: int
     costs: Costs
@@ -66,33 +68,43 @@ class Looks(Pacing):
         kind, former = self._why_now(), self.model
         if kind is None:
             return
-        before = problem.cost(self.model, construction)
+        before = 0.0 if problem.tells_costs else problem.cost(self.model, construction)
         noise = problem.degrees(self.model, construction) / construction.effective_rows
         allowance = self.policy.allowance(construction.seed, self.n_learned, noise)
-        if allowance and before <= allowance * problem.lower_bound(construction):
+        if allowance and not problem.tells_costs and before <= allowance * problem.lower_bound(construction):
             return
-        new = self._solved(self.model)
-        after = problem.cost(new, construction)
+        new, costs, evenness = self._contender()
+        before, after = costs or (before or problem.cost(self.model, construction), problem.cost(new, construction))
         if self.policy.uneven > 1 and before > allowance * after:
             noise *= min(self.policy.uneven, problem.unevenness(new, construction))
             allowance = self.policy.allowance(construction.seed, self.n_learned, noise)
         if allowance and before <= allowance * after:
             self.idle_solves += not problem.costs_are_exact  # where they are, a look takes next to nothing
-            self._note_solve(before)
+            self._note_solve(before, evenness)
             return
         self.idle_solves = 0
-        self._note_solve(after)
         self._replace(new, before, after, kind=kind, allowed=allowance - 1 if allowance else None)
+        self._note_solve(after, evenness)
         self._start_pace(former)
 
     def _solved(self, current: Any) -> Any:
-        """Return a model solved now, and note what that has cost."""
+        """Return a model solved now."""
         start = time.perf_counter()
         model = self.problem.solve(self.construction, current)
-        seconds = time.perf_counter() - start
+        self._note_seconds(model, time.perf_counter() - start)
+        return model
+
+    def _contender(self) -> Contender:
+        """Return a model that may replace the present one, with what the solver knows of both."""
+        start = time.perf_counter()
+        contender = self.problem.contender(self.construction, self.model)
+        self._note_seconds(contender.model, time.perf_counter() - start)
+        return contender
+
+    def _note_seconds(self, model: Any, seconds: float) -> None:
+        """Note what the solve of a model has cost."""
         self._last_solve = (self.problem.solved_rows(model, self.construction), seconds)
         self.costs = self.costs.after(*self._last_solve)
-        return model
 
     def _affords(self) -> bool:
         """Whether a solve keeps within the budget of seconds; without one nothing depends on clocks."""
@@ -100,22 +112,28 @@ class Looks(Pacing):
             return True
         return self.costs.affords(self.n_learned, len(self.construction.coreset()), self.budget)
 
-    def _note_solve(self, cost: float) -> None:
-        """Remember what a later look needs to know to be left out, where all rows count for ever."""
+    def _note_solve(self, cost: float, evenness: float) -> None:
+        """Remember what a later look needs to know to be left out, where all rows count for ever.
+
+        Few rows with most of the loss say less than their number.
+        """
         construction = self.construction
         if self.policy.floor > 0 and self.window is None and construction.decay is None:
-            self.solved_then = (construction.effective_rows, construction.weight, self.loss, cost)
+            self.solved_then = (construction.effective_rows * evenness, construction.weight, self.loss, cost)
 
     def _may_wait(self) -> bool:
-        """Whether this look can be left out, by what rows have cost since the last solve; never two looks in a row."""
-        known, self.solved_then = self.solved_then, None
-        construction = self.construction
+        """Whether this look can be left out, by what rows have cost since the last solve."""
+        known, construction = self.solved_then, self.construction
         if known is None or not known[3] > 0:
             return False
-        effective, weight, loss, cost = known
-        gain = self.problem.degrees(self.model, construction) * (1 / effective - 1 / construction.effective_rows)
-        recent = (self.loss - loss) / (construction.weight - weight)
-        return self.policy.may_wait(gain, rise=recent / (cost / weight) - 1)
+        rows, weight, loss, cost = known
+        grown, degrees = construction.weight / weight, self.problem.degrees(self.model, construction)
+        mean, recent = cost / weight, (self.loss - loss) / (construction.weight - weight)
+        variance = max(0.0, construction.effective_rows / grown / rows - 1)  # of losses, over their squared mean
+        error = math.sqrt(variance / construction.effective_rows * grown**2 / (grown - 1))
+        rise = recent / mean - 1 - 2 * degrees / rows - 2 * error
+        gain, noise = degrees / rows * (1 - 1 / grown), degrees / construction.effective_rows
+        return self.policy.may_wait(self.n_learned, gain, noise, rise, grown)
 
     def _soon(self, at: int) -> int:
         """Return the row count of the next look: the policy's, or an earlier one where old rows fade."""
@@ -125,6 +143,8 @@ class Looks(Pacing):
     def _solve_first(self) -> None:
         self._adopt(self._solved(None))
         self.is_solved, self.warm_up = True, None
+        if self.policy.floor > 0:
+            self._note_solve(self.problem.cost(self.model, self.construction), evenness=1.0)
         self._start_pace(None)
         if self.policy.only_on_change:
             self._coreset_changed()

@@ -50,8 +50,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2.5, floor=3e-4, start=10)``:
-        a look takes a solve, so there are few of them, and one is left out where less than 0.03 % is to be gained.
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2, floor=1e-3, start=15)``:
+        a look takes a solve, so every second one is left out where rows cost about the same, and more of them where
+        less than 0.1 % is to be gained.
     solve : {"exact", "coreset"}
         With "exact", centers that were found on the coreset become means of all rows, by one pass over these: without
         the noise of a sample, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the
@@ -158,7 +159,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Adaptive(growth=2.5, floor=3e-4, start=10) if self.refresh is None else self.refresh
+        policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
         problem = KZClustering(construction.k, construction.z, bool(self.start_from_current), is_exact)
         return Online(problem, construction, policy, self.n_features_in_, n_targets)

@@ -14,6 +14,7 @@ from batch2online.linalg.scratch import scratch
 _FAR = 1e4
 _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
+_TINY = np.finfo(np.float64).tiny
 _WIDE = 32
 _PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
 
@@ -66,11 +67,11 @@ def membership(points: FloatArray, lengths: FloatArray, centers: FloatArray) -> 
     return is_nearest, squared
 
 
-def nearest_squared(points: FloatArray, centers: FloatArray) -> FloatArray:
-    """Squared distances to the nearest center, without saying which it is."""
+def nearest_squared(points: FloatArray, centers: FloatArray, lengths: FloatArray | None = None) -> FloatArray:
+    """Squared distances to the nearest center, without saying which it is; squared lengths of points may be known."""
     prepared, squared = _prepared(centers), np.empty(len(points))
     for piece in _pieces(points, len(centers)):
-        prepared.measure(points[piece], squared[piece])
+        prepared.measure(points[piece], squared[piece], None if lengths is None else lengths[piece])
     return squared
 
 
@@ -91,6 +92,14 @@ class Sums(NamedTuple):
     def of_each(self) -> list[Sums]:
         """Return the sums of each of several sets."""
         return [Sums(*own, self.squares) for own in zip(self.of_points, self.masses, strict=True)]
+
+    def cost(self, centers: FloatArray) -> float:
+        """Return the sum of squared distances of all points to the center (k, d) of their cluster."""
+        return float(self.squares + self.masses @ np.vecdot(centers, centers) - 2 * np.vdot(self.of_points, centers))
+
+    def least_cost(self) -> float:
+        """Return the same for the means of the clusters."""
+        return float(self.squares - (np.square(self.of_points).sum(axis=1) / np.maximum(self.masses, _TINY)).sum())
 
 
 def sums_of_clusters(points: FloatArray, weights: FloatArray | None, centers: FloatArray) -> Sums:

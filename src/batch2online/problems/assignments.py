@@ -16,6 +16,7 @@ Assignment = tuple[IntArray, FloatArray]
 class _Known(NamedTuple):
     coreset: weakref.ref[Coreset]
     found: dict[bytes, Assignment]
+    labels: dict[bytes, IntArray]
 
 
 class Assignments:
@@ -30,13 +31,25 @@ class Assignments:
 
     def of(self, coreset: Coreset, centers: FloatArray) -> Assignment:
         """Return the assignment of the coreset's points to these centers (k, d)."""
+        found, key = self._of(coreset).found, centers.tobytes()
+        if key not in found:
+            found[key] = nearest(coreset.points, centers)
+        return found[key]
+
+    def labels(self, coreset: Coreset, centers: FloatArray) -> IntArray:
+        """Return the nearest centers alone, as they were found or told."""
+        told = self._of(coreset).labels.get(centers.tobytes())
+        return self.of(coreset, centers)[0] if told is None else told
+
+    def know(self, coreset: Coreset, centers: FloatArray, labels: IntArray) -> None:
+        """Hear of the nearest centers, as a solver has found them."""
+        self._of(coreset).labels[centers.tobytes()] = labels
+
+    def _of(self, coreset: Coreset) -> _Known:
         known = self._known
         if known is None or known.coreset() is not coreset:
-            known = self._known = _Known(weakref.ref(coreset), {})
-        key = centers.tobytes()
-        if key not in known.found:
-            known.found[key] = nearest(coreset.points, centers)
-        return known.found[key]
+            known = self._known = _Known(weakref.ref(coreset), {}, {})
+        return known
 
     def __reduce__(self) -> tuple[type[Assignments], tuple[()]]:
         return Assignments, ()

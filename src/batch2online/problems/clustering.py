@@ -29,7 +29,7 @@ from batch2online.linalg.distances import Sums, nearest_squared, power, squared_
 from batch2online.problems.assignments import Assignments
 from batch2online.problems.hindsight import Hindsight, certain_weight, resolution, sampling_error
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
-from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.problem import Contender, DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
 
@@ -59,6 +59,10 @@ class KZClustering(Problem):
     exact: bool = False
 
     @property
+    def tells_costs(self) -> bool:
+        return self.z == 2
+
+    @property
     def models_depend_on(self) -> DependsOn:
         if self.exact:
             return DependsOn.ALL_ROWS
@@ -83,18 +87,33 @@ class KZClustering(Problem):
         squared = nearest_squared(points, model.points)
         return power(squared, self.z), np.sqrt(squared)
 
+    def total_losses(self, model: Centers, rows: Rows) -> tuple[float, float]:
+        """Return the sums of both; the lengths of rows are wanted again by the race for seeds."""
+        squared = nearest_squared(rows.points, model.points, rows.lengths)
+        return float(power(squared, self.z).sum()), float(np.sqrt(squared).sum())
+
     def solve(self, construction: Clustering, current: Centers | None) -> Centers:
+        centers: Centers = self.contender(construction, current).model
+        return centers
+
+    def contender(self, construction: Clustering, current: Centers | None) -> Contender:
+        """Return new centers; where sums of all rows have led to them, costs are those of all rows."""
         coreset = construction.coreset()
         known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
-            return Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1])))
+            return Contender(Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1]))))
         start = known if self.start_from_current else None
         all_rows = construction.elsewhere or construction.past
         history = all_rows if self.exact and len(coreset) < construction.n_rows else None
         sums_of = None if history is None else partial(_sums_of_all, history)
         problem = (coreset.points, coreset.weights, self.k, self.z, construction.seed, start)
-        centers, labels = kz.solved(*problem, sums_of=sums_of)
-        return Centers(centers if known is None else self._with_ids_of(known, centers, labels, coreset))
+        found = kz.solved(*problem, sums_of=sums_of)
+        if known is None:
+            return Contender(Centers(found.centers))
+        if found.current_labels is not None:
+            self._assignments.know(coreset, known, found.current_labels)
+        centers = self._with_ids_of(known, found.centers, found.labels, coreset)
+        return Contender(Centers(centers), found.costs, found.evenness)
 
     def cost(self, model: Centers, construction: Clustering) -> float:
         """Return the cost on the coreset."""
@@ -166,7 +185,7 @@ class KZClustering(Problem):
         return shared_weight(self._labels(coreset, old), self._labels(coreset, new), coreset.weights, len(old))
 
     def _labels(self, coreset: Coreset, centers: FloatArray) -> IntArray:
-        return self._assignments.of(coreset, centers)[0]
+        return self._assignments.labels(coreset, centers)
 
 
 def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray) -> Sums:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,18 @@ class DependsOn(Enum):
     ALL_ROWS = "statistics of all rows"
 
 
+class Contender(NamedTuple):
+    """A model that may replace the current one.
+
+    What the current one and it cost, where the solver has found out; and how evenly rows share that: the share of them
+    that would say as much if all cost the same, 1 where nothing is known.
+    """
+
+    model: Any
+    costs: tuple[float, float] | None = None
+    evenness: float = 1.0
+
+
 class Problem(ABC):
     """A batch problem: what a model is, what it costs, and how to solve for one."""
 
@@ -37,6 +49,11 @@ class Problem(ABC):
     costs_are_exact: ClassVar[bool] = False
     """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset, and
     so is ``optimum`` where no history is kept."""
+
+    @property
+    def tells_costs(self) -> bool:
+        """Whether ``contender`` mostly tells what models cost: it is then not worth finding out before."""
+        return False
 
     @property
     def models_depend_on(self) -> DependsOn:
@@ -85,6 +102,10 @@ class Problem(ABC):
     @abstractmethod
     def solve(self, construction: Any, current: Any) -> Any:
         """Return the batch algorithm, run on the coreset."""
+
+    def contender(self, construction: Any, current: Any) -> Contender:
+        """Return a solution beside the current model, and what the solver knows of both."""
+        return Contender(self.solve(construction, current))
 
     @abstractmethod
     def cost(self, model: Any, construction: Any) -> float:

@@ -12,8 +12,11 @@ from batch2online.refresh.policy import Policy, Promise, check_growth
 from batch2online.theory import bounds
 from batch2online.theory.bounds import SensitivityBound
 
-_RISE = 0.05
+_RISE = 0.01
 """Rows that cost so much more than those before are reason enough for a look."""
+
+_LONGEST = 8.0
+"""When rows have multiplied by this, a look is due whatever they cost."""
 
 
 @storable
@@ -87,9 +90,10 @@ class Adaptive(Policy):
     growth : float, default 1.1
         The next look comes when the rows have grown by this factor.
     floor : float, default 0.0
-        Changes that gain less than this share do not matter, however many rows have come. Where a look takes a solve,
-        one that would gain less by chance is left out, unless the rows since the last solve have cost more than those
-        before by a twentieth; never two in a row.
+        Changes that gain less than this share do not matter, however many rows have come. Where it is given, looks are
+        left out: one that would gain less by chance, and every second one if it would gain less than is allowed; unless
+        the rows since the last solve have cost more than those before, by a hundredth and by more than chance explains,
+        or are seven times as many.
     start : int or None
         Rows at the first look; None leaves it to the problem.
     uneven : float, default 1.0
@@ -127,8 +131,10 @@ class Adaptive(Policy):
         step = super().following(at) - at
         return at + min(step << min(idle, 62), max(step, at))
 
-    def may_wait(self, gain: float, rise: float) -> bool:
-        return gain < self.floor and rise < _RISE
+    def may_wait(self, at: int, gain: float, noise: float, rise: float, grown: float) -> bool:
+        look = round(math.log(at / self.decided_start()) / math.log(self.growth))
+        enough = max(self.floor, self.kappa * noise) if look % 2 else self.floor
+        return gain < enough and rise < _RISE and grown < _LONGEST
 
     def allowance(self, seed: int, at: int, noise: float = 0.0) -> float:
         return float(1 + max(self.floor, self.kappa * noise) * 2 ** -_uniform(seed, at))

@@ -75,11 +75,12 @@ class Policy:
         """
         return 0.0
 
-    def may_wait(self, gain: float, rise: float) -> bool:
-        """Whether a look may be left out if the one before was not.
+    def may_wait(self, at: int, gain: float, noise: float, rise: float, grown: float) -> bool:
+        """Whether the look at ``at`` rows may be left out.
 
-        ``gain`` is what a new model gains by chance alone, as a share of the cost; ``rise`` is how much more than the
-        rows before it the rows since the last solve have cost, on average.
+        ``gain`` is what a new model gains by chance alone, as a share of the cost, and ``noise`` the degrees of freedom
+        over the rows seen; ``rise`` is how much more than chance explains the rows since the last solve have cost; by
+        ``grown`` rows have multiplied since.
         """
         return False
 

@@ -11,7 +11,7 @@ from batch2online._types import BoolArray, FloatArray
 from batch2online.linalg.distances import power
 from batch2online.linalg.scratch import scratch
 
-SETTLED, _NEARLY_SETTLED = 1e-5, 1e-4
+SETTLED, NEARLY_SETTLED = 1e-5, 1e-4
 _FORESEEN = 5
 _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
@@ -124,13 +124,18 @@ class WeightedPoints:
         centers[empty] = self.points[places]
 
 
-def refined(points: WeightedPoints, centers: FloatArray, z: float, steps: int) -> tuple[FloatArray, FloatArray]:
-    """Return the best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,)."""
+def refined(
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, gain: float = SETTLED
+) -> tuple[FloatArray, FloatArray]:
+    """Return the best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,).
+
+    It ends when a step gains less than a share ``gain``.
+    """
     best, least = centers, np.full(len(centers), np.inf)
     for _ in range(steps + 1):
         squared, members = points.assigned(centers)
         costs = power(squared, z) @ points.weights
-        better, gained = costs < least, np.any(costs < least * (1 - SETTLED))
+        better, gained = costs < least, np.any(costs < least * (1 - gain))
         best, least = np.where(better[:, None, None], centers, best), np.where(better, costs, least)
         if not gained:
             break
@@ -154,7 +159,7 @@ def raced(
         if costs[first] < least_of_all:
             best, least_of_all = centers[first], float(costs[first])
         is_in_view = costs - min(left, _FORESEEN) * (before - costs) < min(least, least_of_all) if left else np.False_
-        running = np.flatnonzero(is_in_view & (costs < before * (1 - _NEARLY_SETTLED)))
+        running = np.flatnonzero(is_in_view & (costs < before * (1 - NEARLY_SETTLED)))
         if not running.size:
             break
         if running.size < len(centers):

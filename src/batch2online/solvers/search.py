@@ -1,0 +1,164 @@
+"""The search for clusters of low cost: starts, and swaps of a center for a point.
+
+Several starts are worked on at once, one matrix product a step: greedy D^z seeding (k-means++ for z = 2), a few steps
+each, then swaps (Lattanzi & Sohler, ICML 2019), each judged after a few steps. Starts and swaps drop out when they can
+hardly win any more. All of it is in single precision, and in their main directions where points have many columns.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.core import randomness
+from batch2online.linalg.distances import power
+from batch2online.solvers.lloyd import NEARLY_SETTLED, WeightedPoints, raced, refined
+
+_SWAPS = 4
+_CANDIDATES = 24
+_FAILURES = 2
+_SHORT, _LONG = 5, 50
+_GAIN = 3e-4
+_SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
+_VANISHING = 1e-280
+_FEW_STARTS = 3
+
+
+class Search:
+    """Restarts and swaps, in single precision and few columns."""
+
+    def __init__(self, full: WeightedPoints, k: int, z: float, seed: int) -> None:
+        self.full, self.k, self.z, self.seed, self.draws = full, k, z, seed, 0
+        self.scale = _scale(full)
+        singles = _singles(full.points, self.scale)
+        self.projection = _projection(singles, seed, k)
+        weights = full.weights / full.weights.max()
+        self.low = WeightedPoints(self._projected(singles), weights.astype(np.float32))
+
+    def _projected(self, singles: Any) -> Any:
+        return singles if self.projection is None else singles @ self.projection
+
+    def _lowered(self, points: FloatArray) -> FloatArray:
+        return np.asarray(self._projected(_singles(points, self.scale)))
+
+    def run(self, starts: int, current: FloatArray | None) -> FloatArray:
+        """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
+
+        Next to current ones, themselves once searched for, starts are few.
+        """
+        if current is None:
+            best, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
+            return self._finished(self._swapped(best, least, _FAILURES))[None]
+        own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
+        others = self._seeded(min(starts, _FEW_STARTS))
+        best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
+        if least_of_own <= least:
+            best, least = own, least_of_own
+        found = self._swapped(best, least, 1)
+        return np.stack([current] if found is own else [current, self._finished(found)])
+
+    def _finished(self, centers: FloatArray) -> FloatArray:
+        return self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_SETTLED)[0][0])
+
+    def raised(self, centers: FloatArray) -> FloatArray:
+        """Return centers in all columns: means of the clusters found."""
+        if self.projection is None:
+            return centers.astype(np.float64) * self.scale
+        _, members = self.low.assigned(centers[None])
+        shares = members[0] * self.full.weights
+        mass = shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares @ self.full.points / np.where(mass > 0, mass, 1.0))
+
+    def _uniforms(self, count: int) -> FloatArray:
+        self.draws += count
+        return randomness.uniforms(self.seed, randomness.SOLVER, range(self.draws - count, self.draws))
+
+    def _drawn(self, mass: FloatArray, count: int) -> IntArray:
+        """For each row of ``mass`` (r, n), indices (r, count) of points drawn in proportion to it."""
+        cumulated = np.cumsum(mass, axis=1, dtype=np.float64)
+        targets = self._uniforms(len(mass) * count).reshape(len(mass), count) * cumulated[:, -1:]
+        found = [np.searchsorted(row, target, side="right") for row, target in zip(cumulated, targets, strict=True)]
+        return np.asarray(np.minimum(np.stack(found), mass.shape[1] - 1))
+
+    def _losses(self, centers: FloatArray) -> FloatArray:
+        return power(self.low.squared(centers), self.z)
+
+    def _seeded(self, starts: int) -> FloatArray:
+        """Greedy D^z seeding of several starts: of a few candidates the one that lowers the cost most is taken."""
+        points, weights = self.low.points, self.low.weights
+        trials, every = 2 + int(math.log(self.k)), np.arange(starts)
+        chosen = [points[self._drawn(np.broadcast_to(weights, (starts, len(weights))), 1)[:, 0]]]
+        losses = self._losses(chosen[0])
+        for _ in range(1, self.k):
+            drawn = self._drawn(losses * weights, trials)
+            candidates = self._losses(points[drawn.ravel()]).reshape(starts, trials, -1)
+            candidates = np.minimum(candidates, losses[:, None], out=candidates)
+            best = (candidates @ weights).argmin(axis=1)
+            losses = candidates[every, best]
+            chosen.append(points[drawn[every, best]])
+        return np.stack(chosen, axis=1)
+
+    def _swapped(self, centers: FloatArray, least: float, patience: int) -> FloatArray:
+        """Exchange a center for a point, until that has not helped a number of times."""
+        failures = 0
+        while failures < patience:
+            best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
+            if cost < least * (1 - _GAIN):
+                centers, least, failures = best, cost, 0
+            else:
+                failures += 1
+        return centers
+
+    def _swaps(self, centers: FloatArray) -> FloatArray:
+        """Return the most promising exchanges, by their cost before any further step."""
+        points, weights, k = self.low.points, self.low.weights, len(centers)
+        losses = self._losses(centers)
+        first = losses.min(axis=0)
+        own = losses == first
+        if np.count_nonzero(own) > len(first):
+            own = losses.argmin(axis=0) == np.arange(k)[:, None]
+        losses[own] = np.inf
+        second = losses.min(axis=0)
+        drawn = self._drawn((first * weights)[None], _CANDIDATES)[0]
+        candidates = self._losses(points[drawn])
+        kept = np.minimum(candidates, first)
+        lost = np.minimum(candidates, second) - kept
+        costs = (kept @ weights)[:, None] + lost @ (own * weights).T
+        removed = costs.argmin(axis=1)
+        order = np.argsort(costs.min(axis=1), kind="stable")[:_SWAPS]
+        options = np.repeat(centers[None], len(order), axis=0)
+        options[np.arange(len(order)), removed[order]] = points[drawn[order]]
+        return options
+
+
+def _singles(points: FloatArray, scale: float) -> Any:
+    """Return points over a scale, in single precision."""
+    return np.divide(points, scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
+
+
+def _scale(points: WeightedPoints) -> float:
+    """Return the largest length of the points, or where squares vanish their largest value."""
+    longest = float(points.lengths.max())
+    if longest > _VANISHING:
+        return math.sqrt(longest)
+    return float(max(points.points.max(), -points.points.min())) or 1.0
+
+
+def _projection(points: Any, seed: int, k: int) -> Any:
+    """Return an orthonormal basis (d, few) of the main directions of some of the points, where there are many columns.
+
+    k centers differ in k - 1 directions, and leading ones keep the costs of k-means (Cohen et al., STOC 2015); two
+    rounds of subspace iteration from a random start are enough to find nearly all of what they hold.
+    """
+    columns, few = points.shape[1], min(_SKETCH, _SPARE + k)
+    if columns <= 2 * _SKETCH:
+        return None
+    some = points[:: -(-len(points) // _SKETCHED_ROWS)]
+    some = some - some.mean(axis=0)
+    basis = randomness.uniforms(seed, randomness.PROJECTION, range(columns * few)).reshape(columns, few) - 0.5
+    for _ in range(2):
+        basis = np.linalg.qr(some.T @ (some @ basis.astype(np.float32)))[0]
+    return basis
