@@ -32,6 +32,13 @@ def test_large_arrays_hold_as_much_as_was_handed_out_before_within_bounds(monkey
     assert sizes == {10, 20, 40, 80, 100}
 
 
+def test_large_arrays_begin_where_huge_pages_do():
+    arena = Arena(1000)
+    arrays = [arena.rows(600) for _ in range(4)]
+    assert arena.large.ctypes.data % 2**21 == 0
+    assert joined(arrays[2:]).ctypes.data == arena.large.ctypes.data
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda arena: pickle.loads(pickle.dumps(arena))])
 def test_a_copy_starts_with_nothing(copied):
     arena = Arena(2)

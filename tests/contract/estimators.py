@@ -202,7 +202,8 @@ def failing_on_call(solve, number, exception):
 def interrupted(model, number=1, exception=KeyboardInterrupt):
     """Strike the solver of this model, in one of the calls to come."""
     problem = type(model._engine.problem)
-    return patch.object(problem, "solve", failing_on_call(problem.solve, number, exception))
+    solver = "contender" if "contender" in vars(problem) else "solve"  # what all solves of this problem go through
+    return patch.object(problem, solver, failing_on_call(getattr(problem, solver), number, exception))
 
 
 @promise(of_estimators)

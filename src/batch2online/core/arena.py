@@ -10,6 +10,7 @@ import numpy as np
 from batch2online._types import FloatArray
 
 _LARGEST_BYTES = 2**25
+_HUGE_PAGE = 2**21
 
 
 class Arena:
@@ -31,31 +32,40 @@ class Arena:
         """Return an array of n rows with any content, directly after the one before if there is room."""
         if self.used + n > len(self.large):
             most = _LARGEST_BYTES // (8 * max(1, self.columns))
-            self.large, self.used = np.empty((max(n, min(self.handed_out, most)), self.columns)), 0
+            self.large, self.used = _in_huge_pages(max(n, min(self.handed_out, most)), self.columns), 0
         self.used += n
         self.handed_out += n
         return self.large[self.used - n : self.used]
 
 
+def _in_huge_pages(rows: int, columns: int) -> FloatArray:
+    """Return an array that begins where a huge page does, if it is larger than one: no part of it needs small ones."""
+    size = 8 * rows * columns
+    if size < _HUGE_PAGE:
+        return np.empty((rows, columns))
+    memory = np.empty(size + _HUGE_PAGE, dtype=np.uint8)
+    return np.ndarray((rows, columns), np.float64, memory, -memory.ctypes.data % _HUGE_PAGE)
+
+
 def joined(arrays: list[FloatArray]) -> FloatArray:
     """Arrays of rows in one: without a copy if each lies directly after the one before."""
     first, rows = arrays[0], sum(map(len, arrays))
-    large = first.base
     if not all(_follows(one, other) for one, other in pairwise(arrays)):
         return np.concatenate(arrays)
-    assert isinstance(large, np.ndarray)
-    start = (first.ctypes.data - large.ctypes.data) // large.strides[0]
-    return large[start : start + rows]
+    memory = first.base
+    assert isinstance(memory, np.ndarray)
+    return np.ndarray((rows, *first.shape[1:]), first.dtype, memory, first.ctypes.data - memory.ctypes.data)
 
 
 def _follows(one: FloatArray, other: FloatArray) -> bool:
-    large = one.base
+    memory = one.base
     return (
-        isinstance(large, np.ndarray)
-        and large is other.base
-        and large.flags.c_contiguous
-        and large.dtype == one.dtype == other.dtype
-        and large.shape[1:] == one.shape[1:] == other.shape[1:]
-        and one.strides == other.strides == large.strides
+        isinstance(memory, np.ndarray)
+        and memory is other.base
+        and memory.flags.c_contiguous
+        and one.flags.c_contiguous
+        and other.flags.c_contiguous
+        and one.dtype == other.dtype
+        and one.shape[1:] == other.shape[1:]
         and one.ctypes.data + one.nbytes == other.ctypes.data
     )

@@ -194,7 +194,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Exact where all rows are kept, measured on the coreset with ``history="coreset"``.
         """
         engine = self._check_fitted().caught_up()
-        return float(engine.problem.cost(engine.present_model, engine.construction))
+        problem = engine.problem
+        assert isinstance(problem, KZClustering)
+        return problem.full_cost(engine.present_model, engine.construction)
 
     @property
     def n_iter_(self) -> int:

@@ -1,7 +1,7 @@
 """(k,z)-clustering as an online problem.
 
-A model is a set of centers whose order is their ids. Costs are those of the coreset. A new model's centers take
-over the ids of the old ones with which they share most weight.
+A model is a set of centers whose order is their ids. Costs are those of the coreset, but for looks that have summed all
+rows. A new model's centers take over the ids of the old ones with which they share most weight.
 
 Centers that are best for a coreset of m rows cost all rows about k / m more than they need to. Where all rows are at
 hand, one pass over them removes most of that: it sums the clusters that were found exactly, and further steps on the
@@ -132,9 +132,10 @@ class KZClustering(Problem):
         if construction.n_rows == 0:
             return 0.0, model
         options = [self.solve(construction, model), model]
-        return min(((self._full_cost(option, construction), option) for option in options), key=lambda known: known[0])
+        return min(((self.full_cost(option, construction), option) for option in options), key=lambda known: known[0])
 
-    def _full_cost(self, model: Centers, construction: Clustering) -> float:
+    def full_cost(self, model: Centers, construction: Clustering) -> float:
+        """Return the cost on all rows if they are kept, on the coreset otherwise."""
         if construction.past is None:
             return self.cost(model, construction)
         return sum(kz.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.past)
@@ -146,7 +147,7 @@ class KZClustering(Problem):
         weight, mean = float(coreset.weights.sum()), np.zeros(coreset.points.shape[1])
         if weight:
             mean = coreset.weights @ coreset.points / weight
-        total = self._full_cost(Centers(mean[None]), construction)
+        total = self.full_cost(Centers(mean[None]), construction)
         error = 0.0
         if construction.past is None:
             losses = power(self._assignments.of(coreset, best.points)[1], self.z)

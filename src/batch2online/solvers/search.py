@@ -23,7 +23,7 @@ _FAILURES = 2
 _SHORT, _LONG = 5, 50
 _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
-_VANISHING = 1e-280
+_VANISHING, _TINY = 1e-280, 1e-300
 _FEW_STARTS = 3
 
 
@@ -136,15 +136,15 @@ class Search:
 
 def _singles(points: FloatArray, scale: float) -> Any:
     """Return points over a scale, in single precision."""
-    return np.divide(points, scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
+    return np.multiply(points, 1 / scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
 
 
 def _scale(points: WeightedPoints) -> float:
-    """Return the largest length of the points, or where squares vanish their largest value."""
+    """Return the largest length of the points, or where squares vanish their largest value; it has an inverse."""
     longest = float(points.lengths.max())
     if longest > _VANISHING:
         return math.sqrt(longest)
-    return float(max(points.points.max(), -points.points.min())) or 1.0
+    return max(float(points.points.max()), -float(points.points.min()), _TINY)
 
 
 def _projection(points: Any, seed: int, k: int) -> Any:
