@@ -102,7 +102,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     _best = "clustering known"
 
     def _quality(self, regret: Regret) -> list[Measure]:
-        return [*clustering_quality(regret), *silhouette(self._check_fitted().construction.history, self._centers)]
+        history = self._check_fitted().caught_up().construction.history
+        return [*clustering_quality(regret), *silhouette(history, self._centers)]
 
     def __init__(
         self,
@@ -194,9 +195,8 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Exact where all rows are kept, measured on the coreset with ``history="coreset"``.
         """
         engine = self._check_fitted().caught_up()
-        problem = engine.problem
-        assert isinstance(problem, KZClustering)
-        return problem.full_cost(engine.present_model, engine.construction)
+        problem: Any = engine.problem
+        return float(problem.full_cost(engine.present_model, engine.construction))
 
     @property
     def n_iter_(self) -> int:
