@@ -27,7 +27,7 @@ _SOME = 1_000
 _FAR = 10.0
 
 
-class Solution(NamedTuple):
+class Clusters(NamedTuple):
     """Centers (k, d), and what is known of them.
 
     The clusters of the points; what current centers and these cost, for all that the points stand for; the clusters of
@@ -81,7 +81,7 @@ def solved(
     current: FloatArray | None = None,
     starts: int = STARTS,
     sums_of: Callable[[FloatArray], Sums] | None = None,
-) -> Solution:
+) -> Clusters:
     """Return what :func:`solve` does, and what is known besides.
 
     Where the points are a coreset, ``sums_of`` may give the sums of all that they stand for, in the clusters of several
@@ -90,7 +90,7 @@ def solved(
     """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
-        return Solution(np.asarray(distinct[np.arange(k) % len(distinct)]))
+        return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
     origin = _origin(points)
     shift = np.zeros(points.shape[1]) if origin is None else origin
     near_zero = WeightedPoints(points if origin is None else points - shift, weights)
@@ -98,7 +98,7 @@ def solved(
     options = Search(near_zero, k, z, seed).run(starts, known)
     if z != 2:
         settled, costs = refined(near_zero, options, z, _LONG)
-        return Solution(np.asarray(settled[costs.argmin()] + shift))
+        return Clusters(np.asarray(settled[costs.argmin()] + shift))
     if sums_of is None:
         sums = sums_of_clusters(near_zero.points, weights, options).of_each()
         found = _decided(near_zero, options, sums, current is not None)
@@ -109,7 +109,7 @@ def solved(
 
 def _decided(
     points: WeightedPoints, options: FloatArray, sums: list[Sums], has_current: bool, are_others: bool = False
-) -> Solution:
+) -> Clusters:
     """Return what becomes of the option whose clusters cost least, by their sums; current centers are the first.
 
     Where these sums are mostly rounding, or say little after some steps, plain steps on the points decide.
@@ -122,11 +122,11 @@ def _decided(
         found = means_after(points, options[best], steps, sums[best] if are_others else None, gain)
     if found is None:
         settled, costs = refined(points, options, 2.0, _LONG)
-        return Solution(settled[costs.argmin()])
+        return Clusters(settled[costs.argmin()])
     if not has_current:
-        return Solution(found.centers, found.labels)
+        return Clusters(found.centers, found.labels)
     own, evenness = None if best else found.first_labels, _evenness(points.weights, found.first_distances)
-    return Solution(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, evenness)
+    return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, evenness)
 
 
 def _evenness(weights: FloatArray, distances: FloatArray) -> float:
