@@ -59,7 +59,9 @@ class ExactMatrix:
 
     def rounded(self) -> FloatArray:
         """Return the matrix in doubles, each number rounded once; infinite where it is too large."""
-        return np.array([[_rounded(value, self.exponent) for value in row] for row in self.values])
+        upper, result = np.triu_indices(len(self.values)), np.zeros(self.values.shape)
+        result[upper] = result.T[upper] = [_rounded(value, self.exponent) for value in self.values[upper]]
+        return result
 
     def factor(self) -> FloatArray:
         """Upper triangular R with R'R this matrix; a row is zero where a column depends on those before it."""
