@@ -87,9 +87,8 @@ class Anchors:
         step = max(1, _PIECE_ENTRIES // (self.frame.n_columns + _ARRAYS * (len(self.pilot.theta) - 1)))
         for start in range(0, len(rows), step):
             piece = slice(start, start + step)
-            here, local = after._here(rows[piece], y[piece])
-            sums = sums.including(self.loss, here, local)
-            few.append(after._chosen(rows[piece], words[piece], here, local[1], rate))
+            sums, kept = after._with_piece(sums, rows[piece], y[piece], words[piece], rate)
+            few.append(kept)
         return replace(after, sums=sums), Candidates.joined(few)
 
     def _having_seen(self, rows: Rows, y: FloatArray) -> Anchors:
@@ -106,10 +105,14 @@ class Anchors:
         eta = (self.pilot.theta @ design.T).T
         return Expanded(design, y, weights, eta, width), self.loss.expanded(eta, y, width)
 
-    def _chosen(self, rows: Rows, words: WordArray, here: Expanded, slope: FloatArray, rate: float) -> Candidates:
-        """Return those of a piece of rows that are kept, with what is remembered of them."""
-        keep, scores = self.pilot.chosen(here, slope, randomness.inclusion_uniforms(words), rate)
-        return self._candidates(rows[keep], words[keep], scores, here.eta[keep])
+    def _with_piece(
+        self, sums: SumsByClass, rows: Rows, y: FloatArray, words: WordArray, rate: float
+    ) -> tuple[SumsByClass, Candidates]:
+        """Return the sums with a piece of rows, and those that are kept, with what is remembered of them."""
+        here, local = self._here(rows, y)
+        keep, scores = self.pilot.chosen(here, local[1], randomness.inclusion_uniforms(words), rate)
+        kept = self._candidates(rows[keep], words[keep], scores, here.eta[keep])
+        return sums.including(self.loss, here, local), kept
 
     def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
         """Return rows with all that is remembered of them beside their targets."""
