@@ -124,3 +124,22 @@ def test_a_regression_of_many_rows_is_nearly_that_of_all_of_them():
     best = OnlineRegression(loss="poisson", coreset_size=10**6, random_state=0).fit(ROWS.clip(-5, 5), y)
     costs = [(m.predict(ROWS.clip(-5, 5)) - y * np.log(m.predict(ROWS.clip(-5, 5)))).sum() for m in (few, best)]
     assert costs[0] - costs[1] < 1e-3 * abs(costs[1])
+
+
+def test_second_derivatives_are_left_out_where_nobody_notices():
+    """Of many easy rows, not of few and not where classes are nearly separable; models stay those of all rows."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(16_000, 3))
+    easy, hard = (np.digitize(s * X[:, 0] + rng.logistic(size=len(X)), [0.0]) for s in (1.0, 30.0))
+
+    def widths(y, n):
+        model = OnlineClassifier(coreset_size=500, random_state=0).partial_fit(X[:n], y[:n])
+        return model, model._engine.caught_up().construction.in_full().anchored.width
+
+    model, found = widths(easy, 16_000)
+    assert 0 < (found == 0).mean() < 1
+    best = OnlineClassifier(coreset_size=10**6).fit(X, easy)
+    costs = [-np.log(each.predict_proba(X)[np.arange(len(X)), easy]).sum() for each in (model, best)]
+    assert costs[0] - costs[1] < 4
+    assert (widths(easy, 6_000)[1] == 1).all()
+    assert (widths(hard, 16_000)[1] == 1).all()
