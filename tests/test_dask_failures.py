@@ -69,6 +69,17 @@ def test_a_bad_partition_is_named_and_nothing_is_half_written(kind):
 
 
 @pytest.mark.usefixtures("synchronous")
+def test_a_bad_row_of_a_partition_that_spans_cut_is_counted_in_the_partition(monkeypatch):
+    monkeypatch.setattr(spans, "SPAN", 30)
+    good = frames()
+    bad = good[1].copy()
+    bad.iloc[77, 1] = np.nan
+    pieces = [dask.delayed(piece) for piece in (good[0], bad, good[2])]
+    with pytest.raises(PartitionError, match=r"Partition 1, which begins with row 100 of all: .* row 77, column 'b'"):
+        cluster.fit(OnlineRegression(loss="absolute", random_state=1), pieces, "y")
+
+
+@pytest.mark.usefixtures("synchronous")
 def test_partitions_may_be_empty_in_another_order_and_of_other_types():
     good = frames()
     expected = OnlineRegression(random_state=1).fit(pd.DataFrame(X[:300], columns=list("abc")), Y[:300])
