@@ -24,7 +24,7 @@ def measure(form: Form) -> Iterator[Study]:
         for rank in (rank for rank in form.choose(tiny=(5,), quick=(5, 10, 20), full=(5, 10, 20)) if rank < X.shape[1]):
             settings = {
                 "default": OnlineLowRank(rank),
-                'solve="exact"': OnlineLowRank(rank, solve="exact"),
+                'solve="coreset"': OnlineLowRank(rank, solve="coreset"),
             }
             refit = named("exact refit at every chunk").make("lowrank", Told(rank))
             first = FIRST.get(name, form.chunk)

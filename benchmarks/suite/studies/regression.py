@@ -12,10 +12,10 @@ from benchmarks.suite.study import Study, loaded
 
 SETTINGS = {
     "default": OnlineRegression(),
-    "epsilon=0.01": OnlineRegression(epsilon=0.01),
-    'solve="exact"': OnlineRegression(solve="exact"),
+    'solve="coreset"': OnlineRegression(solve="coreset"),
     "Geometric(1.1)": OnlineRegression(refresh=refresh.Geometric(1.1)),
-    "Lazy(1.5, 0.015)": OnlineRegression(refresh=refresh.Lazy(1.5, 0.015)),
+    "Geometric(2)": OnlineRegression(refresh=refresh.Geometric(2.0)),
+    "Lazy(1.2, 0.015)": OnlineRegression(refresh=refresh.Lazy(1.2, 0.015)),
 }
 
 

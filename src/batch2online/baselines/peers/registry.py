@@ -102,14 +102,6 @@ PEERS = (
         MEASURED,
     ),
     Peer(
-        f'{OURS}, solve="exact"',
-        {
-            "regression": lambda told: OnlineRegression(solve="exact"),
-            "lowrank": lambda told: OnlineLowRank(told.k, solve="exact"),
-        },
-        MEASURED,
-    ),
-    Peer(
         f'{OURS}, solve="coreset"',
         {
             "regression": lambda told: OnlineRegression(solve="coreset"),
