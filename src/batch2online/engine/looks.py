@@ -119,7 +119,8 @@ class Looks(Pacing):
         """
         construction = self.construction
         if self.policy.floor > 0 and self.window is None and construction.decay is None:
-            self.solved_then = (construction.effective_rows * evenness, construction.weight, self.loss, cost)
+            known = (construction.effective_rows * evenness, construction.weight, self.loss, cost)
+            self.solved_then = known if cost > 0 and self.loss >= 0 else None  # nothing follows from negative losses
 
     def _may_wait(self) -> bool:
         """Whether this look can be left out, by what rows have cost since the last solve."""
