@@ -30,6 +30,9 @@ _FEW = 1.5
 """So many times the expected size may be left after thinning by bounds alone, before scores are computed."""
 
 
+_MANY = 4.0
+"""Beyond so many times the expected size closer bounds come before scores, which for fewer rows takes longer."""
+
 _MANY_PARTS = 16
 """In files a part takes more room than the few rows in it."""
 
@@ -152,7 +155,7 @@ class Antitone(Construction):
     def _scored(self) -> tuple[Candidates, FloatArray]:
         """Return the rows that may be in the coreset, and their scores."""
         statistics, candidates = self.statistics, self._candidates()
-        if len(candidates) > self.expected_size:
+        if len(candidates) > _MANY * self.expected_size:
             statistics = statistics.sharpened()
             candidates = self._not_ruled_out(statistics, candidates)
         return candidates, statistics.scores(candidates.rows)
