@@ -121,7 +121,7 @@ def test_a_file_written_in_place_is_caught(monkeypatch):
         yield path
 
     monkeypatch.setattr(model_file, "replaced", in_place)
-    with pytest.raises((AssertionError, ValueError), match=r"damaged|saved, found|no file of|has lost|truncated"):
+    with pytest.raises((AssertionError, ValueError), match=r"damaged|saved, found|no file of|has lost|truncated|cannot open"):
         kills.saves(60)
 
 
