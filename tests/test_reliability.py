@@ -121,7 +121,8 @@ def test_a_file_written_in_place_is_caught(monkeypatch):
         yield path
 
     monkeypatch.setattr(model_file, "replaced", in_place)
-    with pytest.raises((AssertionError, ValueError), match=r"damaged|saved, found|no file of|has lost|truncated|cannot open"):
+    said = "damaged|saved, found|no file of|has lost|truncated|cannot open"
+    with pytest.raises((AssertionError, ValueError), match=said):
         kills.saves(60)
 
 
