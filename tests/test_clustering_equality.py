@@ -489,6 +489,6 @@ def test_the_loss_is_that_of_each_row_under_the_centers_before_it(z):
         distances.append(model.transform(row[None]).min())
         model.learn_one(row)
     assert model.regret_.loss == pytest.approx(np.power(distances, z).sum(), rel=1e-9)
-    assert model.regret_.unsquared_loss == pytest.approx(np.sum(distances), rel=1e-9)
+    assert model.regret_.secondary_loss == pytest.approx(np.sum(distances), rel=1e-9)
     model.forget(range(550, 600))
     assert model.regret_.loss == pytest.approx(np.power(distances[:550], z).sum(), rel=1e-9)

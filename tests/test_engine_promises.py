@@ -110,7 +110,7 @@ def test_a_lazy_run_written_out(weighted, tolerance):
     )
     gained = online.regret_.loss - later.regret_.loss
     np.testing.assert_allclose(gained, w[9:] @ each[9:], rtol=1e-6)
-    gained = online.regret_.unsquared_loss - later.regret_.unsquared_loss
+    gained = online.regret_.secondary_loss - later.regret_.secondary_loss
     np.testing.assert_allclose(gained, w[9:] @ unsquared[9:], rtol=1e-6)
 
 
@@ -164,12 +164,12 @@ def test_merged_losses_and_counts_are_sums_and_the_next_look_is_that_of_one_stre
         one, other, whole = make(X[:100], y[:100]), make_later(X[100:], y[100:]), make(X, y)
         loss, unsquared = (
             one.regret_.loss + other.regret_.loss,
-            one.regret_.unsquared_loss + other.regret_.unsquared_loss,
+            one.regret_.secondary_loss + other.regret_.secondary_loss,
         )
         one.merge(other)
         assert one.n_seen_ == 300
         assert one.regret_.loss == pytest.approx(loss)
-        assert one.regret_.unsquared_loss == pytest.approx(unsquared)
+        assert one.regret_.secondary_loss == pytest.approx(unsquared)
         assert one.changes_[-1].rows == 200
         assert one._engine.next_refresh == whole._engine.next_refresh
 
@@ -285,7 +285,7 @@ def test_learning_again_looks_at_the_same_counts_as_learning():
 
 
 def test_regret_by_hand():
-    regret = Regret(loss=12.0, optimum=10.0, rows=5, unsquared_loss=3.0)
+    regret = Regret(loss=12.0, optimum=10.0, rows=5, secondary_loss=3.0)
     assert regret.ratio == 1.2
     assert regret.regret() == 2.0
     assert regret.regret(0.1) == pytest.approx(1.0)

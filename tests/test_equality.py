@@ -438,4 +438,4 @@ def test_the_loss_is_that_of_each_row_under_the_model_before_it():
         unsquared += abs(target - prediction)
         model.learn_one(row, target)
     assert model.regret_.loss == pytest.approx(loss, rel=1e-12)
-    assert model.regret_.unsquared_loss == pytest.approx(unsquared, rel=1e-12)
+    assert model.regret_.secondary_loss == pytest.approx(unsquared, rel=1e-12)

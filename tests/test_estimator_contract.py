@@ -199,7 +199,7 @@ def test_regret_is_that_of_predicting_each_row_before_learning_it(policy, weight
     regret = model.regret_
     assert regret.rows == len(X)
     assert regret.loss == pytest.approx(weights @ np.square(errors), rel=1e-9)
-    assert regret.unsquared_loss == pytest.approx(weights @ errors, rel=1e-9)
+    assert regret.secondary_loss == pytest.approx(weights @ errors, rel=1e-9)
     assert regret.optimum == pytest.approx(optimum, rel=1e-9)
     assert regret.ratio == pytest.approx(regret.loss / optimum, rel=1e-9)
     assert regret.regret(0.1) == pytest.approx(regret.loss - 1.1 * optimum, rel=1e-9)
@@ -316,7 +316,7 @@ def test_the_loss_after_forgetting_is_that_of_the_other_rows_alone():
     model = OnlineRegression(keep_history=True, **settings).partial_fit(X, y).forget([0, 100, 299])
     others = OnlineRegression(**settings).partial_fit(*(np.delete(part, [0, 100, 299], axis=0) for part in (X, y)))
     assert model.regret_.loss == pytest.approx(others.regret_.loss, rel=1e-9)
-    assert model.regret_.unsquared_loss == pytest.approx(others.regret_.unsquared_loss, rel=1e-9)
+    assert model.regret_.secondary_loss == pytest.approx(others.regret_.secondary_loss, rel=1e-9)
 
 
 # -- failures -----------------------------------------------------------------------------------------

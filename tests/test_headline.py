@@ -76,7 +76,7 @@ def test_share_of_variance_and_mean_distance():
     assert dict(centred.headline().quality)["variance kept"] == f"{kept:.2%}"
     clusters = OnlineClustering(3, random_state=0).partial_fit(X)
     quality = dict(clusters.headline().quality)
-    assert float(quality["mean distance"]) == pytest.approx(clusters.regret_.unsquared_loss / 400, rel=1e-3)
+    assert float(quality["mean distance"]) == pytest.approx(clusters.regret_.secondary_loss / 400, rel=1e-3)
     assert float(quality["silhouette"]) == pytest.approx(silhouette_score(X, clusters.predict(X)), abs=1e-3)
     assert "silhouette" not in dict(OnlineClustering(3, history="coreset").partial_fit(X).headline().quality)
 
@@ -109,11 +109,44 @@ def test_a_ratio_below_one_says_why():
     assert distance(Regret(1.0, math.nan, 9, 1.0), "fit") == "the best possible loss is not known"
 
 
-def test_the_unsquared_optimum_is_known_or_said_not_to_be():
-    assert OnlineRegression().partial_fit(X, Y).regret_.unsquared_optimum is None
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (OnlineRegression(), "absolute residual"),
+        (OnlineRegression(loss="huber"), "absolute residual"),
+        (OnlineClassifier(), "errors"),
+        (OnlineLowRank(2), "distance"),
+        (OnlineClustering(2), "distance"),
+    ],
+    ids=str,
+)
+def test_the_secondary_loss_is_what_its_name_says(model, name):
+    y = (Y > 0).astype(int) if name == "errors" else Y
+    learned = model.set_params(random_state=0).partial_fit(X, y)
+    assert learned.regret_.secondary_name == name
+    fresh, found = type(model)(**model.get_params()).partial_fit(X[:300], y[:300]), 0.0
+    before = fresh.regret_.secondary_loss
+    points, targets = X[300:301], np.asarray(y[300:301], dtype=float)
+    if name == "distance":
+        found = math.sqrt(-fresh.score_samples(points)[0])
+    else:
+        answer = fresh.predict(points)[0]
+        found = float(answer != targets[0]) if name == "errors" else abs(answer - targets[0])
+    fresh.partial_fit(points, y[300:301])
+    assert fresh.regret_.secondary_loss - before == pytest.approx(found, abs=1e-9)
+
+
+def test_any_estimator_has_no_secondary_loss():
+    regret = BatchToOnline(Ridge(), random_state=0).partial_fit(X, Y).regret_
+    assert (regret.secondary_loss, regret.secondary_optimum, regret.secondary_name) == (None, None, "")
+    assert not any(name.startswith("unsquared") for name in dir(regret))
+
+
+def test_the_secondary_optimum_is_known_or_said_not_to_be():
+    assert OnlineRegression().partial_fit(X, Y).regret_.secondary_optimum is None
     medians = OnlineClustering(2, z=1.0, random_state=0).partial_fit(X).regret_
-    assert medians.unsquared_optimum == medians.optimum
-    assert OnlineClustering(2, random_state=0).partial_fit(X).regret_.unsquared_optimum is None
+    assert medians.secondary_optimum == medians.optimum
+    assert OnlineClustering(2, random_state=0).partial_fit(X).regret_.secondary_optimum is None
 
 
 def test_regret_is_computed_once_for_the_same_rows():

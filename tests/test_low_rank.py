@@ -279,7 +279,7 @@ def test_loss_is_that_of_the_model_in_force():
         unsquared += np.sqrt(residual @ residual)
         model.learn_one(row)
     assert model.regret_.loss == pytest.approx(loss, rel=1e-9)
-    assert model.regret_.unsquared_loss == pytest.approx(unsquared, rel=1e-9)
+    assert model.regret_.secondary_loss == pytest.approx(unsquared, rel=1e-9)
 
 
 def test_a_stable_basis_moves_no_more_than_its_subspace():

@@ -67,7 +67,7 @@ def test_any_chunks_give_the_same_bits(name):
     for bounds in ([0, 1, 2, 3, 120], [0, 17, 38, 39, 40, 41, 77, 120], list(range(121))):
         model = learned(name, X, Y, bounds)
         assert model.regret_.loss == whole.regret_.loss
-        assert model.regret_.unsquared_loss == whole.regret_.unsquared_loss
+        assert model.regret_.secondary_loss == whole.regret_.secondary_loss
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("wrapped")])
@@ -77,7 +77,7 @@ def test_losses_by_hand(name):
     values = Y[:, None] if name.startswith("regression") else X
     away = [np.linalg.norm(values[t] - values[:t].mean(axis=0)) for t in range(1, n)]
     early = learned(name, X, Y, [0, n])
-    assert early.regret_.unsquared_loss == pytest.approx(sum(away), rel=1e-12)
+    assert early.regret_.secondary_loss == pytest.approx(sum(away), rel=1e-12)
     power = 1.0 if "median" in name else 2.0
     assert early.regret_.loss == pytest.approx(np.power(away, power).sum(), rel=1e-12)
     assert model.regret_.loss >= early.regret_.loss

@@ -22,8 +22,8 @@ class Regret:
         Least loss of any single model on the same rows, or of the best one known.
     rows : int
         How many rows were scored.
-    unsquared_loss : float
-        The same loss without the square, as sections 7 and 8 of the paper write it.
+    secondary_loss : float or None
+        A second measure of the same rows under the same models, named by ``secondary_name``; None where there is none.
     error : float
         How far the optimum may be from that of all rows, as a share of it, since it is measured on the coreset: at most
         this with a chance of 95 % (docs/theory.md); 0 where all rows are in it.
@@ -32,8 +32,11 @@ class Regret:
         kept. Not a number where it is not known.
     weight : float
         Weight of the rows that were scored.
-    unsquared_optimum : float or None
-        Least loss without the square on the same rows; None where it is not known.
+    secondary_optimum : float or None
+        Least secondary loss of any single model on the same rows; None where it is not known.
+    secondary_name : str
+        What the secondary loss sums: ``"absolute residual"`` for regression, ``"errors"`` (wrong labels) for
+        classification, ``"distance"`` for clusters and subspaces, as sections 7 and 8 of the paper write the loss.
     resolution : float
         Losses up to this are rounding.
     half_life : int or None
@@ -47,11 +50,12 @@ class Regret:
     loss: float
     optimum: float
     rows: int
-    unsquared_loss: float
+    secondary_loss: float | None = None
     error: float = 0.0
     total: float = math.nan
     weight: float = math.nan
-    unsquared_optimum: float | None = None
+    secondary_optimum: float | None = None
+    secondary_name: str = ""
     resolution: float = 0.0
     half_life: int | None = None
     reason: str = ""
@@ -75,7 +79,7 @@ class Regret:
 
     def _scaled(self, factor: float) -> Regret:
         """Return the same of rows with weights multiplied by this."""
-        names = ("loss", "optimum", "unsquared_loss", "total", "weight", "unsquared_optimum", "resolution")
+        names = ("loss", "optimum", "secondary_loss", "total", "weight", "secondary_optimum", "resolution")
         known = {name: getattr(self, name) for name in names}
         return replace(self, **{name: value and value * factor for name, value in known.items()})
 
@@ -91,11 +95,12 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
         loss=loss,
         optimum=known.optimum,
         rows=engine.n_learned if engine.window is None else engine.construction.n_rows,
-        unsquared_loss=second_loss,
+        secondary_loss=second_loss,
         error=known.error,
         total=known.total,
         weight=float(engine.construction.weight),
-        unsquared_optimum=known.unsquared,
+        secondary_optimum=known.secondary,
+        secondary_name=engine.problem.secondary_name,
         resolution=known.resolution,
         reason=UNORDERED if math.isnan(loss) else "",
     )

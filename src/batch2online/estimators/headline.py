@@ -93,7 +93,7 @@ def excess(error: float) -> str:
 def _in_unit(regret: Regret, measure: Measure, scale: float, unit: str) -> Measure:
     """Return a distance between rows in its unit; other measures as they are."""
     squared = max(0.0, regret.loss / regret.weight)
-    known = {MEAN_DISTANCE: regret.unsquared_loss / regret.weight, RMS_DISTANCE: math.sqrt(squared)}
+    known = {MEAN_DISTANCE: mean_secondary(regret), RMS_DISTANCE: math.sqrt(squared)}
     if measure[0] not in known:
         return measure
     return measure[0], f"{number(scale * known[measure[0]])} {unit}".strip()
@@ -159,7 +159,7 @@ def number(value: float) -> str:
 def regression_quality(regret: Regret) -> list[Measure]:
     """Return R2, root mean square and mean absolute error, in the units of the target."""
     explained = [("R2", f"{1 - regret.loss / regret.total:.4f}")] if regret.total > regret.resolution else []
-    root, mean = math.sqrt(regret.loss / regret.weight), regret.unsquared_loss / regret.weight
+    root, mean = math.sqrt(regret.loss / regret.weight), mean_secondary(regret)
     return [*explained, ("RMSE", number(root)), ("MAE", number(mean))]
 
 
@@ -171,13 +171,13 @@ def low_rank_quality(regret: Regret) -> list[Measure]:
 
 def classification_quality(regret: Regret) -> list[Measure]:
     """Return the share of labels that were predicted, and the mean logarithmic loss."""
-    right = 1 - regret.unsquared_loss / regret.weight
+    right = 1 - mean_secondary(regret)
     return [("accuracy", f"{right:.2%}"), ("log loss", f"{regret.loss / regret.weight:.4f}")]
 
 
 def clustering_quality(regret: Regret) -> list[Measure]:
     """Return the mean distance to the nearest center, in the units of the columns."""
-    return [(MEAN_DISTANCE, number(regret.unsquared_loss / regret.weight))]
+    return [(MEAN_DISTANCE, number(mean_secondary(regret)))]
 
 
 def silhouette(history: Any, centers: FloatArray) -> list[Measure]:
@@ -190,6 +190,11 @@ def silhouette(history: Any, centers: FloatArray) -> list[Measure]:
     if not 1 < len(np.unique(labels)) < len(rows):
         return []
     return [("silhouette", f"{silhouette_score(rows, labels):.3f}")]
+
+
+def mean_secondary(regret: Regret) -> float:
+    """Return the mean secondary loss of a row."""
+    return (regret.secondary_loss or 0.0) / regret.weight
 
 
 def mean_loss(regret: Regret) -> list[Measure]:

@@ -73,7 +73,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     Notes
     -----
     With ``solve="coreset"`` the paper's Algorithm 4, with the corrections listed in the documentation. Its guarantee is
-    for the squared distance; ``regret_.unsquared_loss`` is the loss as the paper writes it.
+    for the squared distance; ``regret_.secondary_loss`` is the loss as the paper writes it, without the square.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from batch2online.coresets import Anchored, Leverage
 from batch2online.engine.online import Online
 from batch2online.engine.regret import Regret
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.headline import Measure, mean_loss, number, regression_quality
+from batch2online.estimators.headline import Measure, mean_loss, mean_secondary, number, regression_quality
 from batch2online.estimators.input import flattened
 from batch2online.linalg.threads import one_thread
 from batch2online.losses import PredictorLoss, of_regression
@@ -124,7 +124,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _quality(self, regret: Regret) -> list[Measure]:
         if isinstance(self._check_fitted().problem, LeastSquares):
             return regression_quality(regret)
-        return [("MAE", number(regret.unsquared_loss / regret.weight)), *mean_loss(regret)]
+        return [("MAE", number(mean_secondary(regret))), *mean_loss(regret)]
 
     def __init__(
         self,

@@ -59,6 +59,10 @@ class KZClustering(Problem):
     exact: bool = False
 
     @property
+    def secondary_name(self) -> str:
+        return "distance"
+
+    @property
     def tells_costs(self) -> bool:
         return self.z == 2
 
@@ -153,7 +157,7 @@ class KZClustering(Problem):
             losses = power(self._assignments.of(coreset, best.points)[1], self.z)
             error = sampling_error(coreset.weights, losses, certain=certain_weight(construction))
         rounding = resolution(total, weight, float(np.abs(mean).max(initial=0.0)), self.z)
-        return Hindsight(optimum, error, total, rounding, unsquared=optimum if self.z == 1 else None)
+        return Hindsight(optimum, error, total, rounding, secondary=optimum if self.z == 1 else None)
 
     def degrees(self, model: Centers, construction: Clustering) -> float:
         """Return the number of centers: k d numbers, where the loss of a row has d."""

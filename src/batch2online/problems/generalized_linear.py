@@ -61,6 +61,10 @@ class GeneralizedLinear(Problem):
     labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
 
     @property
+    def secondary_name(self) -> str:
+        return "errors" if self.loss.has_classes else "absolute residual"
+
+    @property
     def models_depend_on(self) -> DependsOn:
         return DependsOn.CURRENT_MODEL
 

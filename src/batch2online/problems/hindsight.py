@@ -30,15 +30,15 @@ class Hindsight:
         Loss of the simplest model: the mean of the targets or of the rows; not a number where it is not known.
     resolution : float
         Losses up to this are rounding.
-    unsquared : float or None
-        Least loss without the square; None where it is not known.
+    secondary : float or None
+        Least secondary loss; None where it is not known.
     """
 
     optimum: float
     error: float = 0.0
     total: float = math.nan
     resolution: float = 0.0
-    unsquared: float | None = None
+    secondary: float | None = None
 
 
 def resolution(total: float, weight: float, offset: float, power: float = 2.0) -> float:

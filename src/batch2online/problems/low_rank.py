@@ -56,6 +56,10 @@ class LowRank(Problem):
     stable_basis: bool = True
 
     @property
+    def secondary_name(self) -> str:
+        return "distance"
+
+    @property
     def models_depend_on(self) -> DependsOn:
         return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 

@@ -51,6 +51,11 @@ class Problem(ABC):
     so is ``optimum`` where no history is kept."""
 
     @property
+    def secondary_name(self) -> str:
+        """What the second number of a row is called, see :meth:`losses`."""
+        return "secondary loss"
+
+    @property
     def tells_costs(self) -> bool:
         """Whether ``contender`` mostly tells what models cost: it is then not worth finding out before."""
         return False
@@ -83,7 +88,7 @@ class Problem(ABC):
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the loss of each row, and a second number for it.
 
-        The engine sums both. The second is the loss without the square, as the paper writes it, where there is one.
+        The engine sums both. The second is named by ``secondary_name``.
         """
 
     def numbers(self, rows: Rows) -> Rows:

@@ -55,6 +55,10 @@ class LeastSquares(Problem):
     exact: bool = False
 
     @property
+    def secondary_name(self) -> str:
+        return "absolute residual"
+
+    @property
     def models_depend_on(self) -> DependsOn:
         return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 

@@ -53,6 +53,10 @@ class Wrapped(Problem):
     labels: dict[float, Any] = field(default_factory=dict)
     given_rows: GivenRows = field(default_factory=GivenRows)
 
+    @property
+    def secondary_name(self) -> str:
+        return "clipped"
+
     def first_refresh(self, width: int, n_targets: int) -> int:
         return self.start
 

@@ -31,7 +31,7 @@ class BoundedRegret(Regret):
     """A :class:`Regret` that also says how much of the loss ``loss_bound`` has cut off.
 
     The optimum is that of the best model known, the current one or one solved now, measured on all rows if
-    they are kept and on the coreset otherwise. ``unsquared_loss`` repeats ``loss``.
+    they are kept and on the coreset otherwise. There is no secondary loss.
     """
 
     excess: float = 0.0
@@ -287,5 +287,5 @@ class BatchToOnline(Delegating, StoredWrapped):
     def regret_(self) -> BoundedRegret:
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
-        known = vars(plain) | {"unsquared_loss": plain.loss, "unsquared_optimum": plain.optimum}
-        return BoundedRegret(**known, excess=plain.unsquared_loss)
+        known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
+        return BoundedRegret(**known, excess=plain.secondary_loss or 0.0)
