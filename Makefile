@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test test-lowest check lint types doctest docs bench bench-full torture mutants clean
+.PHONY: run test test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
 
 run: .venv/ready ## all three problems on real data, with a report each in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
@@ -35,10 +35,13 @@ doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs
 docs: .venv/ready ## the pages in site/, with the examples run; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -d .doctrees docs site
 
-bench: .venv/ready ## speed beside other libraries and physical limits, five minutes; writes docs/benchmarks.md
+docs-tables: .venv/ready ## every measured table and figure of README.md and docs/, from the results stored in benchmarks/results
+	$(BIN)/python -m benchmarks.suite --pages
+
+bench: .venv/ready ## speed beside other libraries and physical limits, a quarter of an hour; stores results, writes the pages
 	$(BIN)/python -m benchmarks.suite
 
-bench-full: .venv/ready ## the same with more rows and repetitions, then the tables of loss and changes: hours
+bench-full: .venv/ready ## the same with more rows and repetitions, and all studies: hours
 	$(BIN)/python -m benchmarks.suite --full
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine

@@ -5,8 +5,10 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import UTC, date, datetime
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +24,11 @@ SUITE = ROOT / "benchmarks" / "suite"
 def page(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     return import_module("benchmarks.suite.page")
+
+
+@pytest.fixture
+def results(page):
+    return import_module("benchmarks.suite.stored").read()
 
 
 @pytest.fixture
@@ -44,52 +51,76 @@ def tiny(tmp_path):
 
 
 def read(folder, name):
-    return json.loads((folder / name).read_text(encoding="utf-8"))
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def kept():
-    return read(ROOT / "benchmarks", "results.json"), read(ROOT / "benchmarks", "studies.json")
+def studies_of(folder):
+    found = {path.stem: read(folder, path.stem) for path in folder.glob("*.json")}
+    return {name: result for name, result in found.items() if name != "speed"}
 
 
 def files(folder):
     return {path.stem for path in (SUITE / folder).glob("*.py")} - {"__init__"}
 
 
-def test_the_pages_are_what_the_files_give(page):
-    for name in set(page.PLACES.values()):
-        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
-        for place in (place for place, file in page.PLACES.items() if file == name):
-            assert text.count(page.begin(place)) == text.count(page.end(place)) == 1
-        assert page.inserted(text, *kept()) == text
+def test_measured_tables_are_what_the_stored_results_give(page, results):
+    places = []
+    for path in page.pages():
+        text = path.read_text(encoding="utf-8")
+        assert page.filled(text, results) == text, f"{path.name}: run `make docs-tables`"
+        assert text.count("<!-- results:") == text.count(page.END)
+        places += page.PLACE.findall(text)
+    assert sorted(places) == sorted(results)  # each on one page
 
 
-def test_a_changed_figure_changes_the_page(page):
-    results, studies = kept()
-    before = {place: page.rendered(place, results, studies) for place in page.PLACES}
-    results["lines"][0]["value"] *= 2
-    for study in studies:
-        study["records"].pop()
-    for place, text in before.items():
-        assert page.rendered(place, results, studies) != text
+def test_stored_results_name_command_commit_and_date(results):
+    for name, result in results.items():
+        assert result["command"].startswith("python -m benchmarks.suite"), name
+        assert re.fullmatch("[0-9a-f]{40}", result["commit"]), name
+        assert date.fromisoformat(result["date"]) <= datetime.now(UTC).date(), name
+        assert {"processor", "cores", "python", "busy"} <= set(result["machine"]), name
 
 
-def test_the_page_is_for_users_and_verdicts_are_not_on_it(page):
-    results, studies = kept()
-    for line in results["lines"]:
+def test_figures_show_the_stored_results(page, results):
+    plots = import_module("benchmarks.suite.plots")
+    for name, curves in plots.figures(results).items():
+        assert plots.digest(curves) in (ROOT / "docs" / name).read_text(encoding="utf-8"), name
+
+
+def test_an_edited_figure_is_noticed(page, results):
+    for path in page.pages():
+        text = path.read_text(encoding="utf-8")
+        for place in page.PLACE.finditer(text):
+            row = re.search(r"^\|.*\d.*\|$", place[0], re.MULTILINE)
+            digit = place.start() + row.start() + re.search(r"\d", row[0]).start()
+            edited = text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :]
+            assert page.filled(edited, results) == text
+
+
+def test_a_changed_result_changes_the_page(page, results):
+    before = {name: page.rendered(name, results) for name in results}
+    results["speed"]["lines"][0]["value"] *= 2
+    for name, result in results.items():
+        if name != "speed":
+            result["tables"][0]["records"].pop()
+        assert page.rendered(name, results) != before[name]
+
+
+def test_the_page_is_for_users_and_verdicts_are_not_on_it(page, results):
+    for line in results["speed"]["lines"]:
         line["at_most"] = line["at_least"] = 1234.5
-    assert "met" in results["lines"][0]
-    text = page.rendered("speed", results, studies)
+    assert "met" in results["speed"]["lines"][0]
+    text = page.rendered("speed", results)
     assert "1234.5" not in text
     assert "| met |" not in text
     assert "not met" not in text
 
 
-def test_what_is_around_the_generated_part_stays(page):
-    marks = page.begin("speed"), page.end("speed")
-    text = page.inserted(f"above\n{marks[0]}old{marks[1]}\nbelow\n", *kept())
+def test_what_is_around_the_measured_part_stays(page, results):
+    text = page.filled(f"above\n{page.begin('speed')}\nold{page.END}\nbelow\n", results)
     assert text.startswith("above\n")
     assert text.endswith("\nbelow\n")
-    assert f"{marks[0]}old" not in text
+    assert "\nold" not in text
 
 
 def test_the_tiny_form(tiny):
@@ -100,46 +131,50 @@ def test_the_tiny_form(tiny):
 
 
 def every_file_takes_part(tiny):
-    results = read(tiny, "results.json")
-    assert len(results["tables"]) == len(files("problems"))
-    assert len({line["group"] for line in results["lines"]}) == len(files("lines")) + 1  # and growth
-    assert len({curve["axis"] for curve in results["growth"]}) == len(files("axes"))
-    assert {study["file"] for study in read(tiny, "studies.json")} == {f"studies/{name}" for name in files("studies")}
+    speed = read(tiny, "speed")
+    assert len(speed["tables"]) == len(files("problems"))
+    assert len({line["group"] for line in speed["lines"]}) == len(files("lines")) + 1  # and growth
+    assert len({curve["axis"] for curve in speed["growth"]}) == len(files("axes"))
+    assert set(studies_of(tiny)) == files("studies")
 
 
 def every_peer_is_shown_under_its_name(tiny):
-    shown = {name for table in read(tiny, "results.json")["tables"].values() for name in table["learners"]}
-    shown |= {record.get("learner") for study in read(tiny, "studies.json") for record in study["records"]}
+    shown = {name for table in read(tiny, "speed")["tables"].values() for name in table["learners"]}
+    shown |= {record.get("learner") for record in records(studies_of(tiny))}
     assert {peer.name for peer in PEERS if peer.shown & {"speed", "loss"}} <= shown
 
 
-def test_names_on_the_pages_are_those_of_the_registry():
-    results, studies = kept()
+def records(studies):
+    return [record for study in studies.values() for table in study["tables"] for record in table["records"]]
+
+
+def test_names_on_the_pages_are_those_of_the_registry(results):
     names = {peer.name for peer in PEERS}
-    for table in results["tables"].values():
+    speed = results.pop("speed")
+    results.pop("nightly_refits", None)  # refits of other kinds, named there
+    for table in speed["tables"].values():
         assert set(table["learners"]) - set(table["limits"]) <= names
-    for study in studies:
-        assert {record["learner"] for record in study["records"] if "learner" in record} <= names
+    assert {record["learner"] for record in records(results) if "learner" in record} <= names
 
 
 def there_is_a_figure_everywhere(tiny):
-    results = read(tiny, "results.json")
-    for table in results["tables"].values():
+    speed = read(tiny, "speed")
+    for table in speed["tables"].values():
         for name, record in table["learners"].items():
             assert record["rows_per_second"] > 0
             assert name in table["limits"] or record["loss_ratio"] > 0.9
-    for curve in results["growth"]:
+    for curve in speed["growth"]:
         assert len(curve["values"]) == len(curve["seconds"]) == len(curve["bytes"]) >= 2
         assert min(curve["bytes"]) > 1
-    for study in read(tiny, "studies.json"):
-        assert study["records"]
-        assert all(set(record) & set(study["columns"]) for record in study["records"])
-        assert {name for record in study["records"] for name in record} >= set(study["columns"]) - {"loss, ours"}
+    for table in (table for study in studies_of(tiny).values() for table in study["tables"]):
+        assert table["records"]
+        assert all(set(record) & set(table["columns"]) for record in table["records"])
+        assert {name for record in table["records"] for name in record} >= set(table["columns"]) - {"loss, ours"}
     assert {path.suffix for path in tiny.iterdir()} == {".json", ".md", ".svg"}
-    assert "/" not in json.dumps(results["machine"])
+    assert "/" not in json.dumps(speed["machine"])
 
 
-@pytest.mark.parametrize("name", ["line", "growth", "plots", "markdown", "run"])
+@pytest.mark.parametrize("name", ["form", "line", "growth", "plots", "markdown", "run", "studies.nightly_refits"])
 def test_examples(name, page):
     tried = doctest.testmod(import_module(f"benchmarks.suite.{name}"))
     assert tried.failed == 0

@@ -1,63 +1,58 @@
-"""The generated parts of the pages, each between two marks: pure functions of results.json and studies.json."""
+"""The measured parts of README.md and docs/*.md, each between two marks: pure functions of the stored results."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from benchmarks.suite import speed
 from benchmarks.suite.markdown import of_study
+from benchmarks.suite.stored import ROOT
 
-PLACES = {
-    "speed": "benchmarks.md",
-    "studies": "benchmarks.md",
-    "peers": "evaluate.md",
-    "orders": "evaluate.md",
-    "sensitivity": "evaluate.md",
-    "drift": "drift.md",
-}
-"""Pages by the places in them; each place has its own marks."""
-LEVEL = {"studies": "##", "peers": "###", "orders": "###", "sensitivity": "###", "drift": "###"}
+END = "<!-- end of results -->"
+PLACE = re.compile(rf"<!-- results: (\S+) -->\n.*?{END}", re.DOTALL)
+Results = dict[str, dict[str, Any]]
 
 
-def begin(place: str) -> str:
-    return f"<!-- benchmarks.suite: {place} begins here -->"
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def end(place: str) -> str:
-    return f"<!-- benchmarks.suite: {place} ends here -->"
+def begin(name: str) -> str:
+    return f"<!-- results: {name} -->"
 
 
-def inserted(text: str, results: dict[str, Any], studies: list[dict[str, Any]]) -> str:
-    """The text of a page with its generated parts replaced."""
-    for place in PLACES:
-        if begin(place) in text:
-            before, _, rest = text.partition(begin(place))
-            text = before + rendered(place, results, studies) + rest.partition(end(place))[2]
-    return text
+def filled(text: str, results: Results) -> str:
+    """The text of a page with its measured parts written from the results."""
+    return PLACE.sub(lambda found: rendered(found[1], results), text)
 
 
-def rendered(place: str, results: dict[str, Any], studies: list[dict[str, Any]]) -> str:
-    """A generated part, with its marks."""
-    parts = speed.section(results) if place == "speed" else _studies(place, studies)
-    return "\n".join([begin(place), *parts, end(place)])
+def rendered(name: str, results: Results) -> str:
+    """A measured part, with its marks."""
+    parts = speed.section(results[name]) if name == "speed" else _tables(results[name])
+    return "\n".join([begin(name), *parts, END])
 
 
-def _studies(place: str, studies: list[dict[str, Any]]) -> Iterator[str]:
-    """A text that several studies of a file share stands above the first of them."""
+def _tables(result: dict[str, Any]) -> Iterator[str]:
+    """A text that several tables share stands above the first of them."""
     said = ""
-    for study in (study for study in studies if study["place"] == place):
-        yield f"{LEVEL[place]} {study['title']}\n"
-        if study["text"] != said:
-            command = f"`python -m benchmarks.suite --full --only {study['file']}`"
-            yield f"{command}: {study['text']} {_where(study['machine'])}\n"
-        said = study["text"]
-        if study["note"]:
-            yield f"{study['note']}\n"
-        yield from of_study(study)
+    for table in result["tables"]:
+        if table["title"]:
+            yield f"### {table['title']}\n"
+        if table["text"] != said:
+            yield f"{table['text']} {origin(result)}\n"
+        said = table["text"]
+        if table["note"]:
+            yield f"{table['note']}\n"
+        yield from of_study(table)
         yield ""
 
 
-def _where(machine: dict[str, Any]) -> str:
-    busy = ", busy with other work, which disturbs rates alone" if machine["busy"] else ""
-    return f"Measured on {machine['processor']}, {machine['cores']} cores{busy}."
+def origin(result: dict[str, Any]) -> str:
+    """The command, the commit, the date and the kind of machine of a result."""
+    machine = result["machine"]
+    busy = ", busy with other work, which disturbs times alone" if machine["busy"] else ""
+    where = f"{machine['processor']}, {machine['cores']} cores{busy}"
+    return f"(`{result['command']}`, commit {result['commit'][:8]}, {result['date']}, {where}.)"

@@ -1,10 +1,17 @@
-"""Growth as log-log plots: one file for each quantity, time on the left, memory on the right."""
+"""The figures of the pages: growth, one file for each quantity, and the comparison with refits of README.md."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+STYLE = {"svg.hashsalt": "batch2online", "font.size": 9, "svg.fonttype": "none"}
 COLOURS = {"regression": "#0072b2", "lowrank": "#d55e00", "clustering": "#009e73"}
 PANELS = {"seconds": ("processor time, s", 1.0), "bytes": ("peak memory, MB", 1e-6)}
 
@@ -18,24 +25,41 @@ def file_of(axis: str) -> str:
     return f"growth-{axis.replace(' ', '-')}.svg"
 
 
-def draw(curves: list[dict[str, Any]], folder: Path) -> None:
-    import matplotlib
+def digest(curves: list[dict[str, Any]]) -> str:
+    """A short name of the numbers that a figure shows, which its file carries."""
+    return hashlib.sha256(json.dumps(curves, sort_keys=True).encode()).hexdigest()[:16]
 
-    matplotlib.use("svg")
-    from matplotlib import pyplot
 
-    with matplotlib.rc_context({"svg.hashsalt": "batch2online", "font.size": 9, "svg.fonttype": "none"}):
-        for axis in dict.fromkeys(curve["axis"] for curve in curves):
-            figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
-            figure.subplots_adjust(left=0.08, right=0.98, top=0.96, bottom=0.16, wspace=0.25)
-            for panel, (quantity, (label, factor)) in zip(panels, PANELS.items(), strict=True):
-                for curve in (curve for curve in curves if curve["axis"] == axis):
-                    _plot(panel, curve, quantity, factor)
-                panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=label)
-                panel.grid(alpha=0.3)
-                panel.legend(frameon=False, fontsize=8, loc="upper left")
-            figure.savefig(folder / file_of(axis), metadata={"Date": None})
-            pyplot.close(figure)
+def figures(results: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The curves of all figures by the names of their files."""
+    growth = results["speed"]["growth"] if "speed" in results else []
+    found = {file_of(curve["axis"]): [c for c in growth if c["axis"] == curve["axis"]] for curve in growth}
+    if "nightly_refits" in results:
+        found["compare.svg"] = results["nightly_refits"]["tables"][0]["curves"]
+    return found
+
+
+def draw_all(results: dict[str, dict[str, Any]], folder: Path) -> None:
+    """Draw the figures that are missing or show other numbers."""
+    for name, curves in figures(results).items():
+        path = folder / name
+        if not path.exists() or digest(curves) not in path.read_text(encoding="utf-8"):
+            (draw_comparison if name == "compare.svg" else draw)(curves, path)
+
+
+def draw(curves: list[dict[str, Any]], path: Path) -> None:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.2))
+        FigureCanvasSVG(figure)
+        panels = figure.subplots(1, 2)
+        figure.subplots_adjust(left=0.08, right=0.98, top=0.96, bottom=0.16, wspace=0.25)
+        for panel, (quantity, (label, factor)) in zip(panels, PANELS.items(), strict=True):
+            for curve in curves:
+                _plot(panel, curve, quantity, factor)
+            panel.set(xscale="log", yscale="log", xlabel=curves[0]["axis"], ylabel=label)
+            panel.grid(alpha=0.3)
+            panel.legend(frameon=False, fontsize=8, loc="upper left")
+        figure.savefig(path, metadata={"Date": None, "Description": digest(curves)})
 
 
 def _plot(panel: Any, curve: dict[str, Any], quantity: str, factor: float) -> None:
@@ -44,3 +68,33 @@ def _plot(panel: Any, curve: dict[str, Any], quantity: str, factor: float) -> No
     panel.plot(
         curve["values"], results, "o-", color=COLOURS.get(name), label=f"{name}, slope {curve[f'slope_{quantity}']:.2f}"
     )
+
+
+COMPARED = {
+    "loss": "loss / hindsight",
+    "labels": "labels changed a row",
+    "kept": "rows kept",
+    "seconds": "processor time, s",
+}
+HUES = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#777777")
+
+
+def draw_comparison(curves: list[dict[str, Any]], path: Path) -> None:
+    """One panel a quantity, one colour a learner, one line a seed."""
+    learners = list(dict.fromkeys(curve["learner"] for curve in curves))
+    with mpl.rc_context(STYLE | {"axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(figsize=(10, 3.3), layout="constrained")
+        FigureCanvasSVG(figure)
+        panels = figure.subplots(1, len(COMPARED))
+        for panel, (quantity, title) in zip(panels, COMPARED.items(), strict=True):
+            for curve in curves:
+                number = learners.index(curve["learner"])
+                label = curve["learner"] if curve["seed"] == curves[0]["seed"] else None
+                panel.plot(curve["rows"], curve[quantity], color=HUES[number], label=label, linewidth=1.3)
+            panel.set(xscale="log", xlabel="rows seen", title=title)
+            panel.grid(alpha=0.3)
+        panels[2].set_yscale("symlog", linthresh=1_000)
+        panels[3].set_yscale("log")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        figure.savefig(path, metadata={"Date": None, "Description": digest(curves)})

@@ -69,6 +69,24 @@ def _numbers(name: str, loss: str, measure: Any, batch: Any = None) -> Contest:
     return Contest(partial(load, name), partial(OnlineRegression, loss=loss), batch, measure)
 
 
+def _separable() -> tuple[np.ndarray, np.ndarray]:
+    """Two classes on either side of a plane."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(20_000, 10))
+    return X, np.where(X @ rng.normal(size=10) > 0, "above", "below")
+
+
+def _ten_classes() -> tuple[np.ndarray, np.ndarray]:
+    """Ten Gaussian classes that overlap."""
+    rng = np.random.default_rng(12)
+    labels = rng.integers(10, size=20_000)
+    return rng.normal(size=(10, 10))[labels] + rng.normal(size=(20_000, 10)), labels
+
+
+def _drawn(load: Callable[[], tuple[np.ndarray, Any]], solver: str) -> Contest:
+    return Contest(load, OnlineClassifier, partial(LogisticRegression, solver=solver, max_iter=1_000), log_loss)
+
+
 _poisson = partial(PoissonRegressor, alpha=0.0, solver="newton-cholesky", max_iter=1_000)
 _gamma = partial(GammaRegressor, alpha=0.0, solver="newton-cholesky", max_iter=1_000)
 CONTESTS: dict[str, Contest] = {
@@ -77,6 +95,8 @@ CONTESTS: dict[str, Contest] = {
     "flights_rare": _labelled("flights_rare"),
     "flights_departure": _labelled("flights_departure"),
     "shuttle": _labelled("shuttle"),
+    "separable": _drawn(_separable, "newton-cholesky"),
+    "ten_classes": _drawn(_ten_classes, "lbfgs"),
     "diamonds_cut": _labelled("diamonds_cut", "lbfgs"),
     "letter": _labelled("letter", "lbfgs"),
     "air_time, gamma": _numbers("air_time", "gamma", half_gamma, _gamma),

@@ -7,12 +7,30 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from benchmarks.suite import growth, machine
+from benchmarks.suite import growth, machine, stored
 from benchmarks.suite.discovery import modules
 from benchmarks.suite.form import Form
 from benchmarks.suite.line import Line, demand, figure, verdict
 from benchmarks.suite.markdown import of_study
 from benchmarks.suite.table import table
+
+Result = tuple[str, dict[str, Any]]
+
+
+def results(form: Form, words: list[str] | None) -> Iterator[Result]:
+    """Measure what the words name, or speed and then studies; names, and what is to be stored under them.
+
+    Speed is stored as a whole alone. Without words the quick form takes the studies of times (``IS_TIMED``).
+    """
+    if words is None:
+        yield "speed", everything(form)
+        every = [module for module in modules("studies") if form.name != "quick" or hasattr(module, "IS_TIMED")]
+    else:
+        for problem in _chosen("problems", words):
+            _told(problem.NAME, table(problem, form))
+        list(_lines(form, _chosen("lines", words)))
+        every = _chosen("studies", words)
+    yield from (study(form, module) for module in every)
 
 
 def everything(form: Form) -> dict[str, Any]:
@@ -23,10 +41,12 @@ def everything(form: Form) -> dict[str, Any]:
     lines = [*_lines(form, modules("lines")), *(_printed(line) for line in growth.lines(curves))]
     judged = [line.is_met for line in lines if line.is_met is not None]
     print(f"{sum(judged)} of {len(judged)} lines met", flush=True)
+    origin = stored.provenance(form.command())
     return {
+        **origin,
+        "machine": machine.description() | {"busy": max(before[0], machine.load()[0]) > (origin["machine"]["cores"])},
         "form": form.name,
         "repeats": form.repeats,
-        "machine": machine.description(),
         "load": {"before": before, "after": machine.load()},
         "seconds": time.perf_counter() - started,
         "lines": [line.record() for line in lines],
@@ -35,28 +55,17 @@ def everything(form: Form) -> dict[str, Any]:
     }
 
 
-def studies(form: Form, chosen: list[ModuleType] | None = None) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Measure the studies given, or all of them unless the form is quick: a file, and what it found."""
-    every = [] if form.name == "quick" else modules("studies")
-    for module in every if chosen is None else chosen:
-        file = _path(module)
-        found = []
-        for study in module.measure(form):
-            found.append(study.record(file))
-            print(f"\n{study.title}\n", *of_study(found[-1]), sep="\n", flush=True)
-        yield file, found
+def study(form: Form, module: ModuleType) -> Result:
+    """Measure the tables of a study."""
+    tables = []
+    for found in module.measure(form):
+        tables.append(found.record())
+        print(f"\n{found.title}\n", *of_study(tables[-1]), sep="\n", flush=True)
+    return _path(module).partition("/")[2], {**stored.provenance(form.command(_path(module))), "tables": tables}
 
 
-def only(form: Form, words: list[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Measure the files whose path holds one of the words; what studies find is handed on."""
-
-    def chosen(folder: str) -> list[ModuleType]:
-        return [module for module in modules(folder) if any(word in _path(module) for word in words)]
-
-    for problem in chosen("problems"):
-        _told(problem.NAME, table(problem, form))
-    list(_lines(form, chosen("lines")))
-    yield from studies(form, chosen("studies"))
+def _chosen(folder: str, words: list[str]) -> list[ModuleType]:
+    return [module for module in modules(folder) if any(word in _path(module) for word in words)]
 
 
 def _path(module: ModuleType) -> str:

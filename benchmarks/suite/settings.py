@@ -13,8 +13,8 @@ from benchmarks.suite.study import Kept
 
 COLUMNS = ["/ refit", "worst", "/ hindsight", "changes", "in all"]
 TEXT = (
-    "random order, 5 seeds, chunks of 1,000, loss from row 1,000 on. Mean over seeds, and the worst of them; changes "
-    "after that row and in all, in the worst stream."
+    "Random order, {seeds} seeds from {first} on, chunks of 1,000, each scored under the model before it, loss from "
+    "row 1,000 on. Mean over seeds, and the worst of them; changes after that row and in all, in the worst stream."
 )
 
 

@@ -132,10 +132,11 @@ def _curve(curve: dict[str, Any]) -> list[str]:
 
 def _measured(results: dict[str, Any]) -> Iterator[str]:
     load = results["load"]
-    busy = " It was **busy** with other work: figures are less certain." if _was_busy(results) else ""
+    busy = " It was **busy** with other work: figures are less certain." if results["machine"]["busy"] else ""
     yield "## How this was measured\n"
     yield (
-        f"By one run of `{COMMANDS[results['form']]}`, in {results['seconds'] / 60:.0f} minutes. The machine: "
+        f"By one run of `{COMMANDS[results['form']]}`, in {results['seconds'] / 60:.0f} minutes, commit "
+        f"{results['commit'][:8]}, {results['date']}. The machine: "
         f"{_machine(results['machine'])}. Processes that wanted a core (load average): {load['before'][0]:g} at the "
         f"start, {load['after'][0]:g} at the end.{busy}\n"
     )
@@ -146,7 +147,3 @@ def _machine(machine: dict[str, Any]) -> str:
     versions = [f"{name} {version}" for name, version in machine["packages"].items() if version]
     hardware = [machine["processor"], f"{machine['cores']} cores", f"{machine['memory_gb']} GB"]
     return ", ".join([*hardware, machine["system"], f"Python {machine['python']}", *versions, *machine["blas"]])
-
-
-def _was_busy(results: dict[str, Any]) -> bool:
-    return max(results["load"]["before"][0], results["load"]["after"][0]) > results["machine"]["cores"]

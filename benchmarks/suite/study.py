@@ -11,7 +11,6 @@ import numpy as np
 from batch2online import datasets
 from batch2online.evaluate import ClusteringLoss
 from batch2online.evaluate.adapters import fresh
-from benchmarks.suite import machine
 
 Rows = tuple[np.ndarray, np.ndarray | None]
 
@@ -20,24 +19,21 @@ Rows = tuple[np.ndarray, np.ndarray | None]
 class Study:
     """A table and what is to be said about it.
 
-    ``place`` is where it is shown (:mod:`~benchmarks.suite.page`), ``text`` says what it holds, ``note`` what is
-    special about it. A record gives for each column text, a number, a :func:`cell`, or nothing; ``formats`` says how
-    fractions of a column are written, with four digits unless told.
+    ``text`` says what it holds, ``note`` what is special about it. A record gives for each column text, a number, a
+    :func:`cell`, or nothing; ``formats`` says how fractions of a column are written, with four digits unless told.
+    ``curves`` are what a figure is drawn from (:mod:`~benchmarks.suite.plots`).
     """
 
-    place: str
     title: str
     text: str
     columns: list[str]
     records: list[dict[str, Any]]
     note: str = ""
     formats: dict[str, str] = field(default_factory=dict)
+    curves: list[dict[str, Any]] = field(default_factory=list)
 
-    def record(self, file: str) -> dict[str, Any]:
-        """With the file that measured it, and what it was measured on."""
-        found = machine.description()
-        where = {name: found[name] for name in ("processor", "cores", "python")}
-        return {"file": file, **asdict(self), "machine": where | {"busy": machine.load()[0] > found["cores"]}}
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 class Kept:

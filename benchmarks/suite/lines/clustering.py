@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -77,8 +78,7 @@ def turn(times: dict[str, Timing], X: np.ndarray, k: int, seed: int) -> float:
     for name, run in runs.items():
         np.ones_like(X)  # memory that the machine has at hand, for all alike
         times[name].time(run)
-    first = feed(learner(k, seed=seed), X[:CHUNK], None, CHUNK)
-    return (ours.regret_.loss - first.regret_.loss) / peers[0]
+    return tracked_loss(learner(k, seed=seed), X) / peers[0]
 
 
 def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
@@ -96,10 +96,19 @@ def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
 
 def mini_batch(X: np.ndarray, k: int, tracked: bool, seed: int = 0) -> float:
     """Tracked: asked for its distances to each chunk before it learns it."""
-    model, loss = fresh(MINI_BATCH.make("clustering", Told(k)), seed), 0.0
+    model = fresh(MINI_BATCH.make("clustering", Told(k)), seed)
+    if tracked:
+        return tracked_loss(model, X)
+    feed(model, X, None, CHUNK)
+    return 0.0
+
+
+def tracked_loss(model: Any, X: np.ndarray) -> float:
+    """Squared distances of each chunk after the first to the centers before it."""
+    loss = 0.0
     for start in range(0, len(X), CHUNK):
         rows = X[start : start + CHUNK]
-        if tracked and start:
+        if start:
             loss -= model.score(rows)
         model.partial_fit(rows)
     return loss

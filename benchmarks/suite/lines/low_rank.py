@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from batch2online import datasets
 from batch2online.baselines.peers import Told, named
 from benchmarks.suite import limits
 from benchmarks.suite.contest import contest, feed
@@ -29,6 +30,7 @@ def measure(form: Form) -> Iterator[Line]:
     )
     for columns, rows in sizes.items():
         yield from chunked(form, rows, columns)
+    yield short(form)
     yield state(form)
 
 
@@ -48,6 +50,19 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
     size, note = f"{rows:,} x {columns}", f'`solve="coreset"`: {coreset / limit:.2f}'
     yield Line(GROUP, f"time / `X.T @ X`, {size}", ours / limit, at_most=TIMES_LIMIT.get(columns), note=note)
     yield Line(GROUP, f"rows/s / `IncrementalPCA`, {size}", pca / ours, at_least=TIMES_PCA[columns])
+
+
+def short(form: Form) -> Line:
+    """A short stream of real rows, where the first refreshes weigh most."""
+    X = datasets.load_rows(form.choose(tiny="digits", quick="letter", full="letter"))
+    times = contest(
+        {
+            "ours": (len(X), lambda: feed(learner(), X, None, CHUNK)),
+            "pca": (len(X), lambda: feed(PCA.make("lowrank", Told(K)), X, None, CHUNK)),
+        },
+        form.repeats,
+    )
+    return Line(GROUP, f"rows/s / `IncrementalPCA`, letter, {len(X):,} x {X.shape[1]}", times["pca"] / times["ours"])
 
 
 def state(form: Form, columns: int = 100) -> Line:

@@ -12,7 +12,7 @@ from batch2online import BatchToOnline, baselines, coresets, evaluate, refresh
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, loaded
 
-GROWTH, SIZE, ROWS = 1.2, 5_000, 300_000
+GROWTH, SIZE, ROWS, FEW = 1.2, 5_000, 300_000, 20_000
 CONSTRUCTIONS = {
     "Piloted": coresets.Piloted,
     "Leverage": partial(coresets.Leverage, intercept=True),
@@ -22,17 +22,20 @@ FORMATS = {"seconds": ".1f", "times faster": ".1f"}
 TEXT = (
     f"scikit-learn's `GradientBoostingRegressor` with its defaults on a coreset of {SIZE:,} rows, refreshed by "
     f"`Geometric({GROWTH})`, and with the defaults of `BatchToOnline`, against the same estimator refitted on all rows "
-    f"by `Geometric({GROWTH})`. Random order, one seed, chunks of 1,000, squared loss from row 1,000 on."
+    f"by `Geometric({GROWTH})`. Random order, one seed, chunks of 1,000, squared loss from row 1,000 on, each "
+    "chunk under the model before it."
 )
 
 
 def measure(form: Form) -> Iterator[Study]:
     records = []
-    for name, (X, y) in loaded(form.sets_of("flights", "diamonds", tiny="diabetes"), targets=True):
-        rows = np.random.default_rng(0).permutation(len(X))[:ROWS]
+    for name, (X, y) in loaded(
+        form.sets_of("diamonds", *form.choose(tiny=(), quick=(), full=("flights",)), tiny="diabetes"), targets=True
+    ):
+        rows = np.random.default_rng(0).permutation(len(X))[: form.choose(tiny=ROWS, quick=FEW, full=ROWS)]
         records += [{"data": name, "rows": len(rows), **record} for record in compared(X[rows], y[rows], form)]
     columns = ["data", "rows", "solved on", "/ refit", "seconds", "times faster", "changes"]
-    yield Study("studies", "Any estimator: gradient boosting on a coreset", TEXT, columns, records, formats=FORMATS)
+    yield Study("", TEXT, columns, records, formats=FORMATS)
 
 
 def compared(X: np.ndarray, y: np.ndarray, form: Form) -> list[dict]:

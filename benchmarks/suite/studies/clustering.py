@@ -29,10 +29,11 @@ FIGURES = [
     "in all",
 ]
 COMMON = (
-    "random order, 5 seeds, chunks of 1,000, loss from row 1,000 on over the loss of hindsight. Median over seeds, and "
-    "the worst of them. *Doubling* is `KMeans(n_init=10)` on all rows whenever they have doubled; */ doubling* is the "
-    "median of ratios in one stream; *final* is the cost of the last model on all rows; changes after row 1,000 and in "
-    "all, in the worst stream."
+    "Random order, {seeds} seeds from {first} on, chunks of 1,000, each scored under the model before it, loss from "
+    "row 1,000 on over the loss of hindsight. Median over seeds, and the worst of them. *Doubling* is "
+    "`KMeans(n_init=10)` on all rows whenever they have doubled; */ doubling* is the median of ratios in one "
+    "stream; *final* is the cost of the last model on all rows; changes after row 1,000 and in all, in the worst "
+    "stream."
 )
 SETS = ("digits", "diamonds", "letter", "flights", "china_pixels", "mnist")
 
@@ -52,21 +53,25 @@ class Powers(BaseEstimator):
 
 
 def measure(form: Form) -> Iterator[Study]:
-    clusters, columns = form.choose(tiny=(3,), quick=(3, 5, 10), full=(3, 5, 10)), ["data", "k", "setting", *FIGURES]
+    clusters, columns = form.choose(tiny=(3,), quick=(5, 10), full=(3, 5, 10)), ["data", "k", "setting", *FIGURES]
     records = []
-    for name, (X, _) in loaded(form.sets_of(*SETS, tiny="digits")):
+    for name, (X, _) in loaded(form.sets_of(*form.choose(tiny=(), quick=SETS[:4], full=SETS), tiny="digits")):
         for k in clusters:
             settings = {"default": OnlineClustering(k), 'history="coreset"': OnlineClustering(k, history="coreset")}
             records += [{"data": name, "k": k, **record} for record in compared(X, k, 2.0, settings, form)]
-    text = f"{COMMON} Hindsight is `KMeans(n_init=10)` on all rows."
-    yield Study("studies", "Loss and changes, clustering", text, columns, records)
+    common = COMMON.format(seeds=len(form.seeds_of(5)), first=form.first_seed)
+    text = f"{common} Hindsight is `KMeans(n_init=10)` on all rows."
+    yield Study("Loss and changes, clustering", text, columns, records)
     columns, records = ["data", "z", *FIGURES], []
-    for name, (X, _) in loaded(form.sets_of("diamonds", "flights", tiny="breast_cancer")):
-        for z in form.choose(tiny=(1.0,), quick=(1.0, 1.5, 3.0), full=(1.0, 1.5, 3.0)):
+    for name, (X, _) in loaded(
+        form.sets_of("diamonds", *form.choose(tiny=(), quick=(), full=("flights",)), tiny="breast_cancer")
+    ):
+        for z in form.choose(tiny=(1.0,), quick=(1.0, 3.0), full=(1.0, 1.5, 3.0)):
             (record,) = compared(X, 5, z, {"default": OnlineClustering(5, z=z)}, form)
             records.append({"data": name, "z": z, **record})
-    text = f"{COMMON} 5 clusters; hindsight is our solver on all rows with {STARTS} starts."
-    yield Study("studies", "Loss and changes, other powers", text, columns, records, formats={"z": "g"})
+    starts = form.choose(tiny=2, quick=FEW, full=STARTS)
+    text = f"{common} 5 clusters; *doubling* and hindsight are our solver on all rows, with {FEW} and {starts} starts."
+    yield Study("Loss and changes, other powers", text, columns, records, formats={"z": "g"})
 
 
 def compared(X: np.ndarray, k: int, z: float, settings: dict[str, OnlineClustering], form: Form) -> list[dict]:
@@ -75,7 +80,7 @@ def compared(X: np.ndarray, k: int, z: float, settings: dict[str, OnlineClusteri
     best = (
         best_centers(X, k)
         if z == 2
-        else kz.solve(X, np.ones(len(X)), k, z, 0, starts=form.choose(tiny=2, quick=STARTS, full=STARTS))
+        else kz.solve(X, np.ones(len(X)), k, z, 0, starts=form.choose(tiny=2, quick=FEW, full=STARTS))
     )
     loss = Against(z, k, best=best)
     kept: dict[str, Kept] = {name: Kept(model) for name, model in settings.items()}

@@ -16,6 +16,7 @@ import pyarrow.csv
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study
 
+IS_TIMED = True
 COLUMNS, BLOCK = 10, 10_000
 READ = """
 from batch2online.readers import open_source
@@ -49,7 +50,7 @@ def measure(form: Form) -> Iterator[Study]:
         record = {"task": task, "time / reading": float((whole - start) / reading)}
         records.append(record | dict(zip(heads, (round(float(little)), round(float(much))), strict=True)))
     columns, formats = ["task", "time / reading", *heads], {"time / reading": ".1f"}
-    yield Study("studies", "The command line", TEXT, columns, records, formats=formats)
+    yield Study("The command line", TEXT, columns, records, formats=formats)
 
 
 def measured(arguments: list[str], path: Path) -> tuple[float, float]:

@@ -34,7 +34,7 @@ def measure(form: Form) -> Iterator[Study]:
 
 
 def table(records: list[dict[str, Any]]) -> Study:
-    return Study("drift", "Delays after changes", TEXT, ["stream", "monitor", *DETECTORS], records, NOTE)
+    return Study("Delays after changes", TEXT, ["stream", "monitor", *DETECTORS], records, NOTE)
 
 
 def of_set(name: str, X: Any, y: Any, form: Form) -> Iterator[dict[str, Any]]:

@@ -221,7 +221,7 @@ def table(title: str, found: dict[str, dict[str, Any]]) -> Study:
         cells = {stream: followed_cell(*results[name][:2]) for stream, results in found.items() if name in results}
         rates = [results[name][2] for results in found.values() if name in results]
         records.append({"model": name, **cells, "rows/s": round(float(np.median(rates)))})
-    return Study("drift", f"Drifting streams: {title}", TEXT, ["model", *found, "rows/s"], records)
+    return Study(f"Drifting streams: {title}", TEXT, ["model", *found, "rows/s"], records)
 
 
 def followed(model: Any, X: Any, y: Any, loss: Any, chunk: int) -> tuple[float, int, float]:

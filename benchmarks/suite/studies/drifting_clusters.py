@@ -170,7 +170,7 @@ def table(found: dict[str, dict[str, Any]]) -> Study:
         rates = [results[name][2] for results in found.values()]
         cells = {stream: followed_cell(*results[name][:2]) for stream, results in found.items()}
         records.append({"model": name, **cells, "rows/s": round(float(np.median(rates)))})
-    return Study("drift", "Drifting streams: clusters", TEXT, ["model", *found, "rows/s"], records)
+    return Study("Drifting streams: clusters", TEXT, ["model", *found, "rows/s"], records)
 
 
 def followed(model: Any, X: Any) -> tuple[float, int, float]:

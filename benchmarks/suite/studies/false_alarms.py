@@ -48,7 +48,7 @@ def table(alarms: list[dict[str, Any]]) -> Study:
     note = (
         "Orders of so many rows, drawn without replacement where there are enough of them, in which there was an alarm."
     )
-    return Study("drift", "False alarms in random orders", TEXT, columns, alarms, note)
+    return Study("False alarms in random orders", TEXT, columns, alarms, note)
 
 
 def false_alarms(name: str, X: Any, y: Any, rows: int, orders: int) -> dict[str, Any]:

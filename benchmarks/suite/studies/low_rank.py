@@ -20,8 +20,10 @@ FIRST = {"mnist": 4_000}
 
 def measure(form: Form) -> Iterator[Study]:
     records = []
-    for name, (X, _) in loaded(form.sets_of("letter", "china_patches", "mnist", tiny="digits")):
-        for rank in (rank for rank in form.choose(tiny=(5,), quick=(5, 10, 20), full=(5, 10, 20)) if rank < X.shape[1]):
+    for name, (X, _) in loaded(
+        form.sets_of("letter", "china_patches", *form.choose(tiny=(), quick=(), full=("mnist",)), tiny="digits")
+    ):
+        for rank in (rank for rank in form.choose(tiny=(5,), quick=(5, 10), full=(5, 10, 20)) if rank < X.shape[1]):
             settings = {
                 "default": OnlineLowRank(rank),
                 'solve="coreset"': OnlineLowRank(rank, solve="coreset"),
@@ -33,11 +35,12 @@ def measure(form: Form) -> Iterator[Study]:
             own[0]["centred"] = centred(X, rank, form)
             records += own
     text = (
-        f"{TEXT} On MNIST from row 4,000 on. *Refit* is the exact decomposition of all rows so far, at every chunk. "
-        "*Centred*: explained variance with `center=True` over that of `PCA` of all rows."
+        f"{TEXT.format(seeds=len(form.seeds_of(5)), first=form.first_seed)} *Refit* is the exact decomposition of all "
+        "rows so far, at every chunk. *Centred*: explained variance with `center=True` over that of `PCA` of all rows."
     )
+    note = "On MNIST the loss counts from row 4,000 on." if form.name == "full" else ""
     columns = ["data", "rank", "setting", *COLUMNS, "centred"]
-    yield Study("studies", "Loss and changes, low rank", text, columns, records, formats={"centred": ".5f"})
+    yield Study("Loss and changes, low rank", text, columns, records, note, {"centred": ".5f"})
 
 
 def centred(X: np.ndarray, rank: int, form: Form) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +15,20 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, cell, loaded
 
 SETS = {
-    "regression": ("diabetes", "cps1988", "diamonds", "flights"),
-    "lowrank": ("digits", "breast_cancer", "letter", "china_patches", "mnist"),
-    "clustering": ("digits", "diamonds", "china_pixels", "flights", "mnist"),
+    "regression": ("diabetes", "cps1988", "diamonds"),
+    "lowrank": ("digits", "breast_cancer", "letter"),
+    "clustering": ("digits", "letter", "diamonds"),
 }
+LARGE = {
+    "regression": ("flights",),
+    "lowrank": ("china_patches", "mnist"),
+    "clustering": ("china_pixels", "flights", "mnist"),
+}
+"""Sets of the full form alone."""
 TEXT = (
-    "random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from row 100 on, for sets of fewer than "
-    "2,000 rows), means and standard deviations over 3 seeds: loss over hindsight, changes in brackets, the least loss "
-    "of a set in bold. Rows/s are those of the last set that a learner was given."
+    "Random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from row 100 on, for sets of fewer than "
+    "2,000 rows), means and standard deviations over {seeds} seeds: loss over hindsight, changes in brackets, the "
+    "least loss of a set in bold. Rows/s are those of the last set that a learner was given."
 )
 NOTES = {
     "regression": "",
@@ -37,7 +43,8 @@ def measure(form: Form) -> Iterator[Study]:
 
 
 def of_problem(problem: Any, form: Form) -> Study:
-    names = form.sets_of(*SETS[problem.NAME], tiny=SETS[problem.NAME][0])
+    large = form.choose(tiny=(), quick=(), full=LARGE[problem.NAME])
+    names = form.sets_of(*SETS[problem.NAME], *large, tiny=SETS[problem.NAME][0])
     records: dict[str, dict[str, Any]] = {}
     columns = []
     for name, (X, y) in loaded(names, targets=problem.NAME == "regression"):
@@ -49,15 +56,23 @@ def of_problem(problem: Any, form: Form) -> Study:
             record["rows/s"] = round(line["rows_per_second"])
     columns = ["learner", *columns, "rows/s"]
     title = f"Peers, {problem.TITLE.lower()}"
-    return Study("peers", title, TEXT, columns, list(records.values()), NOTES[problem.NAME])
+    return Study(title, TEXT.format(seeds=len(form.seeds_of(3))), columns, list(records.values()), NOTES[problem.NAME])
 
 
 def compared(
-    problem: Any, X: np.ndarray, y: np.ndarray | None, *, order: Any, seeds: list[int], chunk: int
+    problem: Any,
+    X: np.ndarray,
+    y: np.ndarray | None,
+    *,
+    order: Any,
+    seeds: list[int],
+    chunk: int,
+    only: Collection[str] | None = None,
 ) -> evaluate.Result:
-    """All peers of a problem on the same streams; the first chunk is not scored."""
+    """All peers of a problem, or some of them, on the same streams; the first chunk is not scored."""
     told = Told(problem.K, float(X.mean()), float(X.std()))
     ours = named(OURS).make(problem.NAME, told).set_params(random_state=0)
     told = replace(told, size=len(ours.partial_fit(X, *(() if y is None else (y,))).coreset_))
     models = learners(problem.NAME, told, LOSS, X.shape[1])
+    models = {name: model for name, model in models.items() if only is None or name in only}
     return evaluate.prequential(models, X, y, loss=problem.LOSS, order=order, seeds=seeds, chunk=chunk, warmup=chunk)

@@ -24,5 +24,6 @@ def measure(form: Form) -> Iterator[Study]:
     for name, (X, y) in loaded(form.sets_of("cps1988", "diamonds", "flights", tiny="diabetes"), targets=True):
         found = against_refits(SETTINGS, refit, X, y, loss="squared", form=form, first=form.chunk)
         records += [{"data": name, **record} for record in found]
-    text = f"{TEXT} *Refit* is least squares on all rows so far, at every chunk."
-    yield Study("studies", "Loss and changes, regression", text, ["data", "setting", *COLUMNS], records)
+    common = TEXT.format(seeds=len(form.seeds_of(5)), first=form.first_seed)
+    text = f"{common} *Refit* is least squares on all rows so far, at every chunk."
+    yield Study("Loss and changes, regression", text, ["data", "setting", *COLUMNS], records)

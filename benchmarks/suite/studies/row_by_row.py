@@ -13,6 +13,7 @@ from benchmarks.suite.form import Form
 from benchmarks.suite.studies.other_losses import shuffled
 from benchmarks.suite.study import Study
 
+IS_TIMED = True
 NAMES = ("flights_late", "flights_rare", "shuttle")
 PEER_ROWS = 50_000
 FORMATS = {"rows/s": ",.0f"}
@@ -25,7 +26,7 @@ TEXT = (
 def measure(form: Form) -> Iterator[Study]:
     names = form.sets or form.choose(tiny=("breast_cancer",), quick=NAMES, full=NAMES)
     rows = [record for name in names for record in peers(name, form)]
-    yield Study("studies", "Classes row by row", TEXT, ["data", "learner", "ratio", "rows/s"], rows, formats=FORMATS)
+    yield Study("", TEXT, ["data", "learner", "ratio", "rows/s"], rows, formats=FORMATS)
 
 
 def peers(name: str, form: Form) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from benchmarks.suite.study import Study, loaded
 
 EPSILON, SIZE, CLUSTERS = 0.5, 20, 5
 TEXT = (
-    "the probability that the output changes when a random row is deleted and the randomness of the others stays, its "
+    "The probability that the output changes when a random row is deleted and the randomness of the others stays, its "
     "95 % interval, and after the slash the bound of the theory; the slope of its logarithm over log n. Diamonds, "
     "coresets of 20 expected rows, epsilon = 0.5."
 )
@@ -31,7 +31,7 @@ def measure(form: Form) -> Iterator[Study]:
     for (name, (X, y)), (_, (rows, _)) in zip(loaded(sets, targets=True), loaded(rows_of(sets)), strict=True):
         records = [record(*found) for found in decays(X, y, rows, sizes, trials)]
         records.append(told_apart(rows, columns[1], form))
-        yield Study("sensitivity", f"Average sensitivity, {name}", TEXT, columns, records)
+        yield Study(f"Average sensitivity, {name}", TEXT, columns, records)
 
 
 def rows_of(sets: tuple[str, ...]) -> tuple[str, ...]:
