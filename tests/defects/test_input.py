@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +11,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.mixture import GaussianMixture
 
-from batch2online import BatchToOnline, OnlineRegression, coresets
-from batch2online.core.validation import LARGEST
+from batch2online import BatchToOnline, OnlineClustering, OnlineRegression, coresets
+from batch2online.core.validation import LARGEST, LARGEST_WEIGHT
 from defects.subjects import ESTIMATORS, LABELS, X, Y, learned, some, state
 
 
@@ -162,3 +164,48 @@ def test_the_largest_values_that_are_allowed_stay_numbers():
     model = OnlineRegression(coreset_size=30, random_state=0).partial_fit(X[:100], Y[:100])
     model.partial_fit(np.full((5, 3), LARGEST / 2), Y[:5])
     assert np.isfinite(model.predict(X[:5])).all()
+
+
+@pytest.mark.parametrize("weight", [1e-320, 1e-300, 1e-31, 1e31, 1e300])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_weights_whose_products_would_vanish_or_overflow_are_refused(name, weight, started):
+    model, targets = started(name)
+    weights = np.ones(60)
+    weights[7] = weight
+    message = re.escape(f"between 7.9e-31 and 1.3e+30, got {weight:g} at row 7. Multiply all weights")
+    refuses(model, lambda: model.partial_fit(X[:60], some(targets, 0, 60), weights), message)
+    assert np.isfinite(learned(model, targets, 100, 200).regret_.loss)
+
+
+EXTREME = {
+    "least": np.full(400, 1 / LARGEST_WEIGHT),
+    "largest": np.full(400, LARGEST_WEIGHT),
+    "largest first": np.where(np.arange(400) < 200, LARGEST_WEIGHT, 1 / LARGEST_WEIGHT),
+    "both": np.where(np.arange(400) % 10 == 3, LARGEST_WEIGHT, 1 / LARGEST_WEIGHT),
+    "between": 2.0 ** np.random.default_rng(0).uniform(-100, 100, 400),
+}
+
+
+@pytest.mark.parametrize("weights", EXTREME)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"history": "coreset"}, {"z": 1.0}, {"z": 3.0}, {"stages": 2}, {"half_life": 5}, {"window": 100}],
+    ids=str,
+)
+def test_weights_that_are_accepted_give_finite_clusters(settings, weights):
+    model, own = OnlineClustering(3, coreset_size=60, random_state=0, **settings), EXTREME[weights]
+    for start in range(0, 400, 100):
+        model.partial_fit(X[start : start + 100], None, own[start : start + 100])
+    known = model.regret_
+    assert np.isfinite(model.cluster_centers_).all()
+    assert np.isfinite([known.loss, known.optimum, known.error]).all()
+    assert np.isfinite(model.coreset_.weights).all()
+    assert model.headline()
+
+
+def test_weights_do_not_make_tiny_rows_vanish():
+    """The mean cost of a row is too small for a number where the weights that it is divided by are large."""
+    model = OnlineClustering(3, z=3.0, coreset_size=60, random_state=0)
+    for start in range(0, 600, 100):
+        model.partial_fit(X[start : start + 100] * 2.0**-300, None, EXTREME["both"][:100])
+    assert np.isfinite(model.regret_.loss)

@@ -15,6 +15,10 @@ from batch2online.linalg.threads import one_thread
 LARGEST = 2.0**501
 """Largest magnitude of a value, 6.5e150: the sum of a million such squares is still representable."""
 
+LARGEST_WEIGHT = 2.0**100
+"""Largest weight of a row, 1.3e30; the least is its inverse. Then products of weights, also with those of rows that
+decay (down to ``2**-900``), neither vanish nor overflow."""
+
 LARGEST_ID = 2**63 - 2
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _SINGLE_THREADED = 10_000
@@ -52,7 +56,7 @@ def check_targets(targets: Any, n: int) -> FloatArray:
 
 
 def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: int = 0) -> FloatArray:
-    """Weights as an (n,) array of finite numbers that are not negative."""
+    """Weights as an (n,) array of numbers that are zero, or between ``1 / LARGEST_WEIGHT`` and ``LARGEST_WEIGHT``."""
     n = len(points)
     if weights is None:
         return ones(n)
@@ -64,6 +68,13 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: 
     bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
     if bad.size:
         raise ValueError(f"sample_weight must be finite and not negative, got {array[bad[0]]} at row {first + bad[0]}.")
+    bad = np.flatnonzero((array > 0) & ~((array >= 1 / LARGEST_WEIGHT) & (array <= LARGEST_WEIGHT)))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight must be 0 or between {1 / LARGEST_WEIGHT:.2g} and {LARGEST_WEIGHT:.2g}, got "
+            f"{array[bad[0]]:g} at row {first + bad[0]}. Multiply all weights by the same factor, or set those to 0 "
+            "that count for nothing beside the others."
+        )
     with np.errstate(over="ignore"):
         root = np.sqrt(array)
         for name, values in (("X", points), ("y", targets)):

@@ -125,11 +125,14 @@ class Looks(Pacing):
     def _may_wait(self) -> bool:
         """Whether this look can be left out, by what rows have cost since the last solve."""
         known, construction = self.solved_then, self.construction
-        if known is None or not known[3] > 0:
+        if known is None:
             return False
         rows, weight, loss, cost = known
+        mean, more = cost / weight, construction.weight - weight
+        if not (mean > 0 and more > 0):  # as rounded: rows since may weigh next to nothing
+            return False
         grown, degrees = construction.weight / weight, self.problem.degrees(self.model, construction)
-        mean, recent = cost / weight, (self.loss - loss) / (construction.weight - weight)
+        recent = (self.loss - loss) / more
         variance = max(0.0, construction.effective_rows / grown / rows - 1)  # of losses, over their squared mean
         error = math.sqrt(variance / construction.effective_rows * grown**2 / (grown - 1))
         rise = recent / mean - 1 - 2 * degrees / rows - 2 * error
