@@ -107,6 +107,12 @@ def test_rows_that_are_not_kept_are_caught(monkeypatch):
         kills.durables(60)
 
 
+def test_changes_past_the_file_are_caught(monkeypatch):
+    monkeypatch.setattr(durable.Durable, "_check_acting", lambda _: None)
+    with pytest.raises(AssertionError, match=r"past the file was carried out|acknowledged: \d+, found|assert self"):
+        kills.durables(60)
+
+
 def test_a_note_that_is_not_written_is_caught(monkeypatch):
     monkeypatch.setattr(Owner, "acknowledge", lambda *_: None)
     with pytest.raises(AssertionError, match="copied while it was open"):

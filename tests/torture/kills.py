@@ -1,7 +1,8 @@
 """SIGKILL at random moments: every acknowledged call is there, at most the one in flight besides, bit for bit.
 
 A worker is forked, opens what the one before it has left, says what it found, and goes on through a script of calls;
-what it says goes through a pipe, which outlives it.
+what it says goes through a pipe, which outlives it. Between its calls it tries to change the model past its file, which
+must be refused.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from batch2online import Durable, load
 from batch2online.cli.app import run_safely
 from batch2online.persistence.errors import StoreError
-from torture.cases import ESTIMATORS, X, carry_out, digest, expected, model, scratch, script, small_blocks
+from torture.cases import ESTIMATORS, X, carry_out, digest, expected, model, scratch, script, small_blocks, targets
 
 DURABILITY = ("every", "batch", "os")
 SECONDS, LINES = 0.2, 6000
@@ -129,8 +131,10 @@ class _Life:
         assert found in states[self.done : self.done + 2], f"acknowledged: {self.done}, found: {_place(found, states)}"
         say(states.index(found))
         for call in script(self.name)[states.index(found) :]:
+            change_past(self.name, durable.model, rng)
             carry_out(self.name, call, durable)
             say("done")
+            change_past(self.name, durable.model, rng)
             act = rng.random()
             if act < 0.1:
                 durable.checkpoint()
@@ -139,6 +143,28 @@ class _Life:
                 durable = Durable(self.path, **settings)
         durable.close()
         say("end")
+
+
+def change_past(name: str, estimator, rng: random.Random) -> None:
+    """Try one of the calls that would change the model of a Durable without its file; each must be refused."""
+    rows, y = X[:7], targets(name, slice(0, 7))
+    one = None if y is None else y[0] if isinstance(y[0], str) else float(y[0])
+    changes = {
+        "fit": lambda: estimator.fit(rows, y),
+        "partial_fit": lambda: estimator.partial_fit(rows, y),
+        "learn_one": lambda: estimator.learn_one(rows[0].tolist(), one),
+        "merge": lambda: estimator.merge(model(name, first_id=10**6).partial_fit(rows, y)),
+        "forget": lambda: estimator.forget([0]),
+        "set_params": lambda: estimator.set_params(coreset_size=99),
+        "assignment": lambda: setattr(estimator, "coreset_size", 99),
+        "engine": lambda: setattr(estimator, "_engine", model(name).partial_fit(rows, y)._engine),
+    }
+    change = rng.choice(tuple(changes))
+    try:
+        changes[change]()
+    except (StoreError, NotFittedError):
+        return
+    raise AssertionError(f"{change} past the file was carried out")
 
 
 def _place(found: str, states: tuple[str, ...]) -> str:

@@ -28,6 +28,9 @@ _FIRST_CALLS = RLock()
 LEARNED = frozenset({"_engine", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 """Attributes that learning sets."""
 
+_CACHES = frozenset({"_reader", "_sklearn_output_config"})
+"""Attributes that are no part of what was learned: reading sets them."""
+
 
 class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, Parameters, ABC):
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
@@ -38,6 +41,9 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
     """
 
     _needs_targets = False
+    _owner: Any = None
+    """The ``Durable`` that alone may change this estimator, if any."""
+
     half_life: Any
     _own_settings = frozenset({"first_id", "random_state", "history"})
     """Parameters in which shards may differ; constructions compare what matters of them."""
@@ -65,6 +71,35 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
             allowed = " or ".join(f'"{choice}"' for choice in choices)
             raise ValueError(f"{parameter} must be {allowed}, got {value!r}.")
 
+    # -- owners ---------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, if whoever owns the estimator does so; calls that learn end here, too."""
+        if name not in _CACHES:
+            self._check_may_change()
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._check_may_change()
+        super().__delattr__(name)
+
+    def _check_may_change(self) -> None:
+        """Refuse a change that the owner of the estimator does not make."""
+        owner = self.__dict__.get("_owner")
+        if owner is not None:
+            owner._check_acting()
+
+    def _check_free(self) -> None:
+        """Refuse an estimator that belongs to somebody already."""
+        if self._owner is not None:
+            raise ValueError("The estimator belongs to another Durable: pass sklearn.base.clone(...) of it.")
+
+    def __getstate__(self) -> Any:
+        """Return what copies and pickles hold: they belong to nobody."""
+        state = dict(super().__getstate__())
+        state.pop("_owner", None)
+        return state
+
     # -- learning -----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -83,6 +118,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
         -------
         self
         """
+        self._check_may_change()
         fresh = self._fresh()
         fresh._sums_exactly = True
         fresh._engine = fresh._learned(X, y, sample_weight)
@@ -125,6 +161,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
 
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
+        self._check_may_change()
         X, y = given.unmapped(X), given.unmapped(y)
         if not self.__sklearn_is_fitted__():
             fresh = self._fresh()
@@ -222,6 +259,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
         Coreset and model are those that ``fit`` gives on all rows, except with ``history="coreset"``, see
         :class:`OnlineClustering`; ``other`` stays as it is.
         """
+        self._check_may_change()
         if type(other) is not type(self):
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
         if not other.__sklearn_is_fitted__():
@@ -259,6 +297,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
 
         The other rows are learned again in the order of their ids: models, changes and regret are theirs alone.
         """
+        self._check_may_change()
         self._check_settings()
         with self._check_fitted().lock:
             self._engine = self._engine.forgotten(ids)

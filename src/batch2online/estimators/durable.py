@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from threading import RLock
+from threading import RLock, get_ident
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,6 +34,7 @@ from batch2online.persistence.errors import StoreError
 from batch2online.persistence.session import SYNCHRONOUS, Reopened, Session
 
 CHECKPOINT_ROWS = 100_000
+KEEP_KEYS = 1_000_000
 
 
 class Durable:
@@ -52,6 +53,9 @@ class Durable:
         What a loss of power may take, see above.
     checkpoint_rows : int
         Write the state anew after this many rows: more make reopening slower and learning faster.
+    keep_keys : int, default 1,000,000
+        Remember the keys of so many calls, the newest ones; a call with an older key is carried out again. A key takes
+        24 bytes of the file.
     trusted : None, True or list of str
         As for :func:`batch2online.load`.
     accept_loss : bool
@@ -60,7 +64,10 @@ class Durable:
     Attributes
     ----------
     model : OnlineEstimator
-        To predict with and to look at; teach it through this object only.
+        To predict with, to read and to save. It belongs to this object: calls that change it (``fit``,
+        ``partial_fit``, ``learn_one``, ``merge``, ``forget``, ``set_params``) and assignments to its attributes raise
+        :class:`StoreError`, since the file would not know of them. ``copy.deepcopy`` and ``clone`` give estimators that
+        belong to nobody.
     reopened : Reopened or None
         How the model was brought back; None for a new one.
     checkpoint_error : Exception or None
@@ -87,24 +94,35 @@ class Durable:
         *,
         durability: str = "batch",
         checkpoint_rows: int = CHECKPOINT_ROWS,
+        keep_keys: int = KEEP_KEYS,
         trusted: Any = None,
         accept_loss: bool = False,
     ) -> None:
         if durability not in SYNCHRONOUS:
             raise ValueError(f'durability must be "every", "batch" or "os", got {durability!r}.')
+        if isinstance(keep_keys, bool) or not isinstance(keep_keys, int) or keep_keys < 1:
+            raise ValueError(f"keep_keys must be a whole number above 0, got {keep_keys!r}.")
         if model is not None:
             model._check_reopenable()
-        self.model, self.checkpoint_rows = model, checkpoint_rows
+            model._check_free()
+        self._model, self.checkpoint_rows, self.keep_keys = model, checkpoint_rows, keep_keys
         self.reopened: Reopened | None = None
         self.checkpoint_error: Exception | None = None
         self._lock = RLock()
+        self._acting: int | None = None
+        """The thread that changes the model now."""
+
         self._recorded: list[tail.Given] | None = None
         self._session = Session(_file(path), durability, accept_loss)
         self.path, self._database = self._session.path, self._session.database
         try:
             self._bring_back(model, trusted)
+            requests.upgrade(self._database)
             self._session.begin()
+            self._take_over()
         except BaseException:
+            if self._model is not None:
+                vars(self._model).pop("_owner", None)
             self._session.abandon()
             raise
 
@@ -122,14 +140,33 @@ class Durable:
             if self._session.lost:
                 self.reopened = Reopened(0, was_closed=False, lost=self._session.lost)
             return
-        requests.check(self._database)
         found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted, like=model)
         if model is not None:
             model._check_same_settings(found)
         replayed = tail.learn_again(self._database, found)
-        self.model = found
+        self._model = found
         self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
         self._watch()
+
+    def _take_over(self) -> None:
+        """Let nothing but this object change the model; write one that has seen rows before, which no call wrote."""
+        self._model._owner = self
+        self._settings = self._model._inner_settings()
+        if "_engine" in vars(self._model) and not self._database.meta.get("parts"):
+            self._carry_out(self._write_state)
+
+    @property
+    def model(self) -> Any:
+        """The estimator, to read."""
+        return self._model
+
+    def _check_acting(self) -> None:
+        """Refuse a change of the model by anybody but this object."""
+        if self._acting != get_ident():
+            raise StoreError(
+                f"The model belongs to the Durable of {self.path.name}, whose file would not know of this change: call "
+                "partial_fit, learn_one, merge or forget of the Durable, or change a copy of the model (copy.deepcopy)."
+            )
 
     # -- learning -------------------------------------------------------------------------------------
 
@@ -143,7 +180,8 @@ class Durable:
         X, y, sample_weight
             As for the model.
         key : str, optional
-            A name of this call. A call whose key was carried out before does nothing.
+            A name of this call. A call whose key was carried out before, by whichever method, does nothing; see
+            ``keep_keys``.
         source : (str, JSON value), optional
             Name and position of an input from which the rows come, kept with them; see :attr:`positions`.
         """
@@ -153,16 +191,16 @@ class Durable:
         """Learn one row, as the model's own ``learn_one``, and keep it."""
         return self._learn(lambda: self.model.learn_one(x, y), key, None)
 
-    def merge(self, other: Any) -> Self:
-        """Take in what another estimator has seen, as the model's own ``merge``."""
-        return self._change(lambda: self.model.merge(other))
+    def merge(self, other: Any, *, key: str | None = None) -> Self:
+        """Take in what another estimator has seen, as the model's own ``merge``, and keep it."""
+        return self._change(lambda: self.model.merge(other), key)
 
-    def forget(self, ids: Any) -> Self:
+    def forget(self, ids: Any, *, key: str | None = None) -> Self:
         """Forget rows, as the model's own ``forget``: no page of the file holds them any more."""
         with self._lock:
             self._session.check_usable()
             try:
-                return self._change(lambda: self.model.forget(ids))
+                return self._change(lambda: self.model.forget(ids), key)
             finally:  # after an interrupt, too, or if the rows are gone already
                 self._session.erase_log()
 
@@ -173,40 +211,59 @@ class Durable:
 
     def _learn(self, act: Callable[[], object], key: str | None, source: Any) -> Self:
         with self._lock:
-            self._session.check_usable()
-            if key is not None and requests.was_done(self._database, key):
+            if self._was_done(key):
                 return self
             self._checkpoint_if_due()
             self._carry_out(lambda: self._keep(act, key, source))
         return self
 
+    def _was_done(self, key: str | None) -> bool:
+        """Return whether a call with this key was carried out."""
+        self._session.check_usable()
+        if key is None:
+            return False
+        requests.check_key(key)
+        return requests.was_done(self._database, key, self.keep_keys)
+
     def _keep(self, act: Callable[[], object], key: str | None, source: Any) -> None:
         has_state, before = bool(self._database.meta.get("parts")), self._next_id()
         act()
         if has_state:
+            self._check_recorded(self._next_id() - before)
             tail.append(self._database, self._recorded or [], self.model)
         else:
             self._write_state()
-        self._note(key, source, before)
+        self._note(key, source)
 
-    def _change(self, act: Callable[[], object]) -> Self:
+    def _check_recorded(self, learned: int) -> None:
+        """Refuse a call whose rows in the file are not those that the model has learned."""
+        recorded = sum(len(points) for points, _, _ in self._recorded or [])
+        if recorded != learned:
+            raise StoreError(
+                f"{self.path} was to store {recorded:,} rows, and the model has learned {learned:,}: the model was "
+                "changed past its Durable. The call was undone; open the file anew."
+            )
+
+    def _change(self, act: Callable[[], object], key: str | None) -> Self:
         """Carry out what no rows in the tail can express."""
 
         def changed() -> None:
             act()
             self._write_state()
+            self._note(key, None)
 
         with self._lock:
-            self._carry_out(changed)
+            if not self._was_done(key):
+                self._carry_out(changed)
         return self
 
     def _next_id(self) -> int:
         engine = vars(self.model).get("_engine")
         return 0 if engine is None else engine.construction.next_id + len(engine.construction.queue)
 
-    def _note(self, key: str | None, source: Any, before: int) -> None:
+    def _note(self, key: str | None, source: Any) -> None:
         if key is not None:
-            requests.note(self._database, key, before, self._next_id())
+            requests.note(self._database, key, self.keep_keys)
         if source is not None:
             name, position = source
             self._database.meta["sources"] = self._database.meta.get("sources", {}) | {str(name): position}
@@ -214,16 +271,21 @@ class Durable:
     def _carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
         """Carry out a call on the model and on the file, or on neither."""
         self._session.check_usable()
+        if self._settings != self._model._inner_settings():
+            raise StoreError(
+                f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
+                f"{self._model._inner_settings()}, which its file does not know of: set it back."
+            )
         model, calls = self.model._snapshot(), self._session.n_calls
         try:
-            self._recorded = []
+            self._recorded, self._acting = [], get_ident()
             self._session.carry_out(act, counts)
         except BaseException:
             if not self._session.has_committed(calls):
                 self.model._go_back_to(model)
             raise
         finally:
-            self._recorded = None
+            self._recorded = self._acting = None
 
     def _watch(self) -> None:
         """Have the engine say what it learns; rows that come past this object are refused."""
@@ -235,8 +297,8 @@ class Durable:
         self.model._engine = engine
 
     def _record(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        if self._recorded is None:
-            raise StoreError("Teach a durable model through its Durable: rows that come past it would be lost.")
+        self._check_acting()
+        assert self._recorded is not None
         self._recorded.append((points, targets, weights))
 
     # -- the state ------------------------------------------------------------------------------------

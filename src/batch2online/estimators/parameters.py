@@ -12,6 +12,7 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     """The part of an estimator that takes new parameters."""
 
     __sklearn_is_fitted__: Callable[[], bool]
+    _check_may_change: Callable[[], None]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, for the next ``fit``.
@@ -19,6 +20,7 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         What was learned so far was learned with the former ones. So an estimator that has seen rows predicts as before,
         but refuses to learn on, to merge, to forget and to be saved until it is fitted anew or they are set back.
         """
+        self._check_may_change()
         before = self.get_params(deep=True)
         super().set_params(**params)
         if self.__sklearn_is_fitted__():

@@ -112,6 +112,10 @@ class Stored:
     def _instead_of_durable(self, name: str) -> str:
         return "Pass a plain value, or a policy whose class is storable."
 
+    def _inner_settings(self) -> Any:
+        """Return the settings of objects inside, which can be changed without this estimator."""
+        return None
+
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return parameters of this estimator that are those of a state, and need no trust in its file."""
         return {}

@@ -19,8 +19,10 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        _create(temporary, mode=0o600 if target.exists() else 0o666)
+        created = _created(temporary, mode=0o600 if target.exists() else 0o666)
         yield temporary
+        if not os.path.samestat(created, temporary.lstat()):
+            raise FileExistsError(f"{temporary} was replaced by another file while it was written")
         _take_over_rights(target, temporary)
         sync(temporary)
         os.replace(temporary, target)
@@ -31,9 +33,13 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
     sync(target.parent)
 
 
-def _create(path: Path, mode: int) -> None:
+def _created(path: Path, mode: int) -> os.stat_result:
     """Make an empty file with this mode, less what the umask takes: asking for the umask would change it for all."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _take_over_rights(old: Path, new: Path) -> None:

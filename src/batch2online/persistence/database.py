@@ -5,7 +5,7 @@
 ``state``  the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
 ``tail``   rows learned since the state was written, a call each, to be learned again when the file is opened
 ``history``  all rows seen, where they are kept, in segments
-``request``  keys of calls that were carried out, so that a call sent twice is carried out once
+``request``  hashes of the keys of calls that were carried out, in buckets: a call sent twice is carried out once
 =========  =========================================================================================================
 
 Every blob has a checksum that covers its place too. Counts in ``meta`` make a lost end an error.
@@ -30,7 +30,7 @@ from batch2online._types import FloatArray
 from batch2online.persistence.errors import StoreCorrupted, StoreError, intact, typed
 
 APPLICATION_ID = 0x62326F6E
-SCHEMA = 2
+SCHEMA = 3
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 65_536
 
@@ -41,8 +41,14 @@ _TABLES = {
     " content BLOB NOT NULL, crc INTEGER NOT NULL)",
     "history": "CREATE TABLE history (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, content BLOB NOT NULL,"
     " crc INTEGER NOT NULL)",
+    "request": "CREATE TABLE request (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, content BLOB NOT NULL,"
+    " crc INTEGER NOT NULL)",
+}
+FORMER_TABLES = {
     "request": "CREATE TABLE request (key TEXT PRIMARY KEY, ids TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
 }
+"""Tables as files of schema 2 have them."""
+
 _PRAGMAS = {
     "read": ("query_only=ON", "mmap_size=0"),
     "look": ("query_only=ON", "mmap_size=0"),
@@ -98,8 +104,8 @@ class Database:
 
     def _create_tables(self) -> None:
         self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        for statement in _TABLES.values():
-            self._connection.execute(statement)
+        for name in _TABLES:
+            self.create(name)
         self.meta = {"format": "batch2online", "schema": SCHEMA}
 
     def _check_format(self) -> None:
@@ -109,9 +115,9 @@ class Database:
 
     def _check_tables(self) -> None:
         """Refuse a file with anything but our tables: no trigger, no view, no table that computes what it holds."""
-        found = dict(self._connection.execute("SELECT name, sql FROM sqlite_schema"))
-        if found != _TABLES:
-            raise StoreCorrupted(f"{self.path} has other tables than batch2online writes.")
+        found = sorted(self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+        if found not in (_schema_rows(_TABLES), _schema_rows(_TABLES | FORMER_TABLES)):
+            raise StoreCorrupted(f"{self.path} has other tables than batch2online writes, or a trigger, view or index.")
 
     def _check_size(self) -> None:
         """Refuse a file that was cut or has grown, unless a part of it is in its log."""
@@ -174,6 +180,10 @@ class Database:
         if self._owner != os.getpid():
             raise StoreError(f"{self.path} belongs to the process that opened it: open it anew after a fork.")
 
+    def create(self, table: str) -> None:
+        """Create a table of this version, inside a transaction."""
+        self._connection.execute(_TABLES[table])
+
     def run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         """Change a table, inside a transaction."""
         self._connection.execute(statement, values)
@@ -202,6 +212,11 @@ def _connected(path: Path, use: str) -> sqlite3.Connection:
     how = {"read": "mode=ro&immutable=1", "look": "mode=ro"}.get(use, "mode=rwc")
     address = f"file:{quote(os.fspath(path.absolute()))}?{how}"
     return sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0, check_same_thread=False)
+
+
+def _schema_rows(tables: dict[str, str]) -> list[tuple[str, ...]]:
+    """Return the rows of ``sqlite_schema`` of a file with these tables and nothing else, sorted."""
+    return sorted(("table", name, name, statement) for name, statement in tables.items())
 
 
 def _digest(pairs: dict[str, str]) -> str:

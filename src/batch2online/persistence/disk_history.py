@@ -18,7 +18,7 @@ from batch2online.core.history import History
 from batch2online.core.registry import check_instance, storable
 from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.persistence.database import Database, packed, unpacked
-from batch2online.persistence.errors import StoreCorrupted, intact, typed
+from batch2online.persistence.errors import StoreCorrupted, StoreError, intact, typed
 
 BRANCH = 2**40
 """Segments that one branch of a history may have; a history that is rewritten moves to the next branch."""
@@ -34,9 +34,12 @@ def scratch(folder: str | os.PathLike[str] | None = None) -> Database:
             Path(folder).mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, prefix="rows-", suffix=".b2o")
     try:
-        os.close(handle)
+        created = os.fstat(handle)
+        os.close(handle)  # before SQLite locks the file: closing it later would release the lock
         database = Database(Path(name), "scratch")
         database.pragma("secure_delete=ON")
+        if not os.path.samestat(created, os.lstat(name)):
+            raise StoreError(f"{name} was replaced by another file while it was opened.")
     finally:
         is_gone = _removed(name)
     if not is_gone:  # where open files cannot be removed, the model removes it at its end

@@ -7,15 +7,18 @@ whole one. The number of the last acknowledged transaction stands here, outside 
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from functools import cache
 from io import FileIO
 from pathlib import Path
 
 from batch2online.persistence.atomic import sync
-from batch2online.persistence.errors import StoreLocked, typed
+from batch2online.persistence.errors import StoreError, StoreLocked, typed
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+SIDE_FILES = ("-owner", "-wal", "-shm", "-journal")
+"""What the names of files beside a model end in."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Owner:
 
     def __init__(self, path: Path) -> None:
         self.path = path.with_name(path.name + "-owner")
+        check_side_files(path)
         with typed(f"cannot lock {path}"):
             self._file = _locked(self.path, path)
         self.last = self._read()
@@ -56,7 +60,7 @@ class Owner:
     def is_in_place(self) -> bool:
         """Return whether the file is still where it was, so that nobody else has taken the right."""
         try:
-            return not self._file.closed and os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+            return not self._file.closed and os.path.samestat(os.fstat(self._file.fileno()), self.path.lstat())
         except OSError:
             return False
 
@@ -92,7 +96,7 @@ def _locked(path: Path, of: Path) -> FileIO:
         file = FileIO(path, "r+", opener=_opened)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            if os.path.lexists(path) and os.path.samestat(os.fstat(file.fileno()), path.lstat()):
                 return file
         except BlockingIOError as error:
             file.close()
@@ -104,4 +108,20 @@ def _locked(path: Path, of: Path) -> FileIO:
 
 
 def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o600)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+def check_side_files(path: Path) -> None:
+    """Refuse a model with links beside it where its own files belong: what is written there would change other files.
+
+    Both this module and SQLite open them without following links; the error here says what was found.
+    """
+    for suffix in SIDE_FILES:
+        beside = path.with_name(path.name + suffix)
+        with typed(f"cannot look at {beside}"):
+            found = beside.lstat() if os.path.lexists(beside) else None
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+            raise StoreError(f"{beside} is {kind}, which batch2online never writes: remove it, then open the model.")
+        if found is not None and suffix == "-owner" and found.st_nlink > 1:
+            raise StoreError(f"{beside} is a hard link to a file elsewhere: replace it by a copy, then open the model.")

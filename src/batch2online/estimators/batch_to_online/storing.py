@@ -51,6 +51,9 @@ class StoredWrapped(TakingTables):
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
+    def _inner_settings(self) -> Any:
+        return _recipe_of(self.estimator)
+
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == _recipe_of(self.estimator)
         return {"estimator": self.estimator} if is_same else {}
