@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.core import randomness
 from batch2online.core.rows import Rows, ones
+from batch2online.coresets import recoding
 from batch2online.coresets.pilot import counted
 from batch2online.losses import Logistic
 from batch2online.solvers import objective as objectives
@@ -87,6 +90,62 @@ def test_conjugate_gradients_solve_the_equations_of_the_matrix():
     right = RNG.normal(size=(8, 5))
     exact = definite_solution(own.curvature(point), right.reshape(-1)).reshape(8, 5)
     np.testing.assert_allclose(Curvature(own, point).solution(right, 1e-10), exact, rtol=1e-6, atol=1e-9)
+
+
+def many(n_classes, n=1_000):
+    rng = np.random.default_rng(3)
+    design, y = np.column_stack([np.ones(n), rng.normal(size=(n, 2))]), (np.arange(n) % n_classes).astype(float)
+    shape = (n_classes, 3)
+    own = Objective(Logistic(), design, y, rng.uniform(0.5, 2, n), 1.0, None, np.full(shape, 0.5), np.zeros(shape))
+    return own, own.at(rng.normal(size=shape) / 4)
+
+
+def test_blocks_of_more_classes_than_columns_are_gram_matrices():
+    own, point = many(40, 300)
+    bend = own.weights[:, None] * own.loss.bend(point.eta, own.y)
+    expected = np.einsum("nk,np,nq->kpq", bend, own.design, own.design)
+    np.testing.assert_allclose(Curvature(own, point)._blocks(point.eta), expected, rtol=1e-12)
+
+
+def calls_of(function, *arguments):
+    count = 0
+
+    def counting(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counting)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_steps_of_four_times_the_classes_take_four_times_the_calls():
+    few, more = (calls_of(Curvature, *many(n_classes)) for n_classes in (250, 1_000))
+    assert more < 4.5 * few
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ((7.0,), (7.0, 3.0)),
+        ((7.0, 3.0), (3.0, 7.0)),
+        ((7.0, 3.0), (3.0, 5.0, 7.0)),
+        ((7.0, 3.0, 1.0), (2.0, 1.0, 3.0, 7.0)),
+    ],
+)
+def test_predictors_in_terms_of_more_classes_are_those_of_the_pseudo_inverse(old, new):
+    matrix = recoding.outputs(old, new)
+    eta = np.random.default_rng(0).normal(size=(6, len(matrix)))
+    found, is_known = recoding.recoded(eta, matrix), matrix.any(axis=0)
+    np.testing.assert_allclose(found[:, is_known], (eta @ np.linalg.pinv(matrix).T)[:, is_known], atol=1e-15)
+    assert (found[:, ~is_known] < found[:, is_known].min() - 900).all()
+    theta = np.random.default_rng(1).normal(size=(len(matrix), 2))
+    expected = np.linalg.pinv(matrix) @ theta
+    expected[~is_known, 0] -= np.log(11)
+    np.testing.assert_allclose(recoding.parameters(theta, matrix, 10), expected, atol=1e-15)
 
 
 def test_minima_and_noise_are_the_same_without_the_matrix(monkeypatch):

@@ -10,18 +10,21 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets
+from batch2online.estimators.batch_to_online import kinds
 from batch2online.problems.losses import LOSSES
 from batch2online.problems.wrapped import LossBoundWarning
 from batch2online.refresh import Geometric
-from batch2online.solvers.weighted_fit import copies
+from batch2online.solvers.weighted_fit import copies, part_of
 from wrapped_cases import (
     N,
     data,
@@ -77,6 +80,60 @@ def test_5000_rows_are_kept_when_nothing_is_said():
     X = np.random.default_rng(0).normal(size=(30_000, 2))
     model = BatchToOnline(weighted_mean, loss=squared_from, random_state=0).partial_fit(X)
     assert 4_700 < len(model.coreset_) < 5_300
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "size"),
+    [
+        (KNeighborsRegressor(), {}, 100_000),
+        (make_pipeline(PCA(1), KNeighborsRegressor()), {}, 100_000),
+        (make_pipeline(PCA(1), SVR()), {}, 20_000),
+        (make_pipeline(PCA(1), GaussianProcessRegressor(optimizer=None)), {}, 5_000),
+        (KNeighborsRegressor(), {"coreset_memory": 2**20}, 2**20 // (16 * (2 + 6))),
+        (KNeighborsRegressor(), {"coreset_size": 70}, 70),
+    ],
+)
+def test_without_weights_all_rows_are_kept_up_to_what_the_estimator_bears(estimator, settings, size):
+    X, y = np.random.default_rng(0).normal(size=(2, 30, 2))
+    model = BatchToOnline(estimator, resample=True, random_state=0, **settings).partial_fit(X, y[:, 0])
+    assert model._engine.construction.expected_size == size
+    shard = BatchToOnline(estimator, resample=True, random_state=0, **settings).new_shard(0).partial_fit(X, y[:, 0])
+    assert shard._engine.construction.expected_size == size
+
+
+def test_wide_rows_without_weights_are_fewer_and_not_below_5000():
+    assert kinds.unweighted_size(KNeighborsRegressor(), None, 1_000) == 2**29 // (16 * 1_006)
+    assert kinds.unweighted_size(KNeighborsRegressor(), None, 50_000) == 5_000
+
+
+def test_models_without_weights_are_refits_on_all_rows_at_doublings():
+    rng = np.random.default_rng(0)
+    X, start = rng.normal(size=(12_500, 2)), 20
+    y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=len(X))
+    model = BatchToOnline(KNeighborsRegressor(), resample=True, random_state=0)
+    for first in range(0, len(X), 500):
+        model.partial_fit(X[first : first + 500], y[first : first + 500])
+    sizes = [change.solved_on for change in model.changes_]
+    assert sizes == [change.at for change in model.changes_]
+    assert sizes[-1] >= len(X) / 2.1
+    assert len(sizes) >= np.log2(len(X) / start) - 1
+    plain = KNeighborsRegressor().fit(X[: sizes[-1]], y[: sizes[-1]])
+    np.testing.assert_array_equal(model.predict(X[:100]), plain.predict(X[:100]))
+
+
+def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
+    X = np.random.default_rng(0).normal(size=(8_000, 2))
+    coreset = coresets.Everything().add(X, X[:, 0], weights=np.linspace(1, 3, len(X))).coreset()
+    some = part_of(coreset, 2_000, seed=1)
+    assert len(some) == 2_000
+    assert (np.diff(some.ids) > 0).all()
+    np.testing.assert_array_equal(some.points, X[some.ids])
+    np.testing.assert_array_equal(some.targets, X[some.ids, 0])
+    np.testing.assert_array_equal(some.weights, 4 * coreset.weights[some.ids])
+    totals = [part_of(coreset, 2_000, seed).weights @ X[part_of(coreset, 2_000, seed).ids] for seed in range(200)]
+    error = 2 * np.sqrt(len(X) * 4 * 3 / 200)  # of the mean of 200 totals, weights are at most 3 and 2 on average
+    assert (np.abs(np.mean(totals, axis=0) - coreset.weights @ X) < 6 * error).all()
+    assert part_of(coreset, 8_000, seed=1) is coreset
 
 
 # -- weights and resampling ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -209,3 +210,31 @@ def test_weights_do_not_make_tiny_rows_vanish():
     for start in range(0, 600, 100):
         model.partial_fit(X[start : start + 100] * 2.0**-300, None, EXTREME["both"][:100])
     assert np.isfinite(model.regret_.loss)
+
+
+MISSING, OTHER = "a missing value: leave out rows", "labels are strings or numbers"
+BAD_LABELS = {
+    "None": (["low", None], f"None at row 1, {MISSING}"),
+    "None among numbers": ([1, None], f"None at row 1, {MISSING}"),
+    "NaN in a list": (["low", float("nan")], f"nan at row 1, {MISSING}"),
+    "NaN in a float array": (np.array([1.0, np.nan]), "NaN or infinity at row 1"),
+    "NA of pandas": (pd.array(["low", pd.NA], dtype="string"), f"<NA> at row 1, {MISSING}"),
+    "empty category": (pd.Categorical(["low", None]), f"nan at row 1, {MISSING}"),
+    "mixed list": (["low", 1], "all text or all numbers, got 'low' and 1"),
+    "mixed array": (np.array([1, "low"], dtype=object), "all text or all numbers, got 'low' and 1"),
+    "bytes": (np.array([b"low", b"high"]), f"b'low' at row 0, which is of type bytes: {OTHER}"),
+    "dates": (np.array(["2024-01-01", "NaT"], dtype="M8[ns]"), f"dates or durations: {OTHER}"),
+    "tuple": (np.array([None, (1,)], dtype=object)[1:].repeat(2), rf"\(1,\) at row 0, which is of type tuple: {OTHER}"),
+    "large numbers": ([2**60, 2**60 + 1], "beyond 2\\*\\*53"),
+    "lone surrogate": (["low", "\ud800"], "at row 1, which is no valid Unicode string"),
+}
+
+
+@pytest.mark.parametrize("name", ["OnlineClassifier", "LogisticRegression"])
+@pytest.mark.parametrize("case", BAD_LABELS)
+def test_labels_that_are_none_are_refused_with_their_row(case, name, started):
+    model, _ = started(name)
+    labels, message = BAD_LABELS[case]
+    refuses(model, lambda: model.partial_fit(X[:2], labels), message)
+    if model.__sklearn_is_fitted__() and case not in ("mixed array", "dates"):
+        refuses(model, lambda: model.learn_one(X[0], list(labels)[1]), "y (holds|contains)|all text or all numbers")

@@ -109,7 +109,8 @@ class Anchored(Antitone):
         assert self.shape is not None
         size, n_classes = self.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
         if size is None or size == "theory":
-            usual = sizes.anchored_size(self.loss.n_outputs(n_classes) * (self.shape[0] + self.intercept))
+            outputs = self.loss.n_outputs(n_classes)
+            usual = sizes.anchored_size(outputs * (self.shape[0] + self.intercept), outputs)
             size = int(self.loss.size_factor * usual)
         self.constant = self.expected_size = sizes.sampling_constant(size, 1.0, 1, self.epsilon)
         self.statistics = ScorePerWeight(self.statistics.total, self.statistics.rows, self.expected_size)

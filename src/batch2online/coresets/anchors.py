@@ -132,7 +132,7 @@ class Anchors:
     def recoded(self, classes: recoding.Classes, matrix: FloatArray) -> Anchors:
         """Return the same in terms of these classes; the pilot is left to the caller."""
         k, p = self.loss.n_outputs(len(classes)), self.frame.n_columns
-        places = np.array([classes.index(code) for code in self.classes], dtype=np.int64)
+        places = recoding.positions(classes, np.array(self.classes)).astype(np.int64)
         sums = self.sums.of_classes(matrix, places, len(classes))
         return replace(self, sums=sums, classes=classes, pilot=Pilot.nothing(k, p))
 

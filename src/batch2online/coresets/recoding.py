@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 
 _FAR = 1000.0
 """Logits so far below the others have a probability that is zero in floating point."""
@@ -57,7 +57,7 @@ def outputs(old: Classes, new: Classes) -> FloatArray:
     """
     n_new = 1 if len(new) <= 2 else len(new)
     if len(old) > 2:
-        return np.eye(len(new))[[new.index(code) for code in old]]
+        return _selection(old, new)
     second = old[1] if len(old) == 2 else next((code for code in new if code not in old), None)
     if n_new == 1:
         return np.array([[1.0 if second is None or new.index(second) == 1 else -1.0]])
@@ -69,9 +69,17 @@ def outputs(old: Classes, new: Classes) -> FloatArray:
     return matrix
 
 
+def _selection(old: Classes, new: Classes) -> FloatArray:
+    place = {code: position for position, code in enumerate(new)}
+    matrix = np.zeros((len(old), len(new)))
+    matrix[np.arange(len(old)), [place[code] for code in old]] = 1.0
+    return matrix
+
+
 def recoded(eta: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return predictors (n, K') of the new classes that stand for those of the old ones; others have no chance."""
-    new = eta @ _inverse(matrix).T
+    source, factor = _sources(matrix)
+    new = eta[:, source] * factor
     is_unknown = ~matrix.any(axis=0)
     if is_unknown.any() and not is_unknown.all():
         new[:, is_unknown] = new[:, ~is_unknown].max(axis=1, keepdims=True) - _FAR
@@ -80,12 +88,14 @@ def recoded(eta: FloatArray, matrix: FloatArray) -> FloatArray:
 
 def parameters(theta: FloatArray, matrix: FloatArray, rows: int) -> FloatArray:
     """Return parameters (K', p) of a model of the new classes: those not known before come once in so many rows."""
-    new = _inverse(matrix) @ theta
+    source, factor = _sources(matrix)
+    new = theta[source] * factor[:, None]
     new[~matrix.any(axis=0), 0] -= np.log(rows + 1.0)
     return np.asarray(new)
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Return the pseudo-inverse of a matrix whose rows do not overlap."""
+def _sources(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the pseudo-inverse of a matrix whose rows do not overlap: where each column comes from, times what."""
+    source = np.abs(matrix).argmax(axis=0)
     lengths = np.square(matrix).sum(axis=1)
-    return np.asarray(matrix.T / np.where(lengths > 0, lengths, 1.0))
+    return source, matrix[source, np.arange(matrix.shape[1])] / np.where(lengths > 0, lengths, 1.0)[source]

@@ -48,6 +48,8 @@ class Uniform(Antitone):
     (85, 8479)
     """
 
+    _patience = 0.5  # scores are at hand
+
     @property
     def takes_any_rows(self) -> bool:
         return True

@@ -17,6 +17,12 @@ def _sorted_codes(engine: Online) -> list[float]:
     return sorted(labels, key=labels.__getitem__)
 
 
+def _places(classes: tuple[float, ...], codes: list[float]) -> list[int]:
+    """Return where the classes of a model stand among all codes."""
+    place = {code: position for position, code in enumerate(codes)}
+    return [place[code] for code in classes]
+
+
 def sorted_labels(engine: Online) -> Any:
     """Labels seen so far, sorted."""
     labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
@@ -31,7 +37,7 @@ def by_label(engine: Online) -> tuple[FloatArray, FloatArray]:
         sign = -1.0 if len(model.classes) == 2 and model.classes[0] != codes[0] else 1.0
         return sign * model.coefficients, sign * model.intercepts
     coefficients, intercepts = np.zeros((len(codes), engine.width)), np.full(len(codes), -model.unknown)
-    own = [codes.index(code) for code in model.classes]
+    own = _places(model.classes, codes)
     if len(model.classes) == 2:
         coefficients[own], intercepts[own] = np.outer([-0.5, 0.5], model.coefficients), model.intercepts * [-0.5, 0.5]
     elif len(own) > 2:
@@ -50,5 +56,5 @@ def probabilities(engine: Online, eta: FloatArray) -> FloatArray:
     elif len(model.classes) == 1:
         found = np.ones_like(found)
     everything = np.zeros((len(eta), len(codes)))
-    everything[:, [codes.index(code) for code in model.classes]] = found
+    everything[:, _places(model.classes, codes)] = found
     return everything

@@ -18,6 +18,7 @@ from batch2online.engine.regret import Regret
 from batch2online.estimators.by_label import by_label, probabilities, sorted_labels
 from batch2online.estimators.headline import Measure, classification_quality
 from batch2online.estimators.labelled import Labelled
+from batch2online.estimators.labels import Labels
 from batch2online.estimators.stored import Trusted, check_plain
 from batch2online.linalg.threads import one_thread
 from batch2online.losses import Logistic
@@ -168,13 +169,16 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         found = [self.class_weight.get(label, 1.0) for label in np.asarray(y).reshape(-1).tolist()]
         return np.array(found, dtype=np.float64) * (1.0 if sample_weight is None else np.asarray(sample_weight))
 
-    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
-        given = np.asarray(y) if y is not None else None
-        if given is not None and given.dtype.kind == "f" and np.isfinite(given).all() and (given % 1).any():
+    def _encoded(self, y: Any) -> tuple[FloatArray, Labels]:
+        codes, known = super()._encoded(y)
+        fractions = (codes % 1).astype(bool)
+        if fractions.any():
+            row = int(fractions.argmax())
             raise ValueError(
-                "Unknown label type: y holds numbers that are not whole. Labels are text or whole numbers."
+                f"Unknown label type: y holds {float(codes[row])!r} at row {row}, which is not whole. "
+                "Labels are text or whole numbers."
             )
-        return super()._prepared_targets(y)
+        return codes, known
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
 

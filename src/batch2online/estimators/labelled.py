@@ -44,11 +44,15 @@ class Labelled(OnlineEstimator):
         return is_short and sum(np.count_nonzero(y == code) for code in known) == len(y)
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
-        y = self._flattened(y)
+        y = self._flattened(labels.as_given(y) if self._has_labels else y)
         if not self._has_labels or y is None:
             return super()._prepared_targets(y)
-        codes, known = labels.encoded(y, self._labels)
+        codes, known = self._encoded(y)
         return codes, lambda problem: replace(problem, labels=known)
+
+    def _encoded(self, y: Any) -> tuple[FloatArray, labels.Labels]:
+        """Return the codes of labels that this estimator takes, and all labels known with these."""
+        return labels.encoded(y, self._labels)
 
     def _flattened(self, y: Any) -> Any:
         """Return targets as an array, a single column of them as a list, which is what estimators expect."""
@@ -91,7 +95,7 @@ class Labelled(OnlineEstimator):
         with self._engine.lock:
             if self._known_code(y) is not None:
                 return super().learn_one(x, y)
-            _, known = labels.encoded([y], self._labels)
+            _, known = self._encoded(labels.single(y))
             if known is self._labels:
                 return super().learn_one(x, y)
             self._engine = self._with_label(x, y, known)
@@ -99,7 +103,7 @@ class Labelled(OnlineEstimator):
 
     def _with_label(self, x: Any, y: Any, known: labels.Labels) -> Online:
         """Return the engine after a row with a label that was not known."""
-        codes, _ = labels.encoded([y], known)
+        codes, _ = labels.encoded(labels.single(y), known)
         row = np.asarray(self._values_of(x), dtype=np.float64)[None]
         problem: Any = self._engine.problem
         return self._engine.learned([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
@@ -112,12 +116,14 @@ class Labelled(OnlineEstimator):
         if not self._has_labels:
             return super()._target_of(y)
         found = self._known_code(y)
-        return super()._target_of(float(labels.encoded([y], self._labels)[0][0]) if found is None else found)
+        return super()._target_of(
+            float(labels.encoded(labels.single(y), self._labels)[0][0]) if found is None else found
+        )
 
     def _known_code(self, y: Any) -> float | None:
         """Return the code of a label, if it is one of those that are known."""
         label = y.item() if isinstance(y, np.generic) else y
-        if type(label) not in (bool, int, float, str):
+        if type(label) not in (bool, int, float, str) or (type(label) is str and not labels.is_unicode(label)):
             return None
         found, known = labels.code(label), self._labels
         return found if found in known and known[found] == label else None

@@ -19,8 +19,11 @@ from batch2online.problems.parameters import degrees_of
 from batch2online.problems.problem import Problem, check_losses
 from batch2online.problems.remembered import LastLosses
 from batch2online.problems.warm_up import Free, MeanSoFar, Scored, WarmUp
-from batch2online.solvers.weighted_fit import copies, fitted
+from batch2online.solvers.weighted_fit import copies, fitted, part_of
 from batch2online.tables.given import GivenRows
+
+_ENOUGH = 5_000
+"""Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
 
 
 class LossBoundWarning(UserWarning):
@@ -126,8 +129,15 @@ class Wrapped(Problem):
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
     def cost(self, model: Solved, construction: Any) -> float:
-        """Total loss on all rows seen, estimated on the coreset."""
-        coreset = construction.coreset()
+        """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights."""
+        return self._cost_on(self._judging(construction), model)
+
+    def _judging(self, construction: Any) -> Coreset:
+        """Return the rows on which models are compared."""
+        coreset: Coreset = construction.coreset()
+        return part_of(coreset, _ENOUGH, self.seed) if self.resample else coreset
+
+    def _cost_on(self, coreset: Coreset, model: Solved) -> float:
         return float(coreset.weights @ self._losses_on(coreset, model))
 
     def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
@@ -164,17 +174,17 @@ class Wrapped(Problem):
         if model is None:
             return Hindsight(math.nan)
         options = [self.solve(construction, None), model]
-        costs = [self._full_cost(option, construction) for option in options]
-        best = options[costs.index(min(costs))]
         coreset = construction.coreset()
+        costs = [self._full_cost(option, construction, coreset) for option in options]
+        best = options[costs.index(min(costs))]
         if construction.past is not None:
             return Hindsight(min(costs))
         losses, certain = self._losses_on(coreset, best), certain_weight(construction)
         return Hindsight(min(costs), sampling_error(coreset.weights, losses, certain=certain))
 
-    def _full_cost(self, model: Solved, construction: Any) -> float:
+    def _full_cost(self, model: Solved, construction: Any, coreset: Coreset) -> float:
         if construction.past is None:
-            return self.cost(model, construction)
+            return self._cost_on(coreset, model)
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.past)
 
     def degrees(self, model: Solved | None, construction: Any) -> float:
@@ -188,8 +198,8 @@ class Wrapped(Problem):
         return float(own * max(1.0, rows / kept))
 
     def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
-        """Mean absolute change of the loss of a row, on the coreset."""
-        coreset = construction.coreset()
+        """Mean absolute change of the loss of a row, on the rows on which models are compared."""
+        coreset = self._judging(construction)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 

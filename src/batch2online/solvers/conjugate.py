@@ -33,8 +33,7 @@ class Curvature:
         total = np.zeros((k, p, p))
         for piece in pieces(*eta.shape):
             curves = own.weights[piece] * own.loss.bend(eta[piece], own.y[piece], own.width).T
-            for j, curve in enumerate(curves):
-                total[j] += weighted_gram(own.design[piece], curve)
+            _add_grams(total, own.design[piece], curves)
         return total
 
     def solution(self, right: FloatArray, accuracy: float) -> FloatArray:
@@ -55,6 +54,17 @@ class Curvature:
 
     def _approximate(self, flat: FloatArray) -> FloatArray:
         return np.asarray(self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1)
+
+
+def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> None:
+    """Add the Gram matrices of rows weighted by each of the curves (K, n), by few products whatever K and p are."""
+    k, p, _ = total.shape
+    if k <= p:
+        for j in range(k):
+            total[j] += weighted_gram(design, curves[j])
+        return
+    for column in range(p):
+        total[:, column] += (curves * design[:, column]) @ design
 
 
 def _inverse(block: FloatArray, ridge: FloatArray) -> FloatArray:

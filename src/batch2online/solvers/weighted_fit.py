@@ -17,8 +17,9 @@ from batch2online._types import FloatArray
 from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
 
-RESAMPLING, ESTIMATOR = 100, 101
-"""Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed."""
+RESAMPLING, ESTIMATOR, JUDGING = 100, 101, 102
+"""Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed; points on which
+models are compared."""
 
 _PREPARING = ("sklearn.compose", "sklearn.preprocessing", "sklearn.impute", "sklearn.feature_extraction")
 """Where the transformers are that only encode, fill or scale."""
@@ -118,6 +119,16 @@ def copies(coreset: Coreset, epsilon: float, seed: int) -> Any:
     scale = (1 + epsilon) ** math.floor(math.log(mean) / math.log1p(epsilon) + 1e-9)
     uniforms = randomness.uniforms(seed, RESAMPLING, coreset.ids)
     return np.floor(coreset.weights / scale + uniforms).astype(np.int64)
+
+
+def part_of(coreset: Coreset, size: int, seed: int) -> Coreset:
+    """Return so many points of a larger coreset, chosen uniformly, with weights that make up for the others."""
+    if len(coreset) <= size:
+        return coreset
+    draws = randomness.uniforms(seed, JUDGING, coreset.ids)
+    few = np.sort(np.argpartition(draws, size)[:size])
+    targets = None if coreset.targets is None else coreset.targets[few]
+    return Coreset(coreset.points[few], targets, coreset.weights[few] * (len(coreset) / size), coreset.ids[few])
 
 
 def _weighted_svd(model: Any, points: FloatArray, weights: FloatArray) -> Any:

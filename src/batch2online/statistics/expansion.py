@@ -112,7 +112,7 @@ class Expansion:
 
         ``outputs`` (K, K') turns new predictors into former ones, ``columns`` (p, p) former rows z into new ones.
         """
-        linear = np.einsum("kl,okp,qp->olq", outputs, self.linear, columns)
+        linear = np.asarray(outputs.T @ self.linear @ columns.T)
         if not self.matrix.size:
             return Expansion(self.constants, linear, self.matrix)
         both = np.kron(outputs.T, columns)

@@ -51,13 +51,16 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
     return coreset_size / total_score
 
 
-def anchored_size(parameters: int) -> int:
+def anchored_size(parameters: int, outputs: int = 1) -> int:
     """Rows of an anchored coreset for a model of so many parameters, the smallest that was enough in measurements.
 
-    >>> anchored_size(25), anchored_size(500)
-    (2000, 5000)
+    Each row is kept with its ``outputs`` predictors: with many classes there are fewer rows, so that all of these take
+    half a gigabyte at most.
+
+    >>> anchored_size(25), anchored_size(500), anchored_size(17 * 3_200, outputs=3_200)
+    (2000, 5000, 20971)
     """
-    return max(2000, 10 * parameters)
+    return max(2000, min(10 * parameters, 2**26 // outputs))
 
 
 def keeps_matrix(outputs: int, columns: int, parts: int = 1) -> bool:

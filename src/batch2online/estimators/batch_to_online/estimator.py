@@ -22,9 +22,6 @@ from batch2online.problems.wrapped import LossBoundWarning, Wrapped
 from batch2online.refresh import Measured, Policy
 from batch2online.solvers.weighted_fit import step_without_weights
 
-DEFAULT_SIZE = 5_000
-"""Expected rows of the coreset when nothing is said, to begin with."""
-
 
 @dataclass(frozen=True)
 class BoundedRegret(Regret):
@@ -72,13 +69,16 @@ class BatchToOnline(Delegating, StoredWrapped):
         Clip losses to [0, loss_bound], which the theorem needs. When that cuts something off, a
         :class:`LossBoundWarning` says so, and ``regret_.excess`` how much.
     resample : bool, default False
-        Fit to an unweighted sample of the coreset, in which each point's copies follow its weight: for estimators
-        without ``sample_weight``.
+        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows as long as they are
+        kept (see ``coreset_size``), then a sample in which the copies of a row follow its weight.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights lie.
     coreset_size : int or None
-        Expected number of rows to solve on. None begins with 5,000; for regressors and classifiers the size doubles
+        Expected number of rows to fit to. None begins with 5,000; for regressors and classifiers the size doubles
         while models of more rows are found to gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
+        With ``resample`` None keeps all rows up to 100,000, as far as 512 MB or ``coreset_memory`` hold them, and then
+        a uniform sample of as many; 5,000 for estimators that take the square of their rows in memory, like Gaussian
+        processes, and 20,000 for support vector machines.
     coreset_memory : int or None
         Bytes that a coreset of no given size may grow to.
     budget_seconds_per_million_rows : float or None
@@ -213,19 +213,26 @@ class BatchToOnline(Delegating, StoredWrapped):
     def _asked_for(self) -> Construction:
         settings = self._sampling()
         if self.coreset_size is None:
-            settings["coreset_size"] = DEFAULT_SIZE
+            settings["coreset_size"] = kinds.DEFAULT_SIZE
         if isinstance(self.coreset, Construction):
             return self._copied_construction(self.coreset)
         make = self.coreset
         if make is None:
             choice = self._chosen_coreset()
             make = choice.make
-            if choice.grows and self.coreset_size is None:
-                settings["largest_size"] = kinds.largest_size(self.coreset_memory, self.n_features_in_)
+            if self.coreset_size is None:
+                settings |= self._default_sizes(choice)
         construction = make(**settings) if callable(make) else make
         if not isinstance(construction, Construction):
             raise TypeError(f"coreset must be a construction of batch2online.coresets, or make one, got {make!r}.")
         return construction
+
+    def _default_sizes(self, choice: kinds.Choice) -> dict[str, int]:
+        """Return how large the chosen coreset is, where that is not the default."""
+        width = getattr(self, "n_features_in_", 1)  # not known yet where only the kind of construction is asked for
+        if self.resample:
+            return {"coreset_size": kinds.unweighted_size(self.estimator, self.coreset_memory, width)}
+        return {"largest_size": kinds.largest_size(self.coreset_memory, width)} if choice.grows else {}
 
     def _chosen_coreset(self) -> kinds.Choice:
         kind, by_rows_alone = kinds.kind_of(self.estimator), self.window or self._is_shard

@@ -14,8 +14,24 @@ from sklearn.utils import get_tags
 
 from batch2online.coresets import Clustering, Leverage, Piloted, RidgeLeverage, Uniform
 
+DEFAULT_SIZE = 5_000
+"""Expected rows of a weighted coreset when nothing is said, to begin with."""
+
 LARGEST_SIZE = 20_000
-"""Rows up to which a coreset grows when nothing is said, where models gain by it."""
+"""Rows up to which a weighted coreset grows when nothing is said, where models gain by it."""
+
+UNWEIGHTED_SIZE, UNWEIGHTED_BYTES = 100_000, 2**29
+"""Rows up to which all are kept to draw unweighted samples of, and the bytes that they may take."""
+
+_FEWER_ROWS = dict.fromkeys(
+    (
+        *("GaussianProcessRegressor", "GaussianProcessClassifier", "KernelRidge", "KernelPCA", "BaseLabelPropagation"),
+        *("SpectralClustering", "AgglomerativeClustering", "AffinityPropagation"),
+        *("Isomap", "LocallyLinearEmbedding", "MDS", "SpectralEmbedding", "TSNE"),
+    ),
+    DEFAULT_SIZE,
+) | dict.fromkeys(("BaseLibSVM",), LARGEST_SIZE)
+"""Estimators that take the square of their rows in memory, or in time: the rows that they are fitted to at most."""
 
 
 class Choice(NamedTuple):
@@ -86,6 +102,22 @@ def default_coreset(
         rank, centred = int(last.n_components), type(last) is PCA
         return Choice(_ridge_leverage(rank, centred), "RidgeLeverage", f"rank {rank}")
     return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
+
+
+def unweighted_size(estimator: Any, memory: int | None, width: int) -> int:
+    """Return the rows up to which all are kept for an estimator without weights, when no size is given.
+
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> [unweighted_size(estimator, None, 10) for estimator in (KNeighborsRegressor(), GaussianProcessRegressor())]
+    [100000, 5000]
+    """
+    if memory is not None:
+        return largest_size(memory, width)
+    inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
+    names = {each.__name__ for part in (estimator, *inside) for each in type(part).__mro__}
+    most = min((_FEWER_ROWS[name] for name in names & _FEWER_ROWS.keys()), default=UNWEIGHTED_SIZE)
+    return max(DEFAULT_SIZE, min(most, largest_size(UNWEIGHTED_BYTES, width)))
 
 
 def largest_size(memory: int | None, width: int) -> int:
