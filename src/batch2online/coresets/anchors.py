@@ -53,6 +53,8 @@ class Sample(NamedTuple):
     """What the rows cost under models, remembered by whoever has asked for it."""
     factors: tuple[float, ...] = ()
     """What multiplies the weights of classes, where those are balanced."""
+    kept: FloatArray | None = None
+    """Projection (p, p) of parameters onto the directions that a model may use, where a solver leaves some out."""
 
 
 @storable

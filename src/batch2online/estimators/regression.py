@@ -73,6 +73,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory". For
         other losses than the squared one it means nothing.
     fit_intercept : bool, default True
+        Without an intercept columns are scaled, but not centred: columns far from zero are then nearly collinear.
     score_targets : bool, default True
         Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
     half_life : int, "auto" or None
@@ -99,6 +100,11 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     The paper's Algorithm 5, with the corrections listed in the documentation: points are drawn once and
     for all by uniforms that belong to them, so that any chunking or resuming gives the same model. Merged shards have
     the coreset of one stream, and the model that :meth:`fit` gives on all rows.
+
+    Nearly collinear columns: columns are centred and scaled by their spread, and directions whose singular value is
+    below 1e-6 of the largest are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns. A total that
+    is the sum of its parts up to rounding has the coefficients of least norm. The same for other losses and tiny
+    penalties, but not for ``l1_ratio > 0``. ``regret_.optimum`` is the exact minimum all the same.
 
     Examples
     --------

@@ -119,8 +119,11 @@ class GeneralizedLinear(Problem):
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
         order = 0 if current is None else current.order
         found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete, order)
-        coefficients, intercepts = sample.frame.outer(found.theta)
-        if len(intercepts) > 1:  # a constant for all classes changes nothing
+        theta = found.theta
+        if len(theta) > 1 and not self.penalty.has_absolute_values:  # what all classes share changes no probability
+            theta = theta - theta.mean(axis=0)
+        coefficients, intercepts = sample.frame.outer(theta)
+        if len(intercepts) > 1:
             intercepts = intercepts - intercepts.mean()
         shown = (found.width, sample.classes, found.order, 0.0, unknown, sample.factors)
         model = LinearPredictor(coefficients, intercepts, *shown)

@@ -17,11 +17,12 @@ from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage
+from batch2online.linalg.triangular import column_norms
 from batch2online.problems.hindsight import Hindsight, resolution
 from batch2online.problems.problem import DependsOn, Problem
 from batch2online.problems.unevenness import unevenness_of
 from batch2online.problems.warm_up import MeanSoFar
-from batch2online.solvers.least_squares import coreset_moments, least_squares
+from batch2online.solvers.least_squares import TOLERANCE, coreset_moments, least_squares
 from batch2online.statistics.moments import Moments
 from batch2online.theory.bounds import exact_stability
 
@@ -88,7 +89,11 @@ class LeastSquares(Problem):
         return squared, float(np.abs(residual, out=residual).sum())
 
     def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
-        """Return the least-squares model of the coreset or of all rows; the current model is not consulted."""
+        """Return the least-squares model of the coreset or of all rows; the current model is not consulted.
+
+        It may cost more than the optimum where directions are dropped. Costs are compared with those of such models,
+        never with the optimum alone, so that a refit takes place where it gains.
+        """
         moments = construction.statistics.moments
         if not self.exact:
             moments = coreset_moments(construction.coreset(), construction.intercept)
@@ -100,19 +105,29 @@ class LeastSquares(Problem):
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, construction: Leverage) -> float:
-        """Return the optimum: what is left of the targets after the inputs, in the corner of the factor."""
+        """Return the optimum over all linear models: what is left of the targets, in the corner of the factor."""
         moments = construction.statistics.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
     def optimum(self, construction: Leverage, model: LinearModel) -> float:
-        """Return the same: it is exact."""
+        """Return the same: it is the exact minimum over the rows, also where a model drops directions."""
         return self.lower_bound(construction)
 
     def stability(self, construction: Leverage) -> Callable[[int], float] | None:
-        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``."""
+        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
+
+        It is not where directions were dropped along which targets vary, see
+        :func:`batch2online.solvers.least_squares.least_squares`.
+        """
         columns = construction.statistics.moments.n_inputs
-        return (lambda n: exact_stability(n, columns)) if self.exact else None
+        return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(construction) else None
+
+    def _is_exact_for(self, construction: Leverage) -> bool:
+        """Whether the solution of all rows attains the optimum."""
+        model = LinearModel(*least_squares(construction.statistics.moments))
+        known, least = self.hindsight(construction, model), self.cost(model, construction)
+        return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
     def degrees(self, model: LinearModel, construction: Leverage) -> float:
         """Return the coefficients of one target."""
@@ -148,6 +163,9 @@ class LeastSquares(Problem):
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
 
 
+_ROUNDING = 1e-6
+"""Share by which rounding alone may raise the cost of a solution above the optimum."""
+
 MOST_MOVED = 3
 """Coefficients that a change names."""
 
@@ -163,17 +181,24 @@ def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[t
 
 
 def standard_errors(construction: Leverage) -> FloatArray:
-    """Return standard errors (n_targets, d) of the coefficients of least squares on all rows."""
+    """Return standard errors (n_targets, d) of the coefficients of least squares on all rows.
+
+    They are those of the directions that least squares keeps: what is dropped has no coefficient and no error.
+    """
     moments = construction.statistics.moments
     i, inputs = int(moments.intercept), moments.n_inputs
-    factor, freedom = moments.regular_factor, construction.weight - inputs
+    factor = moments.regular_factor
+    centred, right = factor[i:inputs, i:inputs], factor[i:inputs, inputs:]
+    scale = column_norms(centred)
+    unit = centred / np.where(scale > 0, scale, 1.0)
+    inverse = np.linalg.pinv(unit, rcond=TOLERANCE)
+    rank = np.linalg.matrix_rank(unit, tol=TOLERANCE * float(np.linalg.norm(unit, 2)))
+    freedom = construction.weight - i - rank
     if freedom <= 0:
         return np.full((moments.n_targets, moments.width), np.inf)
-    scale = np.linalg.norm(factor[i:inputs, i:inputs], axis=0)
-    unit = factor[i:inputs, i:inputs] / np.where(scale > 0, scale, 1.0)
-    lengths = np.linalg.norm(np.linalg.pinv(unit), axis=1) / np.where(scale > 0, scale, np.inf)
-    residuals = np.sqrt(np.square(factor[inputs:, inputs:]).sum(axis=0) / freedom)
-    return np.asarray(np.outer(residuals, lengths))
+    lengths = column_norms(inverse.T) / np.where(scale > 0, scale, np.inf)
+    left = np.concatenate([factor[inputs:, inputs:], right - unit @ (inverse @ right)])
+    return np.asarray(np.outer(column_norms(left) / np.sqrt(freedom), lengths))
 
 
 def _deviation(model: LinearModel, moments: Moments) -> FloatArray:

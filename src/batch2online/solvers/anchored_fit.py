@@ -22,6 +22,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.core.registry import storable
 from batch2online.coresets.anchors import Sample
+from batch2online.solvers.collinear import projection
 from batch2online.solvers.metric import Metric
 from batch2online.solvers.newton import Solution, minimise
 from batch2online.solvers.objective import Objective, predictors
@@ -88,8 +89,13 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
     """Return the model of an anchored coreset.
 
     ``current`` parameters (K, p) are one of the starts; ``order`` is what they were solved with, 0 where all orders are
-    to be tried from the highest on.
+    to be tried from the highest on. Along directions in which rows hardly vary the model is flat, see
+    :mod:`batch2online.solvers.collinear`; not where the penalty has absolute values, which choose among columns.
     """
+    if not penalty.has_absolute_values:
+        kept = projection(sample, penalty.strength(sample.weight))
+        sample = sample._replace(kept=kept)
+        current = current if current is None or kept is None else current @ kept.T
     others = [] if current is None else [current]
     accuracy = _ACCURACY if is_complete or sample.loss.has_width else _ENOUGH
     if current is not None and not is_complete and not penalty.has_absolute_values:
@@ -184,6 +190,7 @@ def _objective(sample: Sample, penalty: Penalty, order: int, width: float = 1.0)
         sample.sums.quadratic(order) if order else None,
         squares * (strength * (1 - penalty.l1_ratio)),
         np.sqrt(squares) * (strength * penalty.l1_ratio),
+        sample.kept,
     )
 
 

@@ -42,15 +42,16 @@ class Curvature:
         product = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
         inverse = LinearOperator((size, size), matvec=self._approximate, dtype=np.float64)
         found, _ = cg(product, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=inverse)
-        return np.asarray(found.reshape(self.shape))
+        return self.objective.within(found.reshape(self.shape))
 
     def _product(self, flat: FloatArray) -> FloatArray:
-        direction, own = flat.reshape(self.shape), self.objective
+        own = self.objective
+        direction = own.within(flat.reshape(self.shape))
         total = own.ridge * direction
         for piece, bent in self._bent:
             design = own.design[piece]
             total += (own.weights[piece] * bent(predictors(design, direction)).T) @ design
-        return np.asarray(total).reshape(-1)
+        return np.asarray(total if own.kept is None else total @ own.kept).reshape(-1)
 
     def _approximate(self, flat: FloatArray) -> FloatArray:
         return np.asarray(self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1)

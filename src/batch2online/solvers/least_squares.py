@@ -13,8 +13,11 @@ from batch2online.core.rows import Rows
 from batch2online.linalg.triangular import column_norms
 from batch2online.statistics.moments import Moments
 
-_RANK_TOLERANCE = 1e-11
-"""Directions below this share of the largest one (columns of norm one) get no coefficient."""
+TOLERANCE = 1e-6
+"""Directions with a singular value of at most this share of the largest one are dropped, see :func:`least_squares`."""
+
+_MARGIN = 10.0
+"""Factor by which an estimate of the condition may be too good."""
 
 
 class LinearSolution(NamedTuple):
@@ -33,13 +36,19 @@ def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
 
 
 def least_squares(moments: Moments) -> LinearSolution:
-    """Return the minimiser of squared loss over the rows in ``moments``; of several, the smallest in scaled columns."""
+    """Return the minimiser of squared loss over the rows in ``moments``, without directions that are nearly constant.
+
+    Columns are centred (next to an intercept) and scaled to norm one. Directions whose singular value is at most
+    ``TOLERANCE`` times the largest one are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns:
+    rows hardly vary along them, so that noise alone would decide their coefficients, and the first row that does vary
+    would be predicted anywhere. Of several minimisers it is the smallest in scaled columns.
+    """
     inputs, i = moments.n_inputs, int(moments.intercept)
     factor = moments.regular_factor
     centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
     scale = column_norms(centred)
     divisor = np.where(scale > 0, scale, 1.0)
-    solution = _triangular_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
+    solution = truncated_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
     coefficients = solution.T.copy()
     shift = moments.shift
     intercepts = np.zeros(moments.n_targets)
@@ -49,10 +58,12 @@ def least_squares(moments: Moments) -> LinearSolution:
     return LinearSolution(coefficients, intercepts)
 
 
-def _triangular_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve with a triangular factor of unit columns, by minimum norm where it is (nearly) singular."""
+def truncated_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the least-squares solution with a triangular factor of unit columns, without directions to drop."""
     condition, _ = lapack.dtrcon(factor)
-    if condition > _RANK_TOLERANCE:
+    if (
+        condition > _MARGIN * len(factor) * TOLERANCE
+    ):  # of the 1-norm: that of singular values is no less than it over p
         solution, _ = lapack.dtrtrs(factor, right)
         return np.asarray(solution)
-    return np.asarray(np.linalg.lstsq(factor, right, rcond=_RANK_TOLERANCE)[0])
+    return np.asarray(np.linalg.lstsq(factor, right, rcond=TOLERANCE)[0])

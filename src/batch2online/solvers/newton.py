@@ -82,7 +82,7 @@ def _step(objective: Objective, point: Point) -> FloatArray:
         return -Curvature(objective, point).solution(slope, _INEXACT)
     curvature = objective.curvature(point)
     if not objective.lasso.any():
-        return -definite_solution(curvature, slope.reshape(-1)).reshape(theta.shape)
+        return -objective.within(definite_solution(curvature, slope.reshape(-1)).reshape(theta.shape))
     given = (_made_definite(curvature), slope.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
     return _polished(*given, _coordinate_descent(*given)).reshape(theta.shape)
 

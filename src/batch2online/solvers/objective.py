@@ -29,7 +29,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """``sum(weights * loss) + quadratic + sum(ridge * theta^2) / 2 + sum(lasso * |theta|)`` of theta (K, p)."""
+    """``sum(weights * loss) + quadratic + sum(ridge * theta^2) / 2 + sum(lasso * |theta|)`` of theta (K, p).
+
+    With ``kept``, a projection (p, p), it is minimised over parameters ``theta = theta @ kept.T`` alone.
+    """
 
     loss: PredictorLoss
     design: FloatArray
@@ -39,6 +42,7 @@ class Objective:
     quadratic: Quadratic | None
     ridge: FloatArray
     lasso: FloatArray
+    kept: FloatArray | None = None
 
     @property
     def is_wide(self) -> bool:
@@ -54,6 +58,7 @@ class Objective:
             total, gradient = own + self._penalty(theta), gradient + self.ridge * theta
             if self.quadratic is not None:
                 total, gradient = total + self.quadratic.value(theta), gradient + self.quadratic.gradient(theta)
+            gradient = gradient if self.kept is None else gradient @ self.kept
         return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, bend)
 
     def _single(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -82,7 +87,18 @@ class Objective:
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
         if self.quadratic is not None and self.quadratic.matrix is not None:
             total += self.quadratic.matrix
-        return total
+        return total if self.kept is None else self._confined(total)
+
+    def _confined(self, matrix: FloatArray) -> FloatArray:
+        """Return a Hessian along the directions that are kept, with its own diagonal along the others."""
+        assert self.kept is not None
+        kept = np.kron(np.eye(len(self.ridge), dtype=np.float64), self.kept)
+        others = np.eye(len(kept)) - kept
+        return np.asarray(kept.T @ matrix @ kept + (others.T * np.abs(matrix.diagonal())) @ others)
+
+    def within(self, theta: FloatArray) -> FloatArray:
+        """Return parameters without what is along the directions that are not kept."""
+        return theta if self.kept is None else np.asarray(theta @ self.kept.T)
 
 
 def predictors(design: FloatArray, theta: FloatArray) -> FloatArray:
