@@ -5,8 +5,9 @@ import csv
 import numpy as np
 import pytest
 
-from batch2online import evaluate, reference
-from batch2online.paper.experiment import EPSILONS, OURS, PAPER, WARMUP, panels, paper_experiment
+from batch2online import OnlineRegression, evaluate, reference
+from batch2online.evaluate.result import Curve
+from batch2online.paper.experiment import EPSILONS, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,79 @@ def test_the_accuracies_are_those_of_the_paper_and_the_panels_its_problems():
     assert EPSILONS == (0.1, 0.01, 0.001)
     titles = {panel.problem.title for panel in panels(60)}
     assert titles >= {"k-means, 3 clusters", "k-means, 5 clusters", "Regression"}
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_streams_are_random_orders_of_the_panels_rows(number):
+    panel = panels(80)[number]
+    hindsight = panel.problem.loss.hindsight(panel.X, panel.y)
+    targets = np.zeros(80) if panel.y is None else panel.y
+    given = np.column_stack([panel.X, targets, hindsight])
+    orders = []
+    for seed in (0, 1):
+        stream = panel.stream(seed, hindsight)
+        own = np.column_stack([stream.X, np.zeros(80) if stream.y is None else stream.y, stream.hindsight])
+        assert (stream.chunk, stream.warmup) == (1, WARMUP)
+        assert sorted(own.tolist()) == sorted(given.tolist())  # rows, targets and losses in hindsight move together
+        orders.append(own)
+    assert all(np.mean(np.all(order == given, axis=1)) < 0.2 for order in orders)
+    assert np.mean(np.all(orders[0] == orders[1], axis=1)) < 0.2
+
+
+def test_the_spread_over_seeds_is_the_standard_deviation_of_a_sample():
+    losses = np.array([[2.0, 6.0], [4.0, 6.0], [9.0, 6.0]])
+    curves = tuple(
+        Curve(OURS, seed, np.array([1, 2]), loss, np.ones(2), np.array([0, seed])) for seed, loss in enumerate(losses)
+    )
+    line = Line(panels(60)[0], OURS, 0.1, curves)
+    mean, deviation = line.summary("ratio")
+    assert mean.tolist() == [5.0, 6.0]
+    assert deviation.tolist() == [pytest.approx(np.sqrt((9 + 1 + 16) / 2)), 0.0]
+    assert [value.tolist() for value in line.summary("changes")] == [[0.0, 1.0], [0.0, 1.0]]
+    alone = Line(line.panel, OURS, 0.1, curves[:1])
+    assert alone.summary("ratio")[1].tolist() == [0.0, 0.0]
+
+
+def test_a_coreset_holds_as_many_rows_as_parameters_over_epsilon():
+    sizes = [panel.problem.size(0.1) for panel in panels(60)]
+    assert sizes == [30, 50, 120, 50, 30, 50, 120, 50]  # clusters, columns of [1 | a | b], rank
+    assert [panel.problem.size(0.04) for panel in panels(60)][:2] == [75, 125]
+
+
+def test_the_papers_algorithms_are_given_that_size(monkeypatch):
+    """The paper's coresets of clustering have two sizes, of the seeds and of the sample."""
+    given = {}
+
+    def remember(name):
+        original = getattr(reference, name)
+
+        def wrapped(*arguments, **settings):
+            given[name] = settings
+            return original(*arguments, **settings)
+
+        monkeypatch.setattr(reference, name, wrapped)
+
+    for name in ("online_clustering", "online_regression", "online_low_rank"):
+        remember(name)
+    for panel in panels(60)[:4]:
+        stream = panel.stream(0, panel.problem.loss.hindsight(panel.X, panel.y))
+        panel.problem.papers(stream, 0.1, 0)
+    assert given["online_clustering"] == {"sizes": (100, 50)}
+    assert given["online_regression"] == {"m": 120}
+    assert given["online_low_rank"] == {"m": 50}
+
+
+def test_our_line_is_our_estimator_on_a_coreset_of_that_size():
+    panel = panels(120)[2]
+    stream = panel.stream(1, panel.problem.loss.hindsight(panel.X, panel.y))
+    curve = panel.problem.ours(stream, 0.2, 1)
+    model = OnlineRegression(solve="coreset", epsilon=0.2, coreset_size=60, random_state=1)
+    loss = 0.0
+    for row, (x, y) in enumerate(zip(stream.X, stream.y, strict=True)):
+        if row >= WARMUP:
+            loss += float((model.predict(x[None])[0] - y) ** 2)
+        model.partial_fit(x[None], y[None])
+    assert curve.loss[-1] == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.slow
