@@ -48,7 +48,8 @@ def written(value: Any, fraction: str = ".4f") -> str:
 def _of_cell(cell: dict[str, Any], least: float) -> str:
     """Loss over hindsight, in bold where it is the least; deviation; changes in brackets."""
     if cell["deviation"] is None:
-        return f"{cell['ratio']:.4g} ({cell['changes']:.0f})"
+        ratio = format(cell["ratio"], ".3f" if cell["ratio"] < 100 else ".3g")
+        return f"{ratio} ({cell['changes']:.0f})"
     ratio = f"{cell['ratio']:.4f}"
     ratio = f"**{ratio}**" if cell["ratio"] == least else ratio
     return f"{ratio} ± {cell['deviation']:.4f} ({cell['changes']:.0f})"

@@ -76,7 +76,10 @@ COMPARED = {
     "kept": "rows kept",
     "seconds": "processor time, s",
 }
-HUES = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#777777")
+LOOKS = (("#0072b2", "-"), ("#56b4e9", "-"), ("#d55e00", "--"), ("#e69f00", (0, (1, 1))), ("#777777", "-."))
+"""Colours and dashes by the place of a learner: lines that coincide can be told apart."""
+HIGHEST = 1.05
+"""Where the panel of the loss ends."""
 
 
 def draw_comparison(curves: list[dict[str, Any]], path: Path) -> None:
@@ -88,12 +91,13 @@ def draw_comparison(curves: list[dict[str, Any]], path: Path) -> None:
         panels = figure.subplots(1, len(COMPARED))
         for panel, (quantity, title) in zip(panels, COMPARED.items(), strict=True):
             for curve in curves:
-                number = learners.index(curve["learner"])
+                colour, dashes = LOOKS[learners.index(curve["learner"])]
                 label = curve["learner"] if curve["seed"] == curves[0]["seed"] else None
-                panel.plot(curve["rows"], curve[quantity], color=HUES[number], label=label, linewidth=1.3)
+                panel.plot(curve["rows"], curve[quantity], color=colour, linestyle=dashes, label=label, linewidth=1.4)
             panel.set(xscale="log", xlabel="rows seen", title=title)
             panel.grid(alpha=0.3)
-        panels[2].set_yscale("symlog", linthresh=1_000)
+        panels[0].set_ylim(top=min(HIGHEST, panels[0].get_ylim()[1]))
+        panels[2].set(yscale="log", ylim=(100, None))
         panels[3].set_yscale("log")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)

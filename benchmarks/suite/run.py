@@ -35,13 +35,12 @@ def results(form: Form, words: list[str] | None) -> Iterator[Result]:
 
 def everything(form: Form) -> dict[str, Any]:
     """Measure all but the studies."""
-    started, before = time.perf_counter(), machine.load()
+    started, before, origin = time.perf_counter(), machine.load(), stored.provenance(form.command())
     tables = {problem.NAME: _told(problem.NAME, table(problem, form)) for problem in modules("problems")}
     curves = list(growth.curves(form))
     lines = [*_lines(form, modules("lines")), *(_printed(line) for line in growth.lines(curves))]
     judged = [line.is_met for line in lines if line.is_met is not None]
     print(f"{sum(judged)} of {len(judged)} lines met", flush=True)
-    origin = stored.provenance(form.command())
     return {
         **origin,
         "machine": machine.description() | {"busy": max(before[0], machine.load()[0]) > (origin["machine"]["cores"])},
@@ -56,12 +55,12 @@ def everything(form: Form) -> dict[str, Any]:
 
 
 def study(form: Form, module: ModuleType) -> Result:
-    """Measure the tables of a study."""
-    tables = []
+    """Measure the tables of a study; the commit is that of the beginning."""
+    origin, tables = stored.provenance(form.command(_path(module))), []
     for found in module.measure(form):
         tables.append(found.record())
         print(f"\n{found.title}\n", *of_study(tables[-1]), sep="\n", flush=True)
-    return _path(module).partition("/")[2], {**stored.provenance(form.command(_path(module))), "tables": tables}
+    return _path(module).partition("/")[2], {**origin, "tables": tables}
 
 
 def _chosen(folder: str, words: list[str]) -> list[ModuleType]:

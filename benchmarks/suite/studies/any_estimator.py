@@ -12,7 +12,7 @@ from batch2online import BatchToOnline, baselines, coresets, evaluate, refresh
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, loaded
 
-GROWTH, SIZE, ROWS, FEW = 1.2, 5_000, 300_000, 20_000
+GROWTH, SIZE, ROWS, FEW = 1.2, 5_000, 300_000, 10_000
 CONSTRUCTIONS = {
     "Piloted": coresets.Piloted,
     "Leverage": partial(coresets.Leverage, intercept=True),

@@ -31,7 +31,7 @@ LEARNERS = {
 CHOSEN = {name for names in LEARNERS.values() for name in names}
 TEXT = (
     "Loss relative to hindsight, and changes of the model in brackets, both from row 1,000 on: random order, means "
-    "over {seeds} seeds, chunks of 1,000, each scored under the model before it."
+    "over {seeds} seeds, chunks of 1,000 standardised rows, each scored under the model before it."
 )
 
 
