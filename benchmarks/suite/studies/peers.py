@@ -26,9 +26,10 @@ LARGE = {
 }
 """Sets of the full form alone."""
 TEXT = (
-    "Columns and targets are standardised. Random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from row 100 on, for sets of fewer than "
-    "2,000 rows), means and standard deviations over {seeds} seeds: loss over hindsight, changes in brackets, the "
-    "least loss of a set in bold. Rows/s are those of the last set that a learner was given."
+    "Columns and targets are standardised. Random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from "
+    "row 100 on, for sets of fewer than 2,000 rows), means and standard deviations over {seeds} seeds: loss over "
+    "hindsight, changes in brackets, the least loss of a set in bold. Rows/s are those of the last set that a learner "
+    "was given."
 )
 NOTES = {
     "regression": "",
