@@ -18,8 +18,6 @@ from batch2online.baselines.peers import PEERS
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "benchmarks" / "suite"
-FIGURE = re.compile(r"[*<~]*(\d[\d,]*\.\d+|\d[\d,]+)( ?(x|s|%|MB|GB|ms|µs|MB/s))?( \(.*\))?[*]*")
-"""A cell that is a number of two digits or more, with a unit or something in brackets at most."""
 
 
 @pytest.fixture
@@ -73,15 +71,6 @@ def test_measured_tables_are_what_the_stored_results_give(page, results):
         assert text.count("<!-- results:") == text.count(page.END)
         places += page.PLACE.findall(text)
     assert sorted(places) == sorted(results)  # each on one page
-
-
-def test_measured_tables_stand_between_marks(page):
-    """A table of figures outside of them would be written by hand."""
-    for path in page.pages():
-        text = page.PLACE.sub("", path.read_text(encoding="utf-8"))
-        rows = [line for line in text.splitlines() if line.startswith("|")]
-        found = [row for row in rows if any(FIGURE.fullmatch(cell.strip()) for cell in row.strip("|").split("|"))]
-        assert not found, f"{path.name}: {found[0]}"
 
 
 def test_stored_results_name_command_commit_and_date(results):
