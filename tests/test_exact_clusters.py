@@ -133,9 +133,9 @@ def test_all_rows_decide_between_two_sets_of_centers():
     coreset, weights = X[::10], np.where(X[::10, 0] > 50, 200.0, 10.0)
     current, asked = np.array([[0.0, 0.0], [6.0, 0.0], [100.0, 4.0]]), []
 
-    def sums_of(centers):
+    def sums_of(centers, origin):
         asked.append(centers)
-        return sums_of_clusters(X, None, centers)
+        return sums_of_clusters(X, None, centers, origin)
 
     misled = kz.solved(coreset, weights, 3, 2.0, 0, current)[0]
     found = kz.solved(coreset, weights, 3, 2.0, 0, current, sums_of=sums_of)[0]

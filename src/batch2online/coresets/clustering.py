@@ -43,8 +43,8 @@ def largest_value(z: float) -> float:
 class RowsElsewhere(Protocol):
     """Rows that stay where they are: only sums over them come."""
 
-    def block_sums(self, centers: FloatArray) -> Iterator[Sums]:
-        """Return the sums of the clusters of these centers, a block of ids at a time."""
+    def block_sums(self, centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
+        """Return the sums of the clusters of these centers, relative to an origin, a block of ids at a time."""
 
 
 @storable

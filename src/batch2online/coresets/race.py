@@ -35,6 +35,8 @@ _FIRST_LOOK = 32
 _FIRST_ROWS = 512
 _SLACK = 1 + 1e-6
 _FAR = 10.0
+_ROUNDING = 1e-14
+"""Distances below this share of the length of a point are rounding."""
 
 
 class Contestants(Protocol):
@@ -152,7 +154,7 @@ class Race:
         origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
         typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
         none = Leaders(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
-        negligible = 1e-20 * float(power(origin @ origin, self.z))  # rounding, where all rows are the same
+        negligible = float(power(_ROUNDING**2 * (origin @ origin), self.z))  # where all rows are the same
         offset = typical if typical > negligible else 1.0
         return replace(self, origin=origin, offset=offset, leaders=(none,) * self.k, winners=(None,) * self.k)
 

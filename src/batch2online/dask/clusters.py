@@ -131,9 +131,9 @@ def sampled(entrants: Entrants, construction: Clustering, seeds: Rows) -> Sample
     return Sampled([(*own, *weight) for own, weight in shares], candidates, in_full)
 
 
-def block_sums(entrants: Entrants, centers: FloatArray) -> list[Sums]:
-    """Return the sums of the clusters of these centers, for each block."""
-    return list(clustering.block_sums(entrants.past.blocks(), centers))
+def block_sums(entrants: Entrants, centers: FloatArray, origin: FloatArray) -> list[Sums]:
+    """Return the sums of the clusters of these centers, relative to an origin, for each block."""
+    return list(clustering.block_sums(entrants.past.blocks(), centers, origin))
 
 
 # -- what the client does -------------------------------------------------------------------------------
@@ -200,9 +200,9 @@ class Rounds:
         new.sampler = _bounded(new, seeds, statistics, parts)
         return new
 
-    def block_sums(self, centers: FloatArray) -> Iterator[Sums]:
-        """Return the sums of the clusters of all rows, a block at a time."""
-        return (sums for part in self._of_each(block_sums, centers) for sums in part)
+    def block_sums(self, centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
+        """Return the sums of the clusters of all rows, relative to an origin, a block at a time."""
+        return (sums for part in self._of_each(block_sums, centers, origin) for sums in part)
 
 
 def _aligned(leaves: list[Any], ids: list[tuple[int, int]]) -> Iterator[list[Any]]:

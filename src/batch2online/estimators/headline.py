@@ -189,7 +189,8 @@ def silhouette(history: Any, centers: FloatArray) -> list[Measure]:
     labels = nearest(rows, centers)[0]
     if not 1 < len(np.unique(labels)) < len(rows):
         return []
-    return [("silhouette", f"{silhouette_score(rows, labels):.3f}")]
+    near_zero = rows - centers.mean(axis=0)  # scikit-learn's distances come from products
+    return [("silhouette", f"{silhouette_score(near_zero, labels):.3f}")]
 
 
 def mean_secondary(regret: Regret) -> float:

@@ -102,10 +102,13 @@ class Sums(NamedTuple):
         return float(self.squares - (np.square(self.of_points).sum(axis=1) / np.maximum(self.masses, _TINY)).sum())
 
 
-def sums_of_clusters(points: FloatArray, weights: FloatArray | None, centers: FloatArray) -> Sums:
+def sums_of_clusters(
+    points: FloatArray, weights: FloatArray | None, centers: FloatArray, origin: FloatArray | None = None
+) -> Sums:
     """Return the sums of the clusters of several sets of centers (r, k, d), by one pass.
 
-    All points count once where no weights are given.
+    All points count once where no weights are given. Centers and sums are relative to the origin where one is given:
+    sums of squares of points that are far from zero would be mostly rounding.
 
     >>> sums = sums_of_clusters(np.array([[0.0], [2.0], [9.0]]), None, np.array([[[1.0], [8.0]]]))
     >>> sums.of_points.tolist(), sums.masses.tolist(), sums.squares
@@ -115,7 +118,7 @@ def sums_of_clusters(points: FloatArray, weights: FloatArray | None, centers: Fl
     of_points, masses, squares = np.zeros((r * k, d)), np.zeros(r * k), 0.0
     prepared = _prepared(centers.reshape(r * k, d))
     for piece in _pieces(points, r * k):
-        some, shape = points[piece], (r * k, piece.stop - piece.start)
+        some, shape = _less(points[piece], origin), (r * k, piece.stop - piece.start)
         is_nearest = prepared.assign(some, scratch.room("nearest", shape, np.bool_), sets=r)
         shares = scratch.room("shares of sums", shape)
         np.copyto(shares, is_nearest) if weights is None else np.multiply(is_nearest, weights[piece], out=shares)
@@ -124,6 +127,11 @@ def sums_of_clusters(points: FloatArray, weights: FloatArray | None, centers: Fl
         flat = some.reshape(-1)
         squares += float(flat @ flat if weights is None else weights[piece] @ np.vecdot(some, some))
     return Sums(of_points.reshape(r, k, d), masses.reshape(r, k), squares)
+
+
+def _less(points: FloatArray, origin: FloatArray | None) -> FloatArray:
+    """Points relative to an origin, good until they are asked for again."""
+    return points if origin is None else np.subtract(points, origin, out=scratch.room("near zero", points.shape))
 
 
 def squared_lengths(points: FloatArray) -> FloatArray:

@@ -150,7 +150,8 @@ class KZClustering(Problem):
         coreset = construction.coreset()
         weight, mean = float(coreset.weights.sum()), np.zeros(coreset.points.shape[1])
         if weight:
-            mean = coreset.weights @ coreset.points / weight
+            first = coreset.points[0]  # sums of rows far from zero lose digits
+            mean = first + coreset.weights @ (coreset.points - first) / weight
         total = self.full_cost(Centers(mean[None]), construction)
         error = 0.0
         if construction.past is None:
@@ -193,15 +194,18 @@ class KZClustering(Problem):
         return self._assignments.labels(coreset, centers)
 
 
-def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray) -> Sums:
-    """Return the sums of the clusters of all rows for sets of centers (r, k, d), the same wherever rows were cut."""
+def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray, origin: FloatArray) -> Sums:
+    """Return the sums of the clusters of all rows for sets of centers (r, k, d), the same wherever rows were cut.
+
+    Centers and sums are relative to the origin.
+    """
     sums = Sums(np.zeros(centers.shape), np.zeros(centers.shape[:2]), 0.0)
     if isinstance(history, History | DecayedHistory):
-        return reduce(Sums.plus, block_sums(history.blocks(), centers), sums)
-    return reduce(Sums.plus, history.block_sums(centers), sums)
+        return reduce(Sums.plus, block_sums(history.blocks(), centers, origin), sums)
+    return reduce(Sums.plus, history.block_sums(centers, origin), sums)
 
 
-def block_sums(blocks: Iterable[Rows], centers: FloatArray) -> Iterator[Sums]:
-    """Iterate over the sums of the clusters of each block."""
+def block_sums(blocks: Iterable[Rows], centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
+    """Iterate over the sums of the clusters of each block, relative to an origin."""
     for rows in blocks:
-        yield sums_of_clusters(rows.points, None if all_ones(rows.weights) else rows.weights, centers)
+        yield sums_of_clusters(rows.points, None if all_ones(rows.weights) else rows.weights, centers, origin)

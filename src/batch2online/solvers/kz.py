@@ -16,15 +16,14 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.core.rows import all_ones
-from batch2online.linalg.distances import Sums, nearest_squared, power, squared_lengths, sums_of_clusters
+from batch2online.linalg.distances import Sums, nearest_squared, power, sums_of_clusters
 from batch2online.solvers.bounded_lloyd import CANCELLATION, means_after
 from batch2online.solvers.lloyd import NEARLY_SETTLED, SETTLED, WeightedPoints, refined
 from batch2online.solvers.search import Search
 
 STARTS = 8
 _WITH_SUMS, _LONG = 10, 50
-_SOME = 1_000
-_FAR = 10.0
+_SOME = 64
 
 
 class Clusters(NamedTuple):
@@ -80,31 +79,27 @@ def solved(
     seed: int,
     current: FloatArray | None = None,
     starts: int = STARTS,
-    sums_of: Callable[[FloatArray], Sums] | None = None,
+    sums_of: Callable[[FloatArray, FloatArray], Sums] | None = None,
 ) -> Clusters:
     """Return what :func:`solve` does, and what is known besides.
 
     Where the points are a coreset, ``sums_of`` may give the sums of all that they stand for, in the clusters of several
-    sets of centers (r, k, d), for z = 2. These then decide between what the search has found and the current centers,
-    and begin the steps to their means; the result may cost the points more than the current centers.
+    sets of centers (r, k, d), for z = 2; centers and sums are relative to an origin, its second argument. These then
+    decide between what the search has found and the current centers, and begin the steps to their means; the result may
+    cost the points more than the current centers.
     """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
-    origin = _origin(points)
-    shift = np.zeros(points.shape[1]) if origin is None else origin
-    near_zero = WeightedPoints(points if origin is None else points - shift, weights)
-    known = None if current is None else current - shift
-    options = Search(near_zero, k, z, seed).run(starts, known)
+    origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the others are
+    near_zero = WeightedPoints(points - origin, weights)
+    options = Search(near_zero, k, z, seed).run(starts, None if current is None else current - origin)
     if z != 2:
         settled, costs = refined(near_zero, options, z, _LONG)
-        return Clusters(np.asarray(settled[costs.argmin()] + shift))
-    if sums_of is None:
-        sums = sums_of_clusters(near_zero.points, weights, options).of_each()
-        found = _decided(near_zero, options, sums, current is not None)
-        return found._replace(centers=np.asarray(found.centers + shift))
-    given, options = near_zero if origin is None else WeightedPoints(points, weights), options + shift
-    return _decided(given, options, sums_of(options).of_each(), current is not None, are_others=True)
+        return Clusters(np.asarray(settled[costs.argmin()] + origin))
+    sums = sums_of_clusters(near_zero.points, weights, options) if sums_of is None else sums_of(options, origin)
+    found = _decided(near_zero, options, sums.of_each(), current is not None, are_others=sums_of is not None)
+    return found._replace(centers=np.asarray(found.centers + origin))
 
 
 def _decided(
@@ -149,12 +144,3 @@ def _first_distinct(points: FloatArray, most: int) -> FloatArray:
         chosen.append(int(others.argmax()))
         others &= (points != points[chosen[-1]]).any(axis=1)
     return points[chosen]
-
-
-def _origin(points: FloatArray) -> FloatArray | None:
-    """Return the mean of some of the points, if they are so far from zero that products would cancel."""
-    some = points[:: -(-len(points) // _SOME)]
-    mean = some.mean(axis=0)
-    length = float(mean @ mean)
-    spread = float(squared_lengths(some).mean()) - length
-    return np.asarray(mean) if length > _FAR * spread else None

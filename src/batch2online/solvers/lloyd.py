@@ -15,6 +15,8 @@ SETTLED, NEARLY_SETTLED = 1e-5, 1e-4
 _FORESEEN = 5
 _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
+_CANCELLATION = 1e-6
+"""Squared distances below this share of the squared length are computed from differences."""
 
 
 class WeightedPoints:
@@ -71,7 +73,18 @@ class WeightedPoints:
             members = halves.argmin(axis=1)[:, None] == np.arange(k)[:, None]
         least *= 2
         least += self.lengths
+        self._correct(least, members, centers)
         return np.asarray(np.maximum(least, 0.0, out=least)), members
+
+    def _correct(self, squared: FloatArray, members: BoolArray, centers: FloatArray) -> None:
+        """Compute squared distances (r, n) to the nearest centers again, from differences, where products cancel."""
+        if squared.dtype != np.float64:  # the search makes choices alone
+            return
+        for own, own_members, own_centers in zip(squared, members, centers, strict=True):
+            close = np.flatnonzero(own <= _CANCELLATION * self.lengths)
+            if close.size:
+                differences = self.points[close] - own_centers[own_members[:, close].argmax(axis=0)]
+                own[close] = np.vecdot(differences, differences)
 
     def stepped(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> FloatArray:
         r"""Each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
