@@ -169,3 +169,33 @@ def test_models_of_exact_sums_do_not_depend_on_chunks():
 def test_an_unknown_way_to_solve_is_refused():
     with pytest.raises(ValueError, match="solve"):
         OnlineClustering(3, solve="all").fit(blobs(50))
+
+
+@pytest.mark.parametrize("solve", ["exact", "coreset"])
+@pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
+def test_the_optimum_is_settled_on_all_rows_that_are_kept(z, solve):
+    """Centers that are best for a small coreset cost all rows some per cent more than they need to."""
+    X = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], 7000, axis=0) + RNG(0).normal(size=(21_000, 2))
+    X = X[RNG(1).permutation(len(X))]
+    model = OnlineClustering(3, z=z, solve=solve, coreset_size=60, random_state=0).partial_fit(X)
+    best = kz.cost(X, np.ones(len(X)), kz.solve(X, np.ones(len(X)), 3, z, 0), z)
+    assert (
+        kz.cost(X, np.ones(len(X)), kz.solve(model.coreset_.points, model.coreset_.weights, 3, z, 0), z) > 1.005 * best
+    )
+    known = model.regret_
+    assert known.error == 0
+    assert best * (1 - 1e-9) <= known.optimum <= best * (1 + 3e-4)
+
+
+def test_rows_share_the_cost_by_their_weights():
+    """A row of weight w counts as w rows do; few rows with most of the cost leave less than their number."""
+    X = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], 100, axis=0) + RNG(0).standard_t(3, size=(300, 2))
+    weights = RNG(1).integers(1, 6, 300)
+    current = np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]])
+    weighted = kz.solved(X, weights.astype(float), 3, 2.0, 0, current).evenness
+    repeated = kz.solved(np.repeat(X, weights, axis=0), np.ones(weights.sum()), 3, 2.0, 0, current).evenness
+    squared = np.square(np.repeat(X, weights, axis=0)[:, None] - current).sum(axis=2).min(axis=1)
+    assert weighted == pytest.approx(repeated, rel=0.02)  # each from where its own search began
+    assert weighted == pytest.approx(squared.sum() ** 2 / (np.square(squared).sum() * weights.sum()), rel=0.02)
+    plain = kz.solved(X, np.ones(300), 3, 2.0, 0, current).evenness
+    assert abs(plain / repeated - 1) > 0.05

@@ -32,6 +32,10 @@ from batch2online.problems.matching import cluster_changes, matched, shared_weig
 from batch2online.problems.problem import Contender, DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
+from batch2online.solvers.lloyd import NEARLY_SETTLED, WeightedPoints, refined_by_parts
+
+_STEPS_ON_ALL = 10
+"""Steps of centers on all rows, at most, before these are called the best known."""
 
 
 @storable
@@ -136,7 +140,11 @@ class KZClustering(Problem):
         if construction.n_rows == 0:
             return 0.0, model
         options = [self.solve(construction, model), model]
-        return min(((self.full_cost(option, construction), option) for option in options), key=lambda known: known[0])
+        best = min(((self.full_cost(option, construction), option) for option in options), key=lambda known: known[0])
+        if construction.past is None or len(construction.coreset()) == construction.n_rows:
+            return best
+        settled = Centers(_settled_on_all(construction.past, best[1].points, self.z))
+        return min(best, (self.full_cost(settled, construction), settled), key=lambda known: known[0])
 
     def full_cost(self, model: Centers, construction: Clustering) -> float:
         """Return the cost on all rows if they are kept, on the coreset otherwise."""
@@ -192,6 +200,16 @@ class KZClustering(Problem):
 
     def _labels(self, coreset: Coreset, centers: FloatArray) -> IntArray:
         return self._assignments.labels(coreset, centers)
+
+
+def _settled_on_all(history: History | DecayedHistory, centers: FloatArray, z: float) -> FloatArray:
+    """Return centers after steps on all rows: those that are best for a coreset cost them more than they need to."""
+    origin = np.median(centers, axis=0)
+
+    def parts() -> Iterator[WeightedPoints]:
+        return (WeightedPoints(rows.points - origin, np.ascontiguousarray(rows.weights)) for rows in history.blocks())
+
+    return refined_by_parts(parts, centers - origin, z, _STEPS_ON_ALL, NEARLY_SETTLED) + origin
 
 
 def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray, origin: FloatArray) -> Sums:

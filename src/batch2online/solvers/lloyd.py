@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import cached_property, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,30 @@ _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
 _CANCELLATION = 1e-6
 """Squared distances below this share of the squared length are computed from differences."""
+
+
+class Influence(NamedTuple):
+    """Sums over points that decide on a step of centers; those of several sets of points add up.
+
+    Points times their influence (r, k, d), the influence itself (r, k, 1), and the weight of points at their center.
+    """
+
+    of_points: FloatArray
+    mass: FloatArray
+    held: FloatArray
+
+    def plus(self, other: Influence) -> Influence:
+        """Return the sums of both."""
+        return Influence(self.of_points + other.of_points, self.mass + other.mass, self.held + other.held)
+
+    def moved(self, centers: FloatArray, z: float) -> FloatArray:
+        """Return the centers after the step; without any points they stay."""
+        pull = self.of_points - self.mass * centers
+        steps = pull / np.where(self.mass > 0, self.mass, 1.0) / max(1.0, z - 1)
+        if z == 1:
+            force = np.linalg.norm(pull, axis=2, keepdims=True)
+            steps *= np.clip(1 - self.held / np.where(force > 0, force, 1.0), 0.0, 1.0)
+        return np.asarray(centers + steps)
 
 
 class WeightedPoints:
@@ -94,26 +119,26 @@ class WeightedPoints:
         z > 2 the mean overshoots, and the step is divided by z - 1: Newton's step in one dimension, and shorter than it
         in others.
         """
-        r, k, d = centers.shape
-        influence, pull = self.weights, None
         if z == 2 and self.moments is not None:
             return self._means(centers, squared, members)
+        moved = self.influence(centers, z, squared, members).moved(centers, z)
+        return self._filled(moved, np.logical_not(members.any(axis=2)), squared)
+
+    def influence(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> Influence:
+        """Return what the points add to a step from centers (r, k, d)."""
+        r, k, d = centers.shape
+        influence, held = self.weights, np.zeros((r, k, 1), dtype=self.points.dtype)
         if z != 2:
             floor = _SOFTENING * squared.mean(axis=1, keepdims=True) + np.finfo(squared.dtype).tiny
             influence = self.weights * np.maximum(squared, floor) ** (z / 2 - 1)
             if z == 1:
                 is_center = squared <= floor
                 influence = np.where(is_center, 0.0, influence).astype(influence.dtype)
-                pull = ((members & is_center[:, None]) @ self.weights)[..., None]
+                held = ((members & is_center[:, None]) @ self.weights)[..., None]
             influence = influence[:, None]
         shares = members * influence
-        mass = shares.sum(axis=2)[..., None]
         sums = (shares.reshape(r * k, -1) @ self.points).reshape(r, k, d)
-        steps = (sums - mass * centers) / np.where(mass > 0, mass, 1.0) / max(1.0, z - 1)
-        if pull is not None:
-            force = np.linalg.norm(sums - mass * centers, axis=2, keepdims=True)
-            steps *= np.clip(1 - pull / np.where(force > 0, force, 1.0), 0.0, 1.0)
-        return self._filled(centers + steps, np.logical_not(members.any(axis=2)), squared)
+        return Influence(sums, shares.sum(axis=2)[..., None], held)
 
     def _means(self, centers: FloatArray, squared: FloatArray, members: BoolArray) -> FloatArray:
         """Return the means of clusters of few columns, by one product."""
@@ -154,6 +179,30 @@ def refined(
             break
         centers = points.stepped(centers, z, squared, members)
     return best, least
+
+
+def refined_by_parts(
+    parts: Callable[[], Iterable[WeightedPoints]], centers: FloatArray, z: float, steps: int, gain: float
+) -> FloatArray:
+    """Return the best centers (k, d) met on up to ``steps`` steps, for points that come in parts, anew for each step.
+
+    It ends when a step gains less than a share ``gain``.
+    """
+    best, least = centers, np.inf
+    for _ in range(steps + 1):
+        costs, influences = zip(*(_cost_and_influence(points, centers, z) for points in parts()), strict=True)
+        cost = sum(costs)
+        if cost < least:
+            best = centers
+        if not cost < least * (1 - gain):
+            break
+        centers, least = reduce(Influence.plus, influences).moved(centers[None], z)[0], cost
+    return best
+
+
+def _cost_and_influence(points: WeightedPoints, centers: FloatArray, z: float) -> tuple[float, Influence]:
+    squared, members = points.assigned(centers[None])
+    return float(power(squared[0], z) @ points.weights), points.influence(centers[None], z, squared, members)
 
 
 def raced(
