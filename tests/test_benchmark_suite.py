@@ -87,6 +87,34 @@ def test_figures_show_the_stored_results(page, results):
         assert plots.digest(curves) in (ROOT / "docs" / name).read_text(encoding="utf-8"), name
 
 
+def test_what_pages_say_of_other_losses_holds(results):
+    limits = {"ten_classes": 1.002, "shuttle": 1.003, "separable": 1.005}
+    for record in results["other_losses"]["tables"][0]["records"]:
+        assert record["worst ours / refits"] <= limits.get(record["data"], 1.001), record
+
+
+def test_what_readme_says_of_refits_holds(results):
+    ours, bounded, warm, best, mini = results["nightly_refits"]["tables"][0]["records"]
+    every = (ours, bounded, warm, best, mini)
+    assert min(every, key=lambda record: record["labels changed a row"]) is warm
+    assert min(every, key=lambda record: record["loss"]) is best
+    assert max(every, key=lambda record: record["loss"]) is mini
+    assert abs(bounded["loss"] / warm["loss"] - 1) < 0.01
+    assert abs(ours["loss"] / warm["loss"] - 1) < 0.01
+    assert mini["seconds"] < max(ours["seconds"], bounded["seconds"]) < warm["seconds"] < best["seconds"]
+    assert max(ours["changes"], bounded["changes"]) < warm["changes"] < mini["changes"]
+    assert bounded["rows kept"] < 10_000 < warm["rows kept"]
+
+
+def test_what_pages_say_of_the_papers_experiment_holds(results):
+    """Records give a mean and, in brackets, its deviation."""
+    records = results["paper"]["tables"][0]["records"]
+    ahead = [float(r["ours"].split()[0]) < float(r["the paper's"].split()[0]) for r in records]
+    assert all(is_ahead for is_ahead, record in zip(ahead, records, strict=True) if record["ε"] == 0.1)
+    assert sum(is_ahead for is_ahead, record in zip(ahead, records, strict=True) if record["ε"] == 0.01) == 1
+    assert all(record["changes"] < 10 < record["its changes"] for record in records)
+
+
 def test_an_edited_figure_is_noticed(page, results):
     for path in page.pages():
         text = path.read_text(encoding="utf-8")
