@@ -13,7 +13,8 @@ from batch2online.cli.app import run_safely
 from batch2online.engine.regret import Regret
 from batch2online.estimators.headline import distance
 from batch2online.problems.clustering import KZClustering
-from batch2online.problems.hindsight import sampling_error
+from batch2online.problems.hindsight import held_out_bound, sampling_error
+from batch2online.solvers import kz
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))
@@ -105,7 +106,7 @@ def test_a_ratio_below_one_says_why():
     assert distance(estimated, "clustering known").endswith("(below 1: that is measured on the coreset alone)")
     followed = Regret(80.0, 100.0, 9, 1.0, error=0.05)
     assert "changed along with the rows" in distance(followed, "clustering known")
-    assert "±" not in distance(Regret(102.0, 100.0, 9, 1.0), "fit")
+    assert "(" not in distance(Regret(102.0, 100.0, 9, 1.0), "fit")
     assert distance(Regret(1.0, math.nan, 9, 1.0), "fit") == "the best possible loss is not known"
 
 
@@ -205,18 +206,66 @@ def test_mean_and_variance_of_a_measured_cost(shape, history):
     assert np.mean(variances) == pytest.approx(np.var(measured), rel=0.8)
 
 
-def test_the_optimum_of_all_rows_is_within_the_error():
-    """At most 1 in 20 outside: so at most 10 of 36 but once in a million. With a tenth of the error it would fail."""
-    problem, misses = KZClustering(4), []
+def test_the_optimum_of_all_rows_is_within_the_interval():
+    """At most 1 in 20 beyond either end: so at most 10 of 36 but once in a million."""
+    problem, found = KZClustering(4), []
     for shape in SHAPES.values():
         rows = shape(np.random.default_rng(2))
         best = KMeans(4, n_init=10, random_state=0).fit(rows).inertia_
         for seed in range(12):
             construction = drawn(rows, seed, 150, "coreset")
             known = problem.hindsight(construction, problem.initial(None, 2, 0))
-            misses.append(abs(known.optimum - best) / (known.error * known.optimum))
-    assert (np.array(misses) > 1).sum() <= 10
-    assert (np.array(misses) > 0.1).sum() > 10
+            found.append((best / known.optimum, 1 / (1 + known.error), 1 + known.shortfall))
+    ratios, lows, highs = np.transpose(found)
+    assert (ratios < lows).sum() <= 10
+    assert (ratios > highs).sum() <= 10
+    assert (ratios < 1 - (1 - lows) / 10).sum() > 1  # a tenth of either side would not do
+    assert (ratios > 1 + (highs - 1) / 10).sum() > 10
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0])
+def test_the_optimum_of_a_coreset_that_is_fitted_too_closely_is_within_the_interval(z):
+    """Ten rows for each of 30 centers, in rows without groups: what these cost the coreset is far too little."""
+    rows = np.random.default_rng(0).normal(size=(6_000, 12))
+    best = kz.cost(rows, np.ones(len(rows)), kz.solve(rows, np.ones(len(rows)), 30, z, 0), z)
+    for seed in range(3):
+        known = (
+            OnlineClustering(30, z=z, history="coreset", coreset_size=300, random_state=seed).partial_fit(rows).regret_
+        )
+        low, high = known.optimum_interval
+        assert known.optimum < 0.9 * best
+        assert low < best < high
+        assert known.ratio_interval == (known.loss / high, known.loss / low)
+
+
+@pytest.mark.parametrize("history", ["memory", "coreset"])
+def test_what_is_held_out_costs_as_much_as_all_rows(history):
+    """Mean and variance of the second part of Lemma 7, for centers that depend on the half they are fitted to."""
+    rows = np.random.default_rng(5).standard_t(4, size=(2_000, 2))
+    excess, variances = [], []
+    for seed in range(80):
+        coreset = drawn(rows, seed, 150, history).coreset()
+        is_fitted = np.random.default_rng(seed).random(len(coreset)) < 0.5
+        centers = coreset.points[is_fitted][:4]
+        of_all, own = (np.square(each[:, None] - centers).sum(axis=2).min(axis=1) for each in (rows, coreset.points))
+        raised, others = 2 * coreset.weights[~is_fitted] - 1, own[~is_fitted]
+        excess.append((own[is_fitted].sum() + raised @ others) / of_all.sum() - 1)
+        terms = raised * (raised - 1) * np.square(others)
+        variances.append(terms.sum() / of_all.sum() ** 2)
+        bound = held_out_bound(coreset.weights, own, is_fitted)
+        cost = own[is_fitted].sum() + raised @ others
+        assert bound == pytest.approx(cost + math.sqrt(19 * (terms.sum() + terms.max())))
+    assert abs(np.mean(excess)) < 5.5 * np.std(excess) / math.sqrt(len(excess))
+    assert np.mean(variances) == pytest.approx(np.var(excess), rel=0.8)
+
+
+def test_one_side_alone_is_known_of_models_without_a_second_fit():
+    known = Regret(102.0, 100.0, 50, 10.0, error=0.03)
+    assert known.optimum_interval == (100 / 1.03, math.inf)
+    assert known.ratio_interval == (0.0, pytest.approx(1.0506))
+    assert "(at most 1.0506)" in distance(known, "fit")
+    assert Regret(102.0, 100.0, 50, 10.0).ratio_interval == (1.02, 1.02)
+    assert Regret(102.0, -3.0, 50, 10.0, error=0.03).optimum_interval == (-math.inf, math.inf)
 
 
 def test_all_rows_leave_no_error():

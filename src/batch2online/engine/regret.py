@@ -25,8 +25,11 @@ class Regret:
     secondary_loss : float or None
         A second measure of the same rows under the same models, named by ``secondary_name``; None where there is none.
     error : float
-        How far the optimum may be from that of all rows, as a share of it, since it is measured on the coreset: at most
-        this with a chance of 95 % (docs/theory.md); 0 where all rows are in it.
+        How far the least loss on all rows may be below the optimum, which is measured on the coreset: it is at least
+        ``optimum / (1 + error)`` with a chance of 95 % (docs/theory.md). 0 where all rows are in it.
+    shortfall : float
+        How far it may be above: at most ``optimum * (1 + shortfall)`` with a chance of 95 %. Models are fitted to the
+        rows of the coreset, so what they cost these rows is too low. Infinite where that is not known.
     total : float
         Loss of the simplest model, the mean, on the same rows: ``1 - loss / total`` is R2, or the share of variance
         kept. Not a number where it is not known.
@@ -52,6 +55,7 @@ class Regret:
     rows: int
     secondary_loss: float | None = None
     error: float = 0.0
+    shortfall: float = math.inf
     total: float = math.nan
     weight: float = math.nan
     secondary_optimum: float | None = None
@@ -73,9 +77,21 @@ class Regret:
         return 1.0 if self.loss <= self.resolution else math.nan
 
     @property
-    def ratio_error(self) -> float:
-        """How far the ratio may be from that with the optimum of all rows."""
-        return self.ratio * self.error
+    def optimum_interval(self) -> tuple[float, float]:
+        """Where the least loss on all rows is: each end holds with a chance of 95 %, infinite ones always do."""
+        if not self.error:
+            return self.optimum, self.optimum
+        if not self.optimum > 0:  # shares of it mean nothing
+            return -math.inf, math.inf
+        return self.optimum / (1 + self.error), self.optimum * (1 + self.shortfall)
+
+    @property
+    def ratio_interval(self) -> tuple[float, float]:
+        """Where the ratio to the least loss on all rows is; the lower end is 0 where only the upper one is known."""
+        if self.is_exact_fit or not self.error:
+            return self.ratio, self.ratio
+        low, high = self.optimum_interval
+        return self.loss / high, self.loss / low
 
     def _scaled(self, factor: float) -> Regret:
         """Return the same of rows with weights multiplied by this."""
@@ -97,6 +113,7 @@ def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
         rows=engine.n_learned if engine.window is None else engine.construction.n_rows,
         secondary_loss=second_loss,
         error=known.error,
+        shortfall=known.shortfall,
         total=known.total,
         weight=float(engine.construction.weight),
         secondary_optimum=known.secondary,

@@ -104,8 +104,10 @@ def distance(regret: Regret, best: str) -> str:
 
     >>> distance(Regret(102.0, 100.0, 50, 10.0), "linear fit")
     'loss 1.0200 times that of the best linear fit'
-    >>> distance(Regret(98.0, 100.0, 50, 10.0, error=0.03), "clustering known")
-    'loss 0.9800 ± 0.0294 times that of the best clustering known (below 1: that is measured on the coreset alone)'
+    >>> distance(Regret(98.0, 100.0, 50, 10.0, error=0.03), "fit")
+    'loss 0.9800 (at most 1.0094) times that of the best fit (below 1: that is measured on the coreset alone)'
+    >>> distance(Regret(102.0, 100.0, 50, 10.0, error=0.03, shortfall=0.05), "clustering known")
+    'loss 1.0200 (0.9714 to 1.0506) times that of the best clustering known'
     >>> distance(Regret(98.0, 0.0, 50, 10.0), "linear fit")
     'exact fit: nothing to compare with'
     """
@@ -120,15 +122,21 @@ def distance(regret: Regret, best: str) -> str:
     ratio = regret.ratio
     if ratio > HUGE:
         return f"loss more than {HUGE:,.0f} times that of the best {best}, which fits nearly exactly"
-    uncertain = f" ± {regret.ratio_error:.4f}" if regret.error else ""
+    uncertain = f" ({interval(regret, 4)})" if regret.error else ""
     return f"loss {ratio:.4f}{uncertain} times that of the best {best}{_below_one(regret)}"
+
+
+def interval(regret: Regret, digits: int) -> str:
+    """Return the interval of the ratio in words; each end holds with a chance of 95 %."""
+    low, high = regret.ratio_interval
+    return f"{low:.{digits}f} to {high:.{digits}f}" if low > 0 else f"at most {high:.{digits}f}"
 
 
 def _below_one(regret: Regret) -> str:
     """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
     if regret.ratio >= 1:
         return ""
-    if regret.ratio + regret.ratio_error >= 1:
+    if regret.ratio_interval[1] >= 1:
         return " (below 1: that is measured on the coreset alone)"
     return " (below 1: the model changed along with the rows, which no single model can)"
 

@@ -11,6 +11,7 @@ centers and others that the search has found, by what all rows cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
@@ -19,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.core import randomness
 from batch2online.core.coreset import Coreset
 from batch2online.core.decay import DecayedHistory
 from batch2online.core.history import History
@@ -27,7 +29,7 @@ from batch2online.core.rows import Rows, all_ones
 from batch2online.coresets.clustering import Clustering, RowsElsewhere
 from batch2online.linalg.distances import Sums, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.problems.assignments import Assignments
-from batch2online.problems.hindsight import Hindsight, certain_weight, resolution, sampling_error
+from batch2online.problems.hindsight import Hindsight, certain_weight, held_out_bound, resolution, sampling_error
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
 from batch2online.problems.problem import Contender, DependsOn, Problem
 from batch2online.problems.warm_up import MeanSoFar
@@ -161,12 +163,27 @@ class KZClustering(Problem):
             first = coreset.points[0]  # sums of rows far from zero lose digits
             mean = first + coreset.weights @ (coreset.points - first) / weight
         total = self.full_cost(Centers(mean[None]), construction)
-        error = 0.0
+        error, shortfall = 0.0, 0.0
         if construction.past is None:
             losses = power(self._assignments.of(coreset, best.points)[1], self.z)
             error = sampling_error(coreset.weights, losses, certain=certain_weight(construction))
+            shortfall = self._shortfall(construction, coreset, optimum) if error else 0.0
         rounding = resolution(total, weight, float(np.abs(mean).max(initial=0.0)), self.z)
-        return Hindsight(optimum, error, total, rounding, secondary=optimum if self.z == 1 else None)
+        return Hindsight(optimum, error, shortfall, total, rounding, secondary=optimum if self.z == 1 else None)
+
+    def _shortfall(self, construction: Clustering, coreset: Coreset, optimum: float) -> float:
+        """Return how far the optimum of all rows may be above that of the coreset, to which centers are fitted.
+
+        Centers that are fitted to one half of it are measured on the other.
+        """
+        words = randomness.words(construction.seed, randomness.SOLVER, coreset.ids, page=1)
+        is_fitted = words < np.uint64(2**63)
+        if is_fitted.all() or not is_fitted.any():
+            return math.inf
+        some = coreset.points[is_fitted], coreset.weights[is_fitted]
+        losses = kz.losses(coreset.points, kz.solve(*some, self.k, self.z, construction.seed), self.z)
+        most = held_out_bound(coreset.weights, losses, is_fitted, certain=certain_weight(construction))
+        return max(0.0, most / optimum - 1)
 
     def degrees(self, model: Centers, construction: Clustering) -> float:
         """Return the number of centers: k d numbers, where the loss of a row has d."""

@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 import batch2online
-from batch2online.estimators.headline import HUGE, changes, of_rows
+from batch2online.estimators.headline import HUGE, changes, interval, of_rows
 from batch2online.report import figures, following, story
 from batch2online.report.data import data_section
 from batch2online.report.elements import escape, figure, listing, number, pair, section, table, tile
@@ -88,7 +88,7 @@ def _tiles(told: Story) -> Iterable[str]:
     if regret.reason:
         yield tile("a set", "rows were learned without order: none was predicted before it was learned")
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
-        error = f"± {regret.ratio_error:.3f}, " if regret.error else ""
+        error = f"{interval(regret, 3)}, " if regret.error else ""
         best = f"{model._best}{of_rows(model)}"
         yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {best}")
     else:
@@ -106,7 +106,7 @@ def _loss(told: Story) -> str:
     )
     lead += following.lead(told.model)
     if regret.error:
-        lead += f" It is measured on the coreset: with a chance of 95 % it is off by no more than {regret.error:.1%}."
+        lead += f" It is measured on the coreset: the ratio is {interval(regret, 3)}, each bound with a chance of 95 %."
     final = f"Mean loss of a row. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
     ratio = "Loss of all rows so far over that of hindsight; 1 is as good as knowing all."
     both = pair(figure(figures.loss_figure(curve), final), figure(figures.ratio_figure(curve), ratio))

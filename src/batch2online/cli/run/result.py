@@ -40,6 +40,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "optimum": regret.optimum,
         "ratio": regret.ratio,
         "optimum_error": regret.error,
+        "optimum_interval": [end if math.isfinite(end) else None for end in regret.optimum_interval],
         "regret": regret.regret(),
         "secondary_loss": regret.secondary_loss,
         "secondary_optimum": regret.secondary_optimum,
