@@ -1,4 +1,4 @@
-"""What the page says about speed and growth, from results.json."""
+"""What the page says about speed and growth, from the stored result."""
 
 from __future__ import annotations
 
