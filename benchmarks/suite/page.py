@@ -30,7 +30,10 @@ def filled(text: str, results: Results) -> str:
 
 
 def rendered(name: str, results: Results) -> str:
-    """A measured part, with its marks."""
+    """A measured part, with its marks; what is not stored is said to be missing."""
+    if name not in results:
+        missing = f"Not measured with this version; `python -m benchmarks.suite --only studies/{name} --keep` does it."
+        return "\n".join([begin(name), missing, END])
     parts = speed.section(results[name]) if name == "speed" else _tables(results[name])
     return "\n".join([begin(name), *parts, END])
 

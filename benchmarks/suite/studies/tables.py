@@ -71,7 +71,7 @@ def measure(form: Form) -> Iterator[Study]:
     records = [record for name in names for record in compared(name, form)]
     columns = ["data and estimator", "rows", "solved on", "/ refits", "/ nightly", "changes", "solve s", "times less"]
     columns += ["all s", "MB"]
-    yield Study("Tables with text and categories", TEXT, columns, records, formats=FORMATS)
+    yield Study("", TEXT, columns, records, formats=FORMATS)
 
 
 def compared(name: str, form: Form) -> Iterator[dict[str, Any]]:
