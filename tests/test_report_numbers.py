@@ -1,0 +1,161 @@
+"""The numbers of the report: counts by weight, quantiles, shares, units; each against a plain computation."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineClassifier, OnlineClustering
+from batch2online.report import classification, clustering, models, residuals, story
+from batch2online.report.classification import Judged
+from batch2online.report.data import _times
+from batch2online.report.elements import number
+from batch2online.report.residuals import JudgedNumbers
+from batch2online.report.story import Ran
+
+RNG = np.random.default_rng(0)
+
+
+def judged(n_classes=2, n=200):
+    shares = RNG.dirichlet(np.ones(n_classes), size=n)
+    return Judged(
+        [f"c{j}" for j in range(n_classes)], RNG.integers(n_classes, size=n), shares, RNG.uniform(1, 9, size=n)
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_confusion_counts_weights_by_true_and_predicted_class(n_classes):
+    found = judged(n_classes)
+    expected = [
+        [found.weights[(found.truth == i) & (found.shares.argmax(axis=1) == j)].sum() for j in range(n_classes)]
+        for i in range(n_classes)
+    ]
+    np.testing.assert_allclose(found.confusion, expected)
+
+
+def test_the_share_found_is_that_of_the_true_class():
+    found = judged(3)
+    text = classification._confusion(found, "kind")
+    for i, label in enumerate(found.labels):
+        own = found.truth == i
+        recall = np.average(found.shares[own].argmax(axis=1) == i, weights=found.weights[own])
+        assert re.search(rf"{100 * recall:.1f} %</td><td>{label}<", text)
+
+
+def test_what_is_claimed_of_two_classes_is_the_second():
+    found = judged(2)
+    claimed, is_so = found.claims
+    np.testing.assert_array_equal(claimed, found.shares[:, 1])
+    np.testing.assert_array_equal(is_so, found.truth == 1)
+
+
+def test_reliability_pairs_each_probability_with_its_outcome():
+    claimed = RNG.permutation(np.repeat([0.1, 0.9], 50))
+    weights = RNG.uniform(1, 2, size=100)
+    mean, share = classification.reliability(claimed, claimed > 0.5, weights)
+    np.testing.assert_allclose(mean[[0, -1]], [0.1, 0.9])
+    np.testing.assert_allclose(share[[0, -1]], [0.0, 1.0])
+
+
+def test_the_intercept_of_a_classifier_is_in_original_units():
+    X = RNG.normal(size=(400, 2))
+    model = OnlineClassifier(random_state=0).fit(X, X[:, 0] + RNG.normal(size=400) > 0)
+    plain = story.of_model(model)
+    means, scales = np.array([10.0, -3.0]), np.array([2.0, 5.0])
+    shown = story.Story(model, "", "", plain.names, None, means, scales)
+    expected = model.intercept_[0] - model.coef_[0] / scales @ means
+    assert f'<td class="number">{number(float(expected))}</td><td>intercept</td>' in classification._listed(
+        shown, model.coef_[0]
+    )
+
+
+def numbers(n=300):
+    predicted = np.sort(RNG.normal(size=n))
+    return JudgedNumbers(predicted, predicted + RNG.normal(size=n), RNG.pareto(1.5, size=n) + 0.1)
+
+
+def test_coverage_is_by_weight():
+    found = numbers()
+    expected = found.weights[found.targets <= found.predicted].sum() / found.weights.sum()
+    assert residuals.below(found) == pytest.approx(expected)
+
+
+def test_quantiles_of_residuals_are_by_weight():
+    values, counts = RNG.normal(size=50), RNG.integers(1, 20, size=50)
+    repeated = np.quantile(np.repeat(values, counts), [0.1, 0.5, 0.9], method="inverted_cdf")
+    np.testing.assert_allclose(residuals._quantiles(values, counts.astype(float)), repeated)
+
+
+def test_bins_hold_equal_weight_in_the_order_of_predictions():
+    found = numbers(4000)._replace(weights=np.linspace(1.0, 9.0, 4000))
+    bins = found.binned()
+    assert len(bins) == 10
+    np.testing.assert_allclose([each.weights.sum() for each in bins], found.weights.sum() / 10, rtol=0.01)
+    assert all(a.predicted.max() <= b.predicted.min() for a, b in itertools.pairwise(bins))
+
+
+def test_spreads_are_by_weight():
+    points, weights = RNG.normal(size=(30, 2)), RNG.integers(1, 9, size=30)
+    mean, spread = models.spread(SimpleNamespace(points=points, weights=weights.astype(float)))
+    rows = np.repeat(points, weights, axis=0)
+    np.testing.assert_allclose(mean, rows.mean(axis=0))
+    np.testing.assert_allclose(spread, rows.std(axis=0))
+
+
+def test_the_warning_of_unequal_scales_is_by_variances():
+    spreads = np.array([10.0, 2.0, 1.0, 1.0])  # 94 % of the variance, then 98 %: two columns, one too many of four
+    assert models.drowning(spreads, list("abcd")) == ""
+    assert models.drowning(np.array([10.0, 1.5, 1.0, 1.0]), list("abcd")).startswith("a holds 96 % of the variance")
+
+
+def test_the_strongest_coefficients_are_drawn_whatever_their_sign():
+    effects = np.r_[-9.0, np.full(models.MOST_BARS, 1.0)]
+    drawn = models.coefficients_figure([f"input{j}" for j in range(len(effects))], effects, None)
+    assert "input0" in drawn
+    assert f"input{models.MOST_BARS}" not in drawn
+
+
+def weighted_clusters():
+    centers = np.array([[0.0, 0.0], [40.0, 0.0]])
+    X = centers[RNG.integers(2, size=900)] + RNG.normal(size=(900, 2))
+    weights = np.where(X[:, 0] > 20, 9.0, 1.0)
+    model = OnlineClustering(2, random_state=0).fit(X, sample_weight=weights)
+    return model, X, weights, clustering.section(story.of_model(model))
+
+
+def test_clusters_are_as_large_as_the_weight_of_their_rows():
+    _model, X, weights, text = weighted_clusters()
+    share = weights[X[:, 0] > 20].sum() / weights.sum()
+    shown = float(re.search(r"rows, ([\d.]+)%", text)[1]) / 100  # the largest comes first
+    assert shown == pytest.approx(share, abs=0.02)
+    assert share > 0.8
+
+
+def test_typical_rows_are_nearest_to_the_center_and_traits_have_their_side():
+    model, _, _, text = weighted_clusters()
+    coreset, centers = model.coreset_, model.cluster_centers_
+    for card in re.findall(r'<div class="cluster">.*?fate>.*?</div>', text, re.DOTALL):
+        j = int(re.search(r"Cluster (\d)", card)[1])
+        distances = np.linalg.norm(coreset.points - centers[j], axis=1)
+        ids = [int(cell.replace(",", "")) for cell in re.findall(r"<tr><td>([\d,]+)</td>", card)]
+        assert ids == coreset.ids[np.argsort(distances, kind="stable")[:3]].tolist()
+        assert f"x1 {'high' if centers[j][0] > 20 else 'low'}: " in card
+
+
+def test_means_of_inputs_are_in_original_units(tmp_path):
+    from batch2online.report.data import _columns
+
+    X = RNG.normal(size=(300, 1))
+    model = OnlineClustering(1, random_state=0).fit(X)
+    shown = story.Story(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
+    mean = 1000 + np.average(model.coreset_.points[:, 0], weights=model.coreset_.weights)
+    assert number(float(mean)) in _columns(shown)
+
+
+def test_a_long_run_is_told_in_minutes():
+    assert dict(_times(Ran("today", 90.0)))["duration"] == "90.0 s"
+    assert dict(_times(Ran("today", 600.0)))["duration"] == "10.0 min"
