@@ -12,6 +12,7 @@ from batch2online import BatchToOnline, baselines, coresets, evaluate, refresh
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, loaded
 
+IS_TIMED = True
 GROWTH, SIZE, ROWS, FEW = 1.2, 5_000, 300_000, 10_000
 CONSTRUCTIONS = {
     "Piloted": coresets.Piloted,
