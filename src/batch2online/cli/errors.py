@@ -24,8 +24,8 @@ def fail(message: str, code: int) -> int:
 
 
 def is_for_people(error: Exception) -> bool:
-    """Whether the input, the file system or a missing package is to blame, and not this program."""
-    if isinstance(error, OSError | ModuleNotFoundError):
+    """Whether the input, the machine or a missing package is to blame, and not this program."""
+    if isinstance(error, OSError | ModuleNotFoundError | MemoryError):
         return True
     from batch2online.datasets import MissingPackageError
     from batch2online.persistence.errors import StoreError

@@ -69,6 +69,10 @@ class Anchored(Antitone):
     """
 
     needs_no_order = False
+    advice = (
+        "Use fewer columns or classes, for example columns of sklearn.random_projection.SparseRandomProjection; or "
+        "BatchToOnline(estimator), which keeps rows alone where they have many columns."
+    )
     _patience = 0.25  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
 
@@ -104,6 +108,21 @@ class Anchored(Antitone):
         self.parts = [Candidates(Rows.empty(width, PREDICTORS + 1), np.empty(0, dtype=np.uint64), np.empty(0))]
         self._decide_size()
 
+    def statistics_size(self, width: int, n_targets: int, n_classes: int = 0) -> float:
+        columns, outputs = width + self.intercept, self.loss.n_outputs(n_classes)
+        by_class = 2.0 * n_classes * outputs * columns if self.balanced else 0.0
+        return max(6, 3 * outputs) * float(columns) ** 2 + by_class
+
+    def check_classes_fit(self, width: int, n_classes: int) -> None:
+        """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
+        numbers = self.statistics_size(width, 1, n_classes)
+        self.check_statistics_fit(width, numbers, f" and {n_classes:,} classes" if n_classes > 2 else "")
+
+    @property
+    def _numbers_of_row(self) -> int:
+        known = 0 if self.anchors is None else len(self.anchors.classes)
+        return super()._numbers_of_row + PREDICTORS + self.loss.n_outputs(known)
+
     def _decide_size(self) -> None:
         """Choose the size while all rows are kept, when nothing depends on it yet."""
         assert self.shape is not None
@@ -138,6 +157,8 @@ class Anchored(Antitone):
         return self.anchors.coded(rows)
 
     def _first_anchors(self, frame: Frame, classes: recoding.Classes) -> Anchors:
+        assert self.shape is not None
+        self.check_classes_fit(self.shape[0], len(classes))
         anchors = Anchors.first(self.loss, frame, classes, self.balanced)
         matrix = np.zeros((1, len(anchors.pilot.theta)))
         self.parts = [recoded_candidates(part, matrix) for part in self.parts]
@@ -147,8 +168,10 @@ class Anchored(Antitone):
         """Put all that is known in terms of these classes, the present ones among them."""
         old = self.anchors
         assert old is not None
+        assert self.shape is not None
         if classes == old.classes:
             return
+        self.check_classes_fit(self.shape[0], len(classes))
         matrix = recoding.outputs(old.classes, classes)
         self.parts = [recoded_candidates(part, matrix) for part in self.parts]
         self.anchors = old.recoded(classes, matrix)

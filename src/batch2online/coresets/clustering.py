@@ -117,6 +117,10 @@ class Clustering(Construction):
         """Distances to the power z must be representable."""
         return largest_value(self.z)
 
+    @property
+    def expected_rows(self) -> float:
+        return self._size()
+
     def _begin(self, width: int, n_targets: int) -> None:
         self._start_over()
         if not self.keep_history:

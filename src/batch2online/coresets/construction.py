@@ -109,7 +109,6 @@ class Construction(Intake):
     def grow(self) -> None:
         """Double the size of the coreset, as far as is allowed."""
 
-    expected_size: float
     wants_sizes: ClassVar[bool] = False
     """Whether rows are scored by the model in force, from the sizes of their gradients."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -18,8 +18,12 @@ from batch2online.core.blocks import Queue, block_rows
 from batch2online.core.decay import DecayedHistory, ForwardDecay
 from batch2online.core.history import History
 from batch2online.core.ids import Intervals, extended
+from batch2online.core.memory import check_available
 from batch2online.core.rows import Rows, all_ones
 from batch2online.core.validation import LARGEST_ID
+
+_NO_HISTORY = "Keep no history, or one on disk where an estimator offers it (history=)."
+_SMALLER = "Give a smaller coreset_size, or use fewer columns."
 
 
 class Intake(ABC):
@@ -41,6 +45,7 @@ class Intake(ABC):
     flat_targets: bool
     queue: Queue
     decay: ForwardDecay | None
+    expected_size: float
 
     @abstractmethod
     def _begin(self, width: int, n_targets: int) -> None:
@@ -55,13 +60,48 @@ class Intake(ABC):
         """Multiply the weights of all rows so far by a power of 4; exact, and scores stay what they are."""
 
     def begin(self, width: int, n_targets: int, flat_targets: bool = False) -> None:
-        """Be ready for the first rows, which have this shape."""
+        """Be ready for the first rows, which have this shape, unless their statistics would not fit into memory."""
+        self.check_statistics_fit(width, self.statistics_size(width, n_targets))
         self.shape = (width, n_targets)
         self.block, self.flat_targets = block_rows(width + n_targets), flat_targets
         if self.keep_history:
             self.history = self._new_history(width, n_targets)
         self.queue = Queue(width, n_targets, self.block, self._new_arena(width, n_targets))
         self._begin(width, n_targets)
+
+    advice: ClassVar[str] = "Use fewer columns."
+    """What to do where statistics would not fit into memory."""
+
+    def statistics_size(self, width: int, n_targets: int) -> float:
+        """Return how many numbers statistics of rows of this shape hold at most, with what a refit takes beside them.
+
+        Factors were measured. Rows are not counted here, see :meth:`check_rows_fit`.
+        """
+        return 0.0
+
+    def check_statistics_fit(self, width: int, numbers: float, more: str = "") -> None:
+        """Refuse rows whose statistics would take more memory than there is."""
+        what = f"{type(self).__name__} of rows of {width:,} columns{more}"
+        check_available(8 * numbers, f"The statistics of coresets.{what}, with what a refit takes,", self.advice)
+
+    def check_rows_fit(self, n: int) -> None:
+        """Refuse so many further rows if those that would be kept of them take more memory than there is."""
+        assert self.shape is not None
+        keeps_all = self.history is not None and self.history.is_in_memory
+        some = n if keeps_all else min(n, max(0.0, 2 * self.expected_rows - self.n_rows))
+        what = f"{'The history' if keeps_all else 'A coreset'} of {some:,.0f} more rows of {self.shape[0]:,} columns"
+        check_available(8 * some * self._numbers_of_row, what, _NO_HISTORY if keeps_all else _SMALLER)
+
+    @property
+    def expected_rows(self) -> float:
+        """Rows that the coreset is expected to hold, at most; up to twice as many are held while rows come."""
+        return self.expected_size
+
+    @property
+    def _numbers_of_row(self) -> int:
+        """Numbers that are kept with a row: its values and targets, weight, id, random draw and limit."""
+        assert self.shape is not None
+        return sum(self.shape) + 4
 
     def rows_to_block_end(self) -> int:
         """Return how many rows, those that wait among them, complete the block of ids."""

@@ -103,6 +103,15 @@ class Leverage(Deferred):
     columns: tuple[int, ...] | None = None
     """Places of the columns of a table that hold numbers; None for all columns of an array."""
 
+    advice = (
+        "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
+        "BatchToOnline(estimator) with coreset=coresets.Uniform, which keeps rows alone."
+    )
+
+    def statistics_size(self, width: int, n_targets: int) -> float:
+        columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept
+        return 10.0 * columns**2
+
     @property
     def takes_any_rows(self) -> bool:
         return True

@@ -41,6 +41,11 @@ class RidgeLeverage(Deferred):
     True
     """
 
+    advice = (
+        "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
+        "BatchToOnline(TruncatedSVD(k), coreset=coresets.Uniform), which keeps rows alone."
+    )
+
     def __init__(self, rank: int, *, intercept: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
         if not isinstance(rank, int | np.integer) or rank < 1:
@@ -51,6 +56,9 @@ class RidgeLeverage(Deferred):
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         rank = self.rank + self.intercept
         return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
+
+    def statistics_size(self, width: int, n_targets: int) -> float:
+        return 4.0 * (width + self.intercept) ** 2
 
     def settle_on_schedule(self) -> None:
         """Take the spectrum of the first rows, while all are at hand, from these rows."""

@@ -25,6 +25,9 @@ from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
 
 _FIRST_CALLS = RLock()
+_MANY_BYTES = 2**24
+"""Bytes of rows beyond which the memory that they will take is compared with what there is."""
+
 LEARNED = frozenset({"_engine", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 """Attributes that learning sets."""
 
@@ -172,6 +175,8 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
         with self._engine.lock:
             if self._is_ready_for(X, y, sample_weight):
                 check_finite(X, "X", largest=self._largest)
+                if X.nbytes > _MANY_BYTES:
+                    self._engine.construction.check_rows_fit(len(X))
                 targets = check_targets(y if self._needs_targets else None, len(X))
                 self._check_target_shape(y, targets)
                 self._engine = self._engine.learned_at_once(X, targets, ones(len(X)))
@@ -215,6 +220,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
         else:
             self._check_target_shape(y, targets)
             engine = self._engine
+        engine.construction.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
             if change is not None:

@@ -130,9 +130,12 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_construction(self) -> Anchored:
         settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
-        construction = Anchored(Logistic(), **settings)
+        return Anchored(Logistic(), **settings)
+
+    def _new_engine(self, n_targets: int) -> Online:
+        construction = self._new_construction()
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
         return Online(problem, construction, policy, self.n_features_in_, n_targets)
@@ -178,6 +181,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
                 f"Unknown label type: y holds {float(codes[row])!r} at row {row}, which is not whole. "
                 "Labels are text or whole numbers."
             )
+        if len(known) > max(2, len(self._labels)):
+            self._new_construction().check_classes_fit(self.n_features_in_, len(known))
         return codes, known
 
     # Each reads the engine and its model once: another thread may replace them at any moment.

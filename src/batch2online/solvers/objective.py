@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.core.memory import check_available
 from batch2online.losses.base import PredictorLoss, pieces, weighted_gram
 from batch2online.statistics.expansion import Quadratic
 
@@ -83,6 +84,8 @@ class Objective:
         if len(point.theta) == 1:
             total = weighted_gram(self.design, self.weights * point.bend[:, 0])
         else:
+            what = "The Hessian of {:,} classes and {:,} columns".format(*point.theta.shape)
+            check_available(3 * 8 * float(point.theta.size) ** 2, what, "A penalty with l1_ratio=0 needs none.")
             total = self.loss.hessian(self.design, self.weights, point.eta, self.y, self.width)
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
         if self.quadratic is not None and self.quadratic.matrix is not None:
