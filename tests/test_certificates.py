@@ -192,6 +192,22 @@ def test_the_promise_of_adaptive_is_that_of_theorem_5(name, degrees):
     assert not promise.is_vacuous
 
 
+def test_where_losses_are_clipped_kept_models_count_in_mean_losses_of_the_optimum():
+    """Theorem 5: OPT_n / n is at most L only where no loss is above L."""
+    policy = Adaptive(kappa=1.5, growth=1.5, start=START)
+    model = learn(PROBLEMS["exact regression"][0](SETTINGS | {"refresh": policy}))
+    mean = model.regret_.optimum / N
+    small, large = (theory.certificate(model, bound) for bound in (mean / 8, 1e6 * mean))
+    assert (small.is_clipped, large.is_clipped) == (True, False)
+    times = refreshes(1.5, START)
+    allowed = sum(min(1.0, 1.5 * 3 / times[bisect_right(times, t) - 1]) for t in range(START, N))
+    kept = (1 + EPSILON) * (1 + 1 / EPSILON) * 2 * allowed
+    beta = lambda n: min(1.0, PROBLEMS["exact regression"][1] / n)  # noqa: E731
+    expected = mean / 8 * (1 + EPSILON) * geometric(beta, 1.5, START) + mean * kept
+    assert small.additive == pytest.approx(expected, rel=1e-9)
+    assert small.additive > 2 * large.additive * small.loss_bound / large.loss_bound
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_what_is_measured_stands_beside_it(name):
     model = learned(name)

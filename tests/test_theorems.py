@@ -14,7 +14,7 @@ from batch2online import BatchToOnline, OnlineRegression, coresets, theory
 from batch2online.core import randomness, sampling
 from batch2online.coresets import scores
 from batch2online.problems.regression import LeastSquares, LinearModel
-from batch2online.refresh import Geometric, Lazy, OnChange
+from batch2online.refresh import Adaptive, Geometric, Lazy, OnChange
 
 pytestmark = pytest.mark.slow
 
@@ -168,6 +168,30 @@ def test_measured_regret_is_below_the_geometric_bound():
 def test_an_algorithm_of_high_sensitivity_exceeds_it():
     regret = regret_of(last_point, coreset=coresets.Uniform, refresh=Geometric(1.2))
     assert regret.mean() > allowed()
+
+
+def clipped(seed, policy):
+    """Clipped losses of exact least squares on targets of which one in a thousand is huge, and what is promised."""
+    n, L = 20_000, 1.0
+    y = np.where(np.random.default_rng(seed).permutation(n) % 1_000 == 0, 1e4, 0.0)
+    model, loss, X = OnlineRegression(refresh=policy, random_state=seed), 0.0, np.zeros((n, 1))
+    for start in range(0, n, 50):
+        rows = slice(start, start + 50)
+        if start:
+            loss += np.minimum(np.square(model.predict(X[rows]) - y[rows]), L).sum()
+        model.partial_fit(X[rows], y[rows])
+    promise = theory.certificate(model, L)
+    return loss, promise, n * L / 1_000  # predicting zero costs L for each target that is not
+
+
+@pytest.mark.parametrize("policy", [Geometric(1.2), Adaptive(2.0, 1.2)], ids=["theorem 2", "theorem 5"])
+def test_clipped_losses_are_bounded_by_the_optimum_of_losses_that_are_not(policy):
+    runs = [clipped(seed, policy) for seed in range(5)]
+    for loss, promise, optimum_of_clipped in runs:
+        assert loss <= promise.promised
+        assert promise.is_clipped
+        assert loss > promise.factor * optimum_of_clipped + promise.loss_bound * 6 * 2 * np.log(20_000)
+        assert "clipped" in str(promise)
 
 
 def changes_by_doubling(policy, algorithm=mean, coreset=coresets.Uniform, size=5, seeds=5):

@@ -2,8 +2,8 @@
 
 A policy says at which row counts to look (exact counts, so the model is a pure function of the
 sequence and the seed) and how much worse than a fresh model the present one may be to be kept. For rows
-in random order, losses in [0, L], and an algorithm that is (1 + epsilon)-approximate with coupled average
-sensitivity beta, :class:`Geometric` promises
+in random order, losses in [0, L] or clipped there, and an algorithm that is (1 + epsilon)-approximate with coupled
+average sensitivity beta, :class:`Geometric` promises
 
     E[prequential loss] <= (1 + epsilon) OPT_n + L (s_0 + sum_t beta(s(t) + 1))
 

@@ -153,7 +153,7 @@ class Adaptive(Policy):
         plain = super().promise(sensitivity, n, epsilon, remembers=remembers)
         kept = bounds.allowed_regret(n, start, self.growth, self.kappa * self.uneven * degrees, epsilon)
         factor = slack * (slack + bounds.kept_model(epsilon) * self.floor)
-        return Promise(factor, slack * (plain.additive + kept), plain.models)
+        return Promise(factor, slack * (plain.additive + kept), plain.models, slack * kept)
 
 
 def _uniform(seed: int, at: int) -> float:

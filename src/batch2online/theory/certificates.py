@@ -25,7 +25,7 @@ class Certificate:
     rows : int
         Rows seen.
     loss_bound : float
-        The L between 0 and which every loss must lie.
+        The L at which losses are clipped in what is promised; where they lie in [0, L], nothing is.
     loss_bound_is_given : bool
         Whether L was given, or is only the largest loss found on the coreset under the current model.
     factor : float
@@ -33,15 +33,19 @@ class Certificate:
         costs are measured on the coreset what its error of epsilon allows: (1 + epsilon) / (1 - epsilon) for costs
         that are compared, 1 / (1 - epsilon) for an optimum.
     optimum : float
-        The hindsight optimum on the rows seen, or the best that is known.
+        The hindsight optimum on the rows seen, or the best that is known: that of losses that are not clipped, which is
+        what models are fitted to.
     additive : float
         What the theorem allows beyond ``factor * optimum``.
     measured : float
-        The prequential loss.
+        The prequential loss, which is not clipped.
     models_promised, models_measured : float, int
         The most models that the schedule can make (in expectation for ``OnChange``), and those that came into force.
     gaps : tuple of str
         Why no theorem covers this run; then the promise is no more than L a row.
+    is_clipped : bool
+        Whether losses above L are known, those of the coreset under the current model: the promise is then for clipped
+        losses, and what was measured may exceed it.
     """
 
     rows: int
@@ -54,6 +58,7 @@ class Certificate:
     models_promised: float
     models_measured: int
     gaps: tuple[str, ...] = ()
+    is_clipped: bool = False
 
     @property
     def promised(self) -> float:
@@ -82,6 +87,10 @@ class Certificate:
                 f"       measured   {self.measured:g}",
                 f"models promised   {self.models_promised:g}",
                 f"       measured   {self.models_measured}",
+                *(
+                    ["clipped           some losses are above L: promised is what losses clipped there sum to"]
+                    * self.is_clipped
+                ),
                 *(f"not covered       {gap}" for gap in self.gaps),
             ]
         )
@@ -91,8 +100,9 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     """Return what the theorem of its refresh policy promises for an online estimator so far, next to what it measured.
 
     The promise is for rows of weight one that came in random order, one stream without merging or forgetting, an
-    algorithm that is (1 + epsilon)-approximate in expectation, losses in [0, L], and, where costs are measured on the
-    coreset, costs there within 1 +- epsilon of those on all rows. What is known to be otherwise is named in ``gaps``.
+    algorithm that is (1 + epsilon)-approximate in expectation, losses in [0, L] or clipped there, and, where costs are
+    measured on the coreset, costs there within 1 +- epsilon of those on all rows. What is known to be otherwise is
+    named in ``gaps``.
     At ordinary sizes the promise is often vacuous; then ``is_vacuous`` says so.
 
     Parameters
@@ -113,7 +123,8 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     """
     engine = model._check_fitted().caught_up()
     given = engine.problem.loss_bound if loss_bound is None else loss_bound
-    bound = float(_largest_loss(engine) if given is None else given)
+    largest = _largest_loss(engine)
+    bound = float(largest if given is None else given)
     regret, gaps = model.regret_, tuple(_gaps(engine))
     promise = _promise(engine, is_covered=not gaps)
     return Certificate(
@@ -122,11 +133,12 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
         loss_bound_is_given=given is not None,
         factor=promise.factor * _distortion(engine),
         optimum=regret.optimum,
-        additive=bound * promise.additive,
+        additive=bound * promise.additive + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * promise.kept,
         measured=regret.loss,
         models_promised=promise.models,
         models_measured=len(engine.changes) + bool(engine.is_solved),
         gaps=gaps,
+        is_clipped=bool(largest > bound),
     )
 
 
