@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -201,6 +202,38 @@ def test_weights_that_are_accepted_give_finite_clusters(settings, weights):
     assert np.isfinite(model.cluster_centers_).all()
     assert np.isfinite([known.loss, known.optimum, known.error]).all()
     assert np.isfinite(model.coreset_.weights).all()
+    assert model.headline()
+
+
+LOSSES = {
+    str(settings): (partial(OnlineRegression, coreset_size=60, random_state=0, **settings), np.abs(Y) + 0.1)
+    for settings in (
+        {"solve": "coreset"},
+        {"half_life": 50},
+        {"window": 200},
+        {"loss": "huber"},
+        {"loss": "quantile"},
+        {"loss": "poisson"},
+        {"loss": "gamma"},
+        {"alpha": 0.1},
+        {"alpha": 0.1, "l1_ratio": 1.0},
+    )
+}
+
+
+@pytest.mark.parametrize("weights", EXTREME)
+@pytest.mark.parametrize("name", [*ESTIMATORS, *LOSSES])
+def test_weights_that_are_accepted_give_finite_models(name, weights):
+    make, targets = (ESTIMATORS | LOSSES)[name]
+    model, own = make(), EXTREME[weights]
+    for start in range(0, 400, 100):
+        model.partial_fit(X[start : start + 100], some(targets, start, start + 100), own[start : start + 100])
+    model.partial_fit(X[:100], some(targets, 0, 100))
+    known = model.regret_
+    assert np.isfinite([known.loss, known.optimum, known.error]).all()
+    assert np.isfinite(model.coreset_.weights).all()
+    names = [answer for answer in ("predict_proba", "predict", "transform") if hasattr(model, answer)]
+    assert np.isfinite(getattr(model, names[0])(X[:50])).all()
     assert model.headline()
 
 

@@ -27,7 +27,14 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows
 from batch2online.core.sampling import probabilities
 from batch2online.coresets import recoding
-from batch2online.coresets.anchors import PREDICTORS, Anchors, Sample, ScorePerWeight, recoded_candidates
+from batch2online.coresets.anchors import (
+    PREDICTORS,
+    Anchors,
+    Sample,
+    ScorePerWeight,
+    recoded_candidates,
+    translated_candidates,
+)
 from batch2online.coresets.antitone import SAFETY, Antitone, Statistics
 from batch2online.coresets.candidates import Candidates
 from batch2online.losses import named
@@ -149,12 +156,15 @@ class Anchored(Antitone):
         """Be ready for rows that may be the first, or the first of their class; return their coded targets."""
         if self.anchors is None:
             known = recoding.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
-            self.anchors = self._first_anchors(Frame.of(rows.points, self.intercept), known)
+            self.anchors = self._first_anchors(self._frame_of(rows), known)
         y = self.anchors.coded(rows)
         if not self.loss.has_classes or (y >= 0).all():
             return y
         self._know(recoding.with_new(self.anchors.classes, rows.targets[:, 0]))
         return self.anchors.coded(rows)
+
+    def _frame_of(self, rows: Rows) -> Frame:
+        return Frame.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
 
     def _first_anchors(self, frame: Frame, classes: recoding.Classes) -> Anchors:
         assert self.shape is not None
@@ -197,7 +207,7 @@ class Anchored(Antitone):
             return
         if self.is_complete:
             rows, weights = self.sample()
-            self.anchors = replace(self.anchors, frame=Frame.of(rows.points, self.intercept))
+            self.anchors = replace(self.anchors, frame=self._frame_of(rows))
             self._decide_size()
             self.anchors = self._piloted(model, self.anchors.placed(rows, weights))
             self._expand_again(rows)
@@ -251,6 +261,8 @@ class Anchored(Antitone):
         classes = known + tuple(code for code in theirs.anchors.classes if code not in known)
         for each in (self, theirs):
             each._know(classes)
+        by = self.anchors.frame.origin - theirs.anchors.frame.origin
+        theirs.parts = [translated_candidates(part, by) for part in theirs.parts] if by else theirs.parts
         self.anchors = self.anchors.merged(theirs.anchors)
         self.constant = self.expected_size = min(self.constant, theirs.constant)
         super()._merge(theirs)

@@ -75,9 +75,9 @@ class Anchors:
         return cls(loss, frame, Pilot.nothing(k, p), SumsByClass.empty(k, p, len(classes), is_balanced), classes)
 
     def coded(self, rows: Rows) -> FloatArray:
-        """Return the targets as the loss takes them: numbers, or positions of classes."""
+        """Return the targets as the loss takes them: numbers less their origin, or positions of classes."""
         targets = rows.targets[:, 0]
-        return recoding.positions(self.classes, targets) if self.loss.has_classes else targets
+        return recoding.positions(self.classes, targets) if self.loss.has_classes else targets - self.frame.origin
 
     def expanded(self, rows: Rows, y: FloatArray, words: WordArray, rate: float = np.inf) -> tuple[Anchors, Candidates]:
         """Return the anchors with the expansions of these rows, and the rows that may be in the coreset.
@@ -140,7 +140,8 @@ class Anchors:
 
     def merged(self, other: Anchors) -> Anchors:
         """Return the anchors with the expansions of another, of the same classes in the same order."""
-        moved = other.sums.moved(np.eye(len(other.pilot.theta)), other.frame.to(self.frame))
+        translated = other.sums.translated(self.frame.origin - other.frame.origin)
+        moved = translated.moved(np.eye(len(other.pilot.theta)), other.frame.to(self.frame))
         return replace(self, sums=self.sums + moved)
 
     def placed(self, rows: Rows, weights: FloatArray) -> Expanded:
@@ -192,6 +193,14 @@ class ScorePerWeight(Statistics):
         return np.asarray(rows.weights * rows.targets[:, SCORE] / self.total)
 
     bounds = scores
+
+
+def translated_candidates(candidates: Candidates, by: float) -> Candidates:
+    """Return candidates whose predictors are smaller by so much."""
+    rows = candidates.rows
+    targets = rows.targets.copy()
+    targets[:, PREDICTORS:] -= by
+    return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), candidates.words, candidates.limits)
 
 
 def recoded_candidates(candidates: Candidates, matrix: FloatArray) -> Candidates:

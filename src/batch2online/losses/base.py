@@ -39,6 +39,9 @@ class PredictorLoss(ABC):
     has_width: ClassVar[bool] = False
     """Whether the model has a width, see above."""
 
+    is_location: ClassVar[bool] = False
+    """Whether the loss depends on ``y - eta`` alone, so that both can be counted from any origin."""
+
     size_factor: ClassVar[float] = 1.0
     """How many times the usual size a coreset has by default."""
 

@@ -24,6 +24,7 @@ class Huber(PredictorLoss):
     """
 
     has_width: ClassVar[bool] = True
+    is_location: ClassVar[bool] = True
     delta: float = 1.35
 
     def __post_init__(self) -> None:

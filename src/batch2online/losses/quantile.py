@@ -25,6 +25,7 @@ class Quantile(PredictorLoss):
     """
 
     has_width: ClassVar[bool] = True
+    is_location: ClassVar[bool] = True
     size_factor: ClassVar[float] = 2.5  # what is left of a kink is not small
     roughness: ClassVar[float] = 2.0  # noise that kinks make is followed to its lowest place; measured
     quantile: float = 0.5

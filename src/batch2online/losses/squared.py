@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from batch2online.losses.base import PredictorLoss, Width
 @dataclass(frozen=True)
 class HalfSquared(PredictorLoss):
     r""":math:`(y - \eta)^2 / 2`. Its expansions of order 2 are exact wherever they are made."""
+
+    is_location: ClassVar[bool] = True
 
     def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
         return np.asarray(np.square(y - eta[:, 0]) / 2)

@@ -119,12 +119,9 @@ class GeneralizedLinear(Problem):
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
         order = 0 if current is None else current.order
         found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete, order)
-        theta = found.theta
-        if len(theta) > 1 and not self.penalty.has_absolute_values:  # what all classes share changes no probability
-            theta = theta - theta.mean(axis=0)
-        coefficients, intercepts = sample.frame.outer(theta)
-        if len(intercepts) > 1:
-            intercepts = intercepts - intercepts.mean()
+        coefficients, intercepts = sample.frame.outer(
+            _without_shared(found.theta, sample.frame.intercept, self.penalty)
+        )
         shown = (found.width, sample.classes, found.order, 0.0, unknown, sample.factors)
         model = LinearPredictor(coefficients, intercepts, *shown)
         cost = max(abs(self._cost(model, construction, found.order)), np.finfo(np.float64).tiny)
@@ -198,6 +195,16 @@ class GeneralizedLinear(Problem):
             and np.array_equal(old.intercepts, new.intercepts)
             and (old.width, old.classes) == (new.width, new.classes)
         )
+
+
+def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> FloatArray:
+    """Return parameters (K, p) of several classes without what all share, which changes no probability."""
+    if len(theta) == 1:
+        return theta
+    shared = theta.mean(axis=0)
+    if penalty.has_absolute_values:  # these would change
+        shared[int(intercept) :] = 0.0
+    return np.asarray(theta - shared)
 
 
 def decided(eta: FloatArray) -> FloatArray:

@@ -88,9 +88,14 @@ def _step(objective: Objective, point: Point) -> FloatArray:
 
 
 def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite."""
+    """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite.
+
+    Zero where the diagonal is: there is no curvature that would tell how far to go.
+    """
     own = np.abs(matrix.diagonal())
-    largest = float(own.max(initial=0.0)) or 1.0
+    if not own.any():
+        return np.zeros_like(right)
+    largest = float(own.max())
     scale = 1 / np.sqrt(np.where(own > _FLAT * largest, own, largest))
     scaled = matrix * scale * scale[:, None]
     factor, info = lapack.dpotrf(scaled, clean=1)

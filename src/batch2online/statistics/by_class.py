@@ -69,6 +69,10 @@ class SumsByClass:
             return self.parts[0]
         return reduce(add, (part.scaled(float(f)) for part, f in zip(self.parts, self.factors, strict=True)))
 
+    def translated(self, by: float) -> SumsByClass:
+        """Return the same sums of a predictor that is smaller by so much, see :meth:`Expansion.translated`."""
+        return replace(self, parts=tuple(part.translated(by) for part in self.parts))
+
     def moved(self, outputs: FloatArray, columns: FloatArray) -> SumsByClass:
         """Return the same sums of other parameters, see :meth:`Expansion.moved`."""
         return replace(self, parts=tuple(part.moved(outputs, columns) for part in self.parts))

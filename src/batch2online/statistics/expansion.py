@@ -107,6 +107,16 @@ class Expansion:
         """Return the sum of expansions of order 1 or 2 as a function of the parameters."""
         return Quadratic(float(self.constants[order - 1]), self.linear[order - 1], self.matrix if order == 2 else None)
 
+    def translated(self, by: float) -> Expansion:
+        """Return the same sums of one predictor that is smaller by so much: the constant is the first parameter."""
+        if not by:
+            return self
+        constants, linear = self.constants + by * self.linear[:, 0, 0], self.linear.copy()
+        if self.matrix.size:
+            constants[1] += by * by * self.matrix[0, 0] / 2
+            linear[1, 0] += by * self.matrix[0]
+        return Expansion(constants, linear, self.matrix)
+
     def moved(self, outputs: FloatArray, columns: FloatArray) -> Expansion:
         """Return the same sums of other parameters.
 

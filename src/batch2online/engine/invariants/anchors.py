@@ -23,7 +23,8 @@ def check_frame(frame: Frame) -> None:
     require(frame.shift.ndim == 1 and frame.scale.shape == frame.shift.shape, "each column has a shift and a scale.")
     require(is_finite(frame.shift, frame.scale) and (frame.scale > 0).all(), "scales are positive.")
     require((np.frexp(frame.scale)[0] == 0.5).all(), "scales are powers of two.")
-    require(frame.intercept or not frame.shift.any(), "without an intercept there is no shift.")
+    require(math.isfinite(frame.origin), "an origin is a number.")
+    require(frame.intercept or not (frame.shift.any() or frame.origin), "without an intercept there is no shift.")
 
 
 @check_of(Expansion)
