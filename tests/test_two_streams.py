@@ -1,17 +1,19 @@
 """What merging and forgetting promise, of models, logs of changes and regret alike.
 
-Two streams that differ in rows which are then forgotten are the same from then on, to the last bit. Merged shards have
-the coreset of one stream and the model that ``fit`` gives on all rows; not the model of one stream, whose last change
-came at a row count of its own.
+Two streams that differ in rows which are then forgotten are the same from then on, bit for bit. Where the coreset is a
+function of the set of rows, merged shards have the coreset of one stream and the model that ``fit`` gives on all rows;
+not the model of one stream, whose last change came at a row count of its own. Where it is a function of the sequence,
+that holds while all rows are kept; then models are within their error.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
@@ -151,6 +153,79 @@ def test_merged_shards_have_the_coreset_of_one_stream_and_the_model_of_fit(name,
         assert all(np.allclose(one, other, rtol=1e-9, atol=1e-12) for one, other in pairs)
     else:
         assert all(np.array_equal(one, other) for one, other in pairs)
+
+
+OTHERS = ANCHORED | {
+    "penalty": lambda **s: OnlineRegression(keep_history=True, alpha=0.1, **s),
+    "elastic net": lambda **s: OnlineRegression(keep_history=True, alpha=0.1, l1_ratio=0.5, **s),
+    "huber": lambda **s: OnlineRegression(keep_history=True, loss="huber", **s),
+    "three classes": lambda **s: OnlineClassifier(keep_history=True, **s),
+    "any classifier": lambda **s: BatchToOnline(LogisticRegression(), keep_history=True, **s),
+}
+ORDERS = list(permutations(range(3)))
+
+
+def targets_of(name, y):
+    if name == "three classes":
+        return np.digitize(y, [0.0, 1.0])
+    return y > 1.0 if "class" in name else y
+
+
+def merged_shards(name, X, y, order, size, cuts=(0, 70, 170, N)):
+    parts = [
+        OTHERS[name](coreset_size=size, random_state=7, first_id=first).partial_fit(X[first:last], y[first:last])
+        for first, last in pairwise(cuts)
+    ]
+    return parts[order[0]].merge(parts[order[1]]).merge(parts[order[2]])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_shards_of_which_all_rows_are_kept_are_those_of_fit_whatever_the_scores(name, order):
+    X, y = stream("gaussian", N)
+    y = targets_of(name, y)
+    merged, whole = merged_shards(name, X, y, order, 2 * N), OTHERS[name](coreset_size=2 * N, random_state=7).fit(X, y)
+    assert merged.coreset_ == whole.coreset_
+    for one, other in zip(parameters(merged), parameters(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def mean_loss(model, X, y, width):
+    """What a model costs for each row, without its penalty; residuals on the scale of one width for all models."""
+    if isinstance(model, OnlineClassifier):
+        found = model.predict_proba(X)[np.arange(len(X)), np.searchsorted(model.classes_, y)]
+        return -np.log(found).mean()
+    own = replace(model._engine.model, width=width)
+    return model._engine.problem.losses(own, X, y[:, None])[0].mean()
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERS if "any" not in name])
+def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(name):
+    X, y = stream("gaussian", 3_000)
+    y = targets_of(name, y)
+    best = OTHERS[name](coreset_size=10_000, random_state=7).fit(X, y)
+    width = best._engine.model.width
+    least = mean_loss(best, X, y, width)
+    for order in ORDERS:
+        merged = merged_shards(name, X, y, order, 300, (0, 700, 1_700, 3_000))
+        assert len(merged.coreset_) < 450
+        assert mean_loss(merged, X, y, width) <= least * (1 + 5 * merged.error_ + 1e-4)
+        assert merged.error_ < 0.05
+
+
+@pytest.mark.parametrize("settings", [{"half_life": 50}, {"window": 120}], ids=str)
+@pytest.mark.parametrize("name", ["regression", "regression, exact", "low rank", "clustering"])
+def test_with_a_half_life_or_a_window_merged_shards_are_those_of_fit(name, settings):
+    X, y = stream("gaussian", N)
+    for order in ORDERS:
+        parts = shards(name, X, y, **settings)
+        merged = parts[order[0]].merge(parts[order[1]]).merge(parts[order[2]])
+        whole = new(name, **settings)
+        whole = whole.fit(X) if isinstance(whole, (OnlineClustering, OnlineLowRank)) else whole.fit(X, y)
+        np.testing.assert_array_equal(merged.coreset_.ids, whole.coreset_.ids)
+        np.testing.assert_allclose(merged.coreset_.weights, whole.coreset_.weights, rtol=1e-12)
+        for one, other in zip(parameters(merged), parameters(whole), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["regression", "low rank", "clustering"])

@@ -260,10 +260,20 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
     # -- merging, forgetting, storing -----------------------------------------------------------------
 
     def merge(self, other: Any) -> Self:
-        """Take in all that ``other``, with the same settings and other ids, has seen; solve afresh on all of it.
+        """Take in all that ``other``, with the same settings and other ids, has seen; refit on all of it.
 
-        Coreset and model are those that ``fit`` gives on all rows, except with ``history="coreset"``, see
-        :class:`OnlineClustering`; ``other`` stays as it is.
+        What comes out depends on what the coreset is a function of; ``other`` stays as it is.
+
+        - *The set of rows*: least squares, low rank, clustering with all rows kept, and :class:`BatchToOnline` with
+          ``Leverage``, ``RidgeLeverage``, ``Uniform``, ``Clustering`` or ``Everything``; with a ``window`` or a number
+          as ``half_life`` as well. Coreset and model are those that ``fit`` gives on all rows, up to rounding of sums.
+        - *The sequence of rows*: :class:`OnlineClassifier`, other losses and penalties of :class:`OnlineRegression`,
+          and :class:`BatchToOnline` of regressors and classifiers by default. While the coreset holds all rows, coreset
+          and model are those of ``fit``, up to the accuracy of the solver. Beyond that the coreset is unbiased, but
+          another one than that of ``fit``, and it may depend on the shards and the order of merging. ``error_``, where
+          there is one, estimates by which share the model costs more than the fit on all rows.
+        - With ``history="coreset"``, see :class:`OnlineClustering`, and with ``half_life="auto"``, coresets and models
+          depend on the shards and the order of merging.
         """
         self._check_may_change()
         if type(other) is not type(self):

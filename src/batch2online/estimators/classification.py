@@ -77,8 +77,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     -----
     While all rows fit into the coreset the model is that of ``LogisticRegression`` on them. Labels are learned as they
     come, new ones in mid-stream as well; rows of a label that the model does not know cost as much as a label does that
-    half a row among all had. Shards that are merged were expanded at their own models: the merged model is as good as
-    that of one stream, but not the same to the last bit.
+    half a row among all had. Shards that are merged were expanded at their own models: once the coreset does not hold
+    all rows any more, the merged coreset and model are not those of ``fit``, and depend on the shards and the order of
+    merging. ``error_`` estimates by which share the model costs more than the fit on all rows.
 
     Examples
     --------

@@ -35,8 +35,9 @@ class Sharding:
         """Return an empty estimator for a part of the rows, numbered from ``first_id`` on, to be merged with others.
 
         A shard learns without order: it predicts no row before it learns it, and solves only when a model is asked for.
-        Shards that are merged in any order and by any tree give the same coreset and the same model, to the last bit;
-        see ``docs/cluster.md`` for what holds of which estimator.
+        Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
+        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and what they merge
+        to depends on them; see ``docs/cluster.md`` for what holds of which estimator.
 
         Examples
         --------
