@@ -92,7 +92,7 @@ def look(subject):
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
     if not isinstance(subject, Construction):
-        assert subject.regret_.rows == subject.n_seen_
+        assert subject.regret_.rows == subject.n_seen_ - subject._engine.caught_up().unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
 

@@ -14,6 +14,9 @@ from batch2online.core.rows import Rows, all_ones
 from batch2online.coresets.construction import Construction
 from batch2online.engine.contest import JUDGED, NOTED, Contest, exchange
 from batch2online.engine.pace import Pace
+from batch2online.engine.record import FEWEST_RECENT, RECENT, Record
+from batch2online.engine.scoring import weighted_totals
+from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
 from batch2online.monitor.order import Monitor
 from batch2online.problems.problem import Problem
@@ -29,6 +32,7 @@ _OF_A_HALF_LIFE = (
     "last_coreset",
     "loss",
     "second_loss",
+    "unscored",
 )
 """What belongs to the half-life in force, besides the construction."""
 
@@ -49,6 +53,8 @@ class Following:
     n_learned: int
     loss: float
     second_loss: float
+    unscored: Unscored
+    record: Record | None
     _replace: Callable[..., None]
     _scored: tuple[Any, FloatArray] = _NOTHING  # the model that scored the last rows, and their losses
 
@@ -77,6 +83,21 @@ class Following:
             kind = "a window" if self.window is not None else 'half_life="auto"'
             raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")
 
+    def _note(self, rows: Rows, losses: FloatArray, second: FloatArray) -> None:
+        """Take down what rows have cost, and where old rows are let go, what the last ones have."""
+        record = self.record or Record(self._span())
+        with np.errstate(over="ignore"):
+            last = record.with_last(rows, losses, second, self.problem.spread_of(rows)) if record.span else None
+        self.record = record.after(rows, weighted_totals(losses, second, rows.weights), last)
+
+    def _span(self) -> int:
+        """Return how many of the last rows are told of beside all rows, 0 where all rows count alike."""
+        decay, window = self.construction.decay, self.window
+        if decay is None and window is None and self.contest is None:
+            return 0
+        steps = [RECENT if decay is None else decay.half_life, RECENT if window is None else window.size]
+        return max(FEWEST_RECENT, min(RECENT, *steps))
+
     def _remember(self, rows: Rows, losses: FloatArray, second: FloatArray) -> None:
         """Keep what the rows have cost for as long as it is asked for."""
         if self.contest is not None or self.monitor is None:
@@ -95,6 +116,7 @@ class Following:
             fresh.take(rows)
         exchange(self.construction, fresh)
         self.loss, self.second_loss = map(float, self.window.total)
+        self.unscored = self.unscored.within(self.window.parts)
 
     # -- half-lives that compete ----------------------------------------------------------------------
 

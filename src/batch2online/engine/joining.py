@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from batch2online.core.rows import Rows
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
+from batch2online.engine.record import Record
 from batch2online.linalg.threads import one_thread
 from batch2online.monitor.order import Monitor
 
@@ -46,6 +48,8 @@ class Joining(Following):
         assert new.monitor is not None
         assert theirs.monitor is not None
         new.monitor = new.monitor.joined(theirs.monitor)
+        records = [each.record for each in (new, theirs) if each.record is not None]
+        new.record = reduce(Record.joined, records) if records else None
         new._refresh("merged", rows=theirs.n_learned)
         return new
 
@@ -72,6 +76,7 @@ class Joining(Following):
         self.n_learned += other.n_learned
         self.loss += other.loss
         self.second_loss += other.second_loss
+        self.unscored = self.unscored.joined(other.unscored)
         if self.window is not None and other.window is not None:
             self.window = self.window.joined(other.window, self.construction.block)
         if self.monitor is None:  # a rival

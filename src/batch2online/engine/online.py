@@ -34,9 +34,11 @@ from batch2online.engine.joining import Joining
 from batch2online.engine.ledger import Costs
 from batch2online.engine.looks import Looks
 from batch2online.engine.pace import Pace
+from batch2online.engine.record import Averages, Handful, Record
 from batch2online.engine.regret import Regret, regret_of
 from batch2online.engine.scoring import scored, summed, total
 from batch2online.engine.stored import StoredEngine
+from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
 from batch2online.linalg.threads import one_thread
 from batch2online.monitor.order import Monitor
@@ -63,7 +65,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         Whether targets come as (n,).
     """
 
-    _known_regret: Regret | None = None
+    _known: tuple[int, Regret, Record | None] | None = None  # at so many rows seen
     _room = 0  # rows that may wait, at most; not known yet
     recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
     """What is told of all rows that are learned, for whoever keeps them."""
@@ -104,13 +106,15 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.n_learned = 0
         self.loss = 0.0
         self.second_loss = 0.0
+        self.unscored = Unscored()
+        self.record: Record | None = None  # it begins with the first row that is scored
         self.last_coreset: tuple[Any, ...] | None = None
         self.monitor: Monitor | None = Monitor.new(self.width, self.n_targets)
 
     def copy(self) -> Online:
         """Return an independent engine in the same state."""
         twin: Online = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _known_regret=None)
+        twin.__dict__.update(self.__dict__, _known=None)
         twin.construction = self.construction.copy()
         twin.contest = None if self.contest is None else self.contest.copy()
         return twin
@@ -194,6 +198,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         if factor != 1:
             self.loss *= factor
             self.second_loss *= factor
+            self.unscored = self.unscored.scaled(factor)
             self.warm_up = None if self.warm_up is None else self.warm_up.scaled(factor)
 
     def _score(self, rows: Rows) -> None:
@@ -202,11 +207,17 @@ class Online(Joining, Following, Looks, StoredEngine):
             self.monitor = self.monitor.noting(self.problem.numbers(rows), self.construction.seed)
         weighted = self.construction.weighted(rows)
         if self.is_solved and self._only_sums_count and weighted is rows and all_ones(rows.weights):
-            loss, second_loss = summed(self.problem, self.model, rows)
+            totals = summed(self.problem, self.model, rows)
+            loss, second_loss = totals.loss, totals.second
+            self.record = (self.record or Record()).after(rows, totals)
         else:
             known = None if self.is_solved else self.warm_up or self.problem.warm_up()
             losses, second, self.warm_up = scored(self.problem, self.model, known, weighted)
             loss, second_loss = total(losses, weighted.weights), total(second, weighted.weights)
+            if known is not None and not known.scores:
+                self.unscored = self.unscored.after(weighted)
+            elif self.monitor is not None:  # no rival
+                self._note(rows, losses, second)
             self._remember(rows, losses, second)
             self._heed(rows, losses)
         self.loss += loss
@@ -218,8 +229,9 @@ class Online(Joining, Following, Looks, StoredEngine):
         """Be an engine whose rows came as a set: there is no loss of theirs, no change, and nothing to watch."""
         self.changes, self.warm_up, self.last_coreset = (), None, None
         self.loss = self.second_loss = math.nan
+        self.record, self.unscored = None, Unscored()
         self.monitor = Monitor.new(self.width, self.n_targets, skipped=self.n_learned)
-        self._known_regret = None
+        self._known = None
 
     def whole(self) -> Online:
         """Return the engine as files hold it: of a shard, the ordinary one that it stands for."""
@@ -243,7 +255,8 @@ class Online(Joining, Following, Looks, StoredEngine):
         queue = self.construction.queue
         if self.is_solved or not len(queue):
             return self.model
-        waiting, known = queue.rows(0), self.warm_up or self.problem.warm_up()
+        waiting = self.construction.weighted(queue.rows(self.construction.next_id))
+        known = self.warm_up or self.problem.warm_up()
         answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
         return self.problem.initial(answer, self.width, self.n_targets)
 
@@ -252,13 +265,40 @@ class Online(Joining, Following, Looks, StoredEngine):
         """Return the coreset of all rows seen."""
         return (self.caught_up() if self.construction.wants_sizes else self).construction.coreset()
 
-    @one_thread()
     def regret(self) -> Regret:
-        """Return the loss and the hindsight optimum on all rows seen; asked again before others come, the same."""
-        known = self._known_regret
-        if known is None or known.rows != self.n_seen:
+        """Return the loss and the hindsight optimum on all rows seen."""
+        return self._judged_now()[1]
+
+    def averages(self) -> Averages | None:
+        """Return what all rows scored have cost, each with the weight that it was given; None where there are none."""
+        _, regret, record = self._judged_now()
+        if record is None or regret.reason:
+            return None
+        if not record.span:
+            return record.averages(regret.total, regret.resolution)
+        total = math.nan
+        if record.spread is not None:
+            total = record.spread.total(around_zero=not getattr(self.construction, "intercept", True))
+        share = record.weight / regret.weight if regret.weight > 0 else 1.0
+        return record.averages(total, regret.resolution * share)
+
+    def recent_averages(self) -> Averages | None:
+        """Return the same of the last rows, where old ones are let go."""
+        _, regret, record = self._judged_now()
+        return None if record is None or regret.reason else record.of_recent()
+
+    def handful(self) -> Handful | None:
+        """Return the few rows that hold most of the loss, if there are such."""
+        averages, record = self.averages(), self._judged_now()[2]
+        return None if averages is None or record is None else record.handful(averages.resolution)
+
+    @one_thread()
+    def _judged_now(self) -> tuple[int, Regret, Record | None]:
+        """Return rows seen, regret and record; asked again before others come, the same."""
+        known = self._known
+        if known is None or known[0] != self.n_seen:
             now = self.caught_up()
-            known = self._known_regret = regret_of(now.loss, now.second_loss, now)
+            known = self._known = (now.n_seen, regret_of(now.loss, now.second_loss, now), now.record)
         return known
 
     def order(self) -> OrderVerdict:

@@ -17,7 +17,9 @@ class Regret:
     ----------
     loss : float
         Prequential loss: each row under the model that was in force before it came; before the first one, by the mean
-        of the targets or of the rows before it. The very first row costs nothing.
+        of the targets or of the rows before it. The very first row costs nothing. For a loss of one's own and for
+        densities, which nothing scores before the first model, loss, optimum, ``rows`` and ``weight`` are those of
+        the rows that were scored.
     optimum : float
         Least loss of any single model on the same rows, or of the best one known.
     rows : int
@@ -106,16 +108,18 @@ class Regret:
 
 def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
     """Return the regret of an engine with these losses, in which no row waits."""
-    known = engine.problem.hindsight(engine.construction, engine.model)
+    unscored = engine.unscored
+    known = engine.problem.hindsight(engine.construction, engine.model, *unscored.excluded)
+    rows = (engine.n_learned if engine.window is None else engine.construction.n_rows) - unscored.rows
     regret = Regret(
         loss=loss,
         optimum=known.optimum,
-        rows=engine.n_learned if engine.window is None else engine.construction.n_rows,
+        rows=rows,
         secondary_loss=second_loss,
         error=known.error,
         shortfall=known.shortfall,
         total=known.total,
-        weight=float(engine.construction.weight),
+        weight=float(engine.construction.weight - unscored.weight) if rows else 0.0,
         secondary_optimum=known.secondary,
         secondary_name=engine.problem.secondary_name,
         resolution=known.resolution,

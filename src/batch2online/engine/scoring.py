@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.core.rows import Rows, all_ones
-from batch2online.problems.problem import Problem, check_losses
+from batch2online.problems.problem import Problem, Totals, check_losses, totals_of
 from batch2online.problems.warm_up import WarmUp
 
 
@@ -30,13 +30,21 @@ def scored(
         return losses, second, warm_up
 
 
-def summed(problem: Problem, model: Any, rows: Rows) -> tuple[float, float]:
-    """Return the loss of rows that all count once, and their second number, in total."""
+def summed(problem: Problem, model: Any, rows: Rows) -> Totals:
+    """Return the loss of rows that all count once, and their second number, in total, and the loss of each."""
     with np.errstate(over="ignore"):
-        loss, second = problem.total_losses(model, rows)
-        if math.isnan(loss):
-            check_losses(problem.losses(model, rows.points, rows.targets)[0], rows.ids)
-        return loss, second
+        totals = problem.total_losses(model, rows)
+        if math.isnan(totals.loss):
+            check_losses(totals.losses(), rows.ids)
+        return totals
+
+
+def weighted_totals(losses: FloatArray, second: FloatArray, weights: FloatArray) -> Totals:
+    """Return the totals of rows with these losses and second numbers, each with its weight."""
+    if all_ones(weights):
+        return totals_of(losses, second)
+    with np.errstate(over="ignore"):
+        return totals_of(losses * weights, second * weights)
 
 
 def total(values: FloatArray, weights: FloatArray) -> float:

@@ -6,6 +6,8 @@ from threading import RLock
 from typing import Any, Self
 
 from batch2online.engine.ledger import Costs
+from batch2online.engine.record import Record
+from batch2online.engine.unscored import Unscored
 from batch2online.monitor.order import Monitor
 
 
@@ -32,6 +34,10 @@ class StoredEngine:
         for later in ("warm_up", "solved_then", "window", "contest", "pace"):
             fields.setdefault(later, None)
         fields.setdefault("idle_solves", 0)
+        fields.setdefault("unscored", Unscored())
+        if "record" not in fields:  # all rows counted alike then, and largest losses were not kept
+            weight, sums = float(fields["construction"].weight), (fields["loss"], fields["second_loss"])
+            fields["record"] = Record(0, fields["n_learned"], weight, *sums) if weight > 0 else None
         if "monitor" not in fields:  # the order was not watched: that begins with the next row
             fields["monitor"] = Monitor.new(fields["width"], fields["n_targets"], skipped=fields["n_learned"])
         engine: Any = object.__new__(cls)

@@ -14,9 +14,9 @@ from batch2online.core.kinds import conforms
 from batch2online.core.registry import require
 from batch2online.coresets import Anchored
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
+from batch2online.engine.record import Averages
 from batch2online.estimators.by_label import by_label, probabilities, sorted_labels
-from batch2online.estimators.headline import Measure, classification_quality
+from batch2online.estimators.headline import Metrics, classification_quality
 from batch2online.estimators.labelled import Labelled
 from batch2online.estimators.labels import Labels
 from batch2online.estimators.stored import Trusted, check_plain
@@ -99,8 +99,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def _adds_up(self) -> bool:
         return False
 
-    def _quality(self, regret: Regret) -> list[Measure]:
-        return classification_quality(regret)
+    def _quality(self, rows: Averages) -> Metrics:
+        return classification_quality(rows)
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ from batch2online.core.validation import LARGEST
 from batch2online.coresets import Clustering
 from batch2online.coresets.clustering import largest_value
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
+from batch2online.engine.record import Averages
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.headline import Measure, clustering_quality, silhouette
+from batch2online.estimators.headline import Metrics, clustering_quality, silhouette
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.linalg.threads import one_thread
 from batch2online.problems.clustering import KZClustering
@@ -101,9 +101,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     _problem = KZClustering
     _best = "clustering known"
 
-    def _quality(self, regret: Regret) -> list[Measure]:
-        history = self._check_fitted().caught_up().construction.history
-        return [*clustering_quality(regret), *silhouette(history, self._centers)]
+    def _quality(self, rows: Averages) -> Metrics:
+        return clustering_quality(rows)
+
+    def _further_quality(self) -> Metrics:
+        return silhouette(self._check_fitted().caught_up().construction.history, self._centers)
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.metrics import silhouette_score
 
 from batch2online._types import FloatArray
+from batch2online.engine.record import Averages, Handful
 from batch2online.engine.regret import Regret
 from batch2online.linalg.distances import nearest
 
@@ -23,6 +24,12 @@ SAMPLE = 1_000
 Measure = tuple[str, str]
 """What is measured, and how much it is."""
 
+Metrics = dict[str, float]
+"""Measures of quality by their names."""
+
+_FORMATS = {"R2": ".4f", "variance kept": ".2%", "accuracy": ".2%", "log loss": ".4f", "silhouette": ".3f"}
+"""How numbers are shown that are not shown by four digits."""
+
 
 @dataclass(frozen=True)
 class Headline:
@@ -31,7 +38,11 @@ class Headline:
     Attributes
     ----------
     subject : what is predicted, or nothing
-    quality : measures of quality, each row judged before it was learned
+    quality : measures of quality, plain averages over all rows, each judged before it was learned
+    rows : how many rows these are, where old rows are forgotten; 0 where all rows count alike
+    recent : the same measures of the last rows, where old rows are forgotten
+    recent_rows : how many rows these are
+    handful : that a few rows hold most of the loss, where they do
     distance : the loss relative to that of the best possible model, with its uncertainty
     changes : how often the model changed, and when last
     order : whether the rows looked as if they came in random order
@@ -42,21 +53,36 @@ class Headline:
     distance: str
     changes: str
     order: str
+    rows: int = 0
+    recent: tuple[Measure, ...] = ()
+    recent_rows: int = 0
+    handful: str = ""
+
+    @property
+    def measures(self) -> str:
+        """Quality in words: of all rows, and of the last ones."""
+        listed, recent = (", ".join(f"{name} {value}" for name, value in part) for part in (self.quality, self.recent))
+        over = f" over all {self.rows:,} rows" if listed and self.rows else ""
+        return f"{listed}{over}" + (f", over the last {self.recent_rows:,} rows {recent}" if recent else "")
 
     def __str__(self) -> str:
-        measures = ", ".join(f"{name} {value}" for name, value in self.quality)
-        named = ": ".join(part for part in (self.subject, measures) if part)
-        return "; ".join(part for part in (named, self.distance, self.changes, self.order) if part)
+        named = ": ".join(part for part in (self.subject, self.measures) if part)
+        return "; ".join(part for part in (named, self.handful, self.distance, self.changes, self.order) if part)
 
 
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
-    regret = model.regret_
-    quality = list(model._quality(regret)) if regret.weight > 0 and not regret.reason else []
-    order = model.order_
+    regret, order = model.regret_, model.order_
+    engine = model._engine
+    averages, recent = engine.averages(), engine.recent_averages()
+    quality = {} if averages is None else model._quality(averages) | model._further_quality()
     return Headline(
         subject=target or "",
-        quality=tuple(_in_unit(regret, measure, scale, unit) for measure in quality),
+        quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
+        rows=averages.rows if averages is not None and forgets(model) else 0,
+        recent=() if recent is None else tuple(_shown(each, scale, unit) for each in model._quality(recent).items()),
+        recent_rows=0 if recent is None else recent.rows,
+        handful=of_handful(model._handful(), model.n_seen_),
         distance=distance(regret, model._best + of_rows(model)) + _above(model)
         if model.has_model_
         else _waiting(model),
@@ -65,14 +91,32 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
     )
 
 
+def forgets(model: Any) -> bool:
+    """Whether old rows count less, or not at all."""
+    return getattr(model, "window", None) is not None or getattr(model, "half_life", None) is not None
+
+
 def of_rows(model: Any) -> str:
-    """Return which rows loss and optimum are of, where old ones are let go."""
+    """Return which rows loss and optimum of ``regret_`` are of, where old ones are forgotten."""
     if getattr(model, "window", None) is not None:
         return f" for the last {model.regret_.rows:,} rows"
     half_life = model.regret_.half_life
     if half_life is not None:
-        return f" for rows that fade with a half-life of {half_life:,}"
-    return " for all rows, which no half-life fades for now" if getattr(model, "half_life", None) == "auto" else ""
+        return f" for rows weighted by a half-life of {half_life:,}"
+    return " for all rows, unweighted: no half-life is active" if getattr(model, "half_life", None) == "auto" else ""
+
+
+def of_handful(found: Handful | None, rows: int) -> str:
+    """Return that a few rows hold most of the loss, where they do.
+
+    >>> of_handful(Handful(2, 0.813, (17, 2029)), 5000)
+    '2 of 5,000 rows hold 81 % of the loss (ids 17, 2029)'
+    """
+    if found is None:
+        return ""
+    holds, ids = "holds" if found.rows == 1 else "hold", "id" if found.rows == 1 else "ids"
+    share = min(99, round(100 * found.share)) if found.share < 1 else 100
+    return f"{found.rows} of {rows:,} rows {holds} {share} % of the loss ({ids} {', '.join(map(str, found.ids))})"
 
 
 def _above(model: Any) -> str:
@@ -90,13 +134,12 @@ def excess(error: float) -> str:
     return f"{100 * error:.2f} %" if error >= 1e-4 else "less than 0.01 %"
 
 
-def _in_unit(regret: Regret, measure: Measure, scale: float, unit: str) -> Measure:
-    """Return a distance between rows in its unit; other measures as they are."""
-    squared = max(0.0, regret.loss / regret.weight)
-    known = {MEAN_DISTANCE: mean_secondary(regret), RMS_DISTANCE: math.sqrt(squared)}
-    if measure[0] not in known:
-        return measure
-    return measure[0], f"{number(scale * known[measure[0]])} {unit}".strip()
+def _shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
+    """Return a measure as it is shown; a distance between rows in its unit."""
+    name, value = measure
+    if name in (MEAN_DISTANCE, RMS_DISTANCE):
+        return name, f"{number(scale * value)} {unit}".strip()
+    return name, format(value, _FORMATS[name]) if name in _FORMATS else number(value)
 
 
 def distance(regret: Regret, best: str) -> str:
@@ -164,48 +207,44 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def regression_quality(regret: Regret) -> list[Measure]:
+def regression_quality(rows: Averages) -> Metrics:
     """Return R2, root mean square and mean absolute error, in the units of the target."""
-    explained = [("R2", f"{1 - regret.loss / regret.total:.4f}")] if regret.total > regret.resolution else []
-    root, mean = math.sqrt(regret.loss / regret.weight), mean_secondary(regret)
-    return [*explained, ("RMSE", number(root)), ("MAE", number(mean))]
+    return _explained("R2", rows) | {"RMSE": math.sqrt(rows.mean_loss), "MAE": rows.mean_secondary_loss}
 
 
-def low_rank_quality(regret: Regret) -> list[Measure]:
+def low_rank_quality(rows: Averages) -> Metrics:
     """Return the share of variance kept, and the root mean square distance to the subspace."""
-    kept = [("variance kept", f"{1 - regret.loss / regret.total:.2%}")] if regret.total > regret.resolution else []
-    return [*kept, (RMS_DISTANCE, number(math.sqrt(regret.loss / regret.weight)))]
+    return _explained("variance kept", rows) | {RMS_DISTANCE: math.sqrt(rows.mean_loss)}
 
 
-def classification_quality(regret: Regret) -> list[Measure]:
+def _explained(name: str, rows: Averages) -> Metrics:
+    """Return the share of the spread that is explained, where the spread is known and more than rounding."""
+    return {name: 1 - rows.loss / rows.total} if rows.total > rows.resolution else {}
+
+
+def classification_quality(rows: Averages) -> Metrics:
     """Return the share of labels that were predicted, and the mean logarithmic loss."""
-    right = 1 - mean_secondary(regret)
-    return [("accuracy", f"{right:.2%}"), ("log loss", f"{regret.loss / regret.weight:.4f}")]
+    return {"accuracy": 1 - rows.mean_secondary_loss, "log loss": rows.mean_loss}
 
 
-def clustering_quality(regret: Regret) -> list[Measure]:
+def clustering_quality(rows: Averages) -> Metrics:
     """Return the mean distance to the nearest center, in the units of the columns."""
-    return [(MEAN_DISTANCE, number(mean_secondary(regret)))]
+    return {MEAN_DISTANCE: rows.mean_secondary_loss}
 
 
-def silhouette(history: Any, centers: FloatArray) -> list[Measure]:
+def silhouette(history: Any, centers: FloatArray) -> Metrics:
     """Return the mean silhouette of rows spread over a history, where there is one and several clusters are met."""
     if history is None or not any(map(len, history)):
-        return []
+        return {}
     count = sum(map(len, history))
     rows = history.at(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)).points
     labels = nearest(rows, centers)[0]
     if not 1 < len(np.unique(labels)) < len(rows):
-        return []
+        return {}
     near_zero = rows - centers.mean(axis=0)  # scikit-learn's distances come from products
-    return [("silhouette", f"{silhouette_score(near_zero, labels):.3f}")]
+    return {"silhouette": float(silhouette_score(near_zero, labels))}
 
 
-def mean_secondary(regret: Regret) -> float:
-    """Return the mean secondary loss of a row."""
-    return (regret.secondary_loss or 0.0) / regret.weight
-
-
-def mean_loss(regret: Regret) -> list[Measure]:
+def mean_loss(rows: Averages) -> Metrics:
     """Return the mean loss of a row."""
-    return [("mean loss", number(regret.loss / regret.weight))]
+    return {"mean loss": rows.mean_loss}

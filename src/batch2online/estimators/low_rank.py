@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_array
 from batch2online._types import FloatArray
 from batch2online.coresets import RidgeLeverage
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
+from batch2online.engine.record import Averages
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.headline import Measure, low_rank_quality
+from batch2online.estimators.headline import Metrics, low_rank_quality
 from batch2online.linalg.threads import one_thread
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.refresh import Adaptive, Lazy, Policy
@@ -91,8 +91,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     _problem = LowRank
     _best = "possible subspace"
 
-    def _quality(self, regret: Regret) -> list[Measure]:
-        return low_rank_quality(regret)
+    def _quality(self, rows: Averages) -> Metrics:
+        return low_rank_quality(rows)
 
     def __init__(
         self,

@@ -12,9 +12,9 @@ from batch2online.core.registry import require
 from batch2online.core.validation import check_targets
 from batch2online.coresets import Anchored, Leverage
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
+from batch2online.engine.record import Averages
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.headline import Measure, mean_loss, mean_secondary, number, regression_quality
+from batch2online.estimators.headline import Metrics, mean_loss, regression_quality
 from batch2online.estimators.input import flattened
 from batch2online.linalg.threads import one_thread
 from batch2online.losses import PredictorLoss, of_regression
@@ -127,10 +127,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     _problem = (LeastSquares, GeneralizedLinear)
     _best = "possible linear fit"
 
-    def _quality(self, regret: Regret) -> list[Measure]:
+    def _quality(self, rows: Averages) -> Metrics:
         if isinstance(self._check_fitted().problem, LeastSquares):
-            return regression_quality(regret)
-        return [("MAE", number(mean_secondary(regret))), *mean_loss(regret)]
+            return regression_quality(rows)
+        return {"MAE": rows.mean_secondary_loss} | mean_loss(rows)
 
     def __init__(
         self,

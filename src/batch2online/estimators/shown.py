@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from batch2online.engine.regret import Regret
+from batch2online.engine.record import Averages, Handful
 from batch2online.estimators import headline as words
 
 _CARD = (
@@ -29,9 +29,37 @@ class Shown:
     __sklearn_is_fitted__: Callable[[], bool]
     _check_fitted: Callable[[], Any]
 
-    def _quality(self, regret: Regret) -> list[words.Measure]:
-        """Return measures of quality in the user's units, each row judged before it was learned."""
-        return words.mean_loss(regret)
+    def _quality(self, rows: Averages) -> words.Metrics:
+        """Return measures of quality in the user's units, of what rows have cost before they were learned."""
+        return words.mean_loss(rows)
+
+    def _further_quality(self) -> words.Metrics:
+        """Return measures of the current model that are no averages over the rows as they came."""
+        return {}
+
+    def _handful(self) -> Handful | None:
+        """Return the few rows that hold most of the loss, if there are such."""
+        found: Handful | None = self._check_fitted().handful()
+        return found
+
+    @property
+    def metrics_(self) -> words.Metrics:
+        """Measures of quality by name: plain averages over all rows, each judged before it was learned.
+
+        No row is decayed here, with ``half_life`` or ``window`` neither; those of the last rows are
+        ``recent_metrics_``. Empty where no row was judged.
+        """
+        rows = self._check_fitted().averages()
+        return {} if rows is None else self._quality(rows)
+
+    @property
+    def recent_metrics_(self) -> words.Metrics:
+        """The same over the last rows, with ``half_life`` or ``window``; empty where all rows count alike.
+
+        These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
+        """
+        rows = self._check_fitted().recent_averages()
+        return {} if rows is None else self._quality(rows)
 
     def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
         """Return quality, distance to the best possible fit, changes and order in one line.
@@ -84,8 +112,7 @@ class Shown:
         if not self.__sklearn_is_fitted__():
             return _CARD.format(name=name, lines="no rows yet")
         told = self.headline()
-        measures = ", ".join(f"{measure} {value}" for measure, value in told.quality)
-        lines = [f"{self.n_seen_:,} rows", measures, told.distance, told.changes, told.order]
+        lines = [f"{self.n_seen_:,} rows", told.measures, told.handful, told.distance, told.changes, told.order]
         return _CARD.format(name=name, lines="<br>".join(html.escape(line) for line in lines if line))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

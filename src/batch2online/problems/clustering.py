@@ -31,7 +31,7 @@ from batch2online.linalg.distances import Sums, nearest_squared, power, squared_
 from batch2online.problems.assignments import Assignments
 from batch2online.problems.hindsight import Hindsight, certain_weight, held_out_bound, resolution, sampling_error
 from batch2online.problems.matching import cluster_changes, matched, shared_weight
-from batch2online.problems.problem import Contender, DependsOn, Problem
+from batch2online.problems.problem import Contender, DependsOn, Problem, Totals
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers import kz
 from batch2online.solvers.lloyd import NEARLY_SETTLED, WeightedPoints, refined_by_parts
@@ -97,10 +97,11 @@ class KZClustering(Problem):
         squared = nearest_squared(points, model.points)
         return power(squared, self.z), np.sqrt(squared)
 
-    def total_losses(self, model: Centers, rows: Rows) -> tuple[float, float]:
+    def total_losses(self, model: Centers, rows: Rows) -> Totals:
         """Return the sums of both; the lengths of rows are wanted again by the race for seeds."""
         squared = nearest_squared(rows.points, model.points, rows.lengths)
-        return float(power(squared, self.z).sum()), float(np.sqrt(squared).sum())
+        losses = power(squared, self.z)
+        return Totals(float(losses.sum()), float(np.sqrt(squared).sum()), float(losses.max()), lambda: losses)
 
     def solve(self, construction: Clustering, current: Centers | None) -> Centers:
         centers: Centers = self.contender(construction, current).model

@@ -17,7 +17,7 @@ from batch2online.core.rows import Rows
 from batch2online.coresets import RidgeLeverage
 from batch2online.linalg.distances import squared_lengths
 from batch2online.problems.hindsight import Hindsight, resolution
-from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.problem import DependsOn, Problem, Totals
 from batch2online.problems.unevenness import unevenness_of
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.low_rank import coreset_moments, leading_spectrum, leading_subspace
@@ -77,11 +77,15 @@ class LowRank(Problem):
         rows = points - model.mean if self.center else points
         return self._losses(model, rows, squared_lengths(rows))
 
-    def total_losses(self, model: Subspace, rows: Rows) -> tuple[float, float]:
+    def spread_of(self, rows: Rows) -> FloatArray:
+        """Return the points, or their lengths where these are all that matters."""
+        return rows.points if self.center else np.sqrt(rows.lengths)[:, None]
+
+    def total_losses(self, model: Subspace, rows: Rows) -> Totals:
         if self.center:
             return super().total_losses(model, rows)
         losses, second = self._losses(model, rows.points, rows.lengths)
-        return float(losses.sum()), float(second.sum())
+        return Totals(float(losses.sum()), float(second.sum()), float(losses.max()), lambda: losses)
 
     def _losses(self, model: Subspace, rows: FloatArray, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
         along = model.components @ rows.T  # faster than its transpose

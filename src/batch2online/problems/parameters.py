@@ -23,7 +23,7 @@ def degrees_of(model: Any) -> float | None:
     for name in ("cluster_centers_", "means_", "components_"):
         if hasattr(final, name):
             return float(len(getattr(final, name)))
-    if hasattr(final, "tree_"):
+    if hasattr(getattr(final, "tree_", None), "n_leaves"):  # not the tree of neighbours of a density
         return float(final.tree_.n_leaves)
     trees = [tree.tree_.n_leaves for tree in np.ravel(getattr(final, "estimators_", [])) if hasattr(tree, "tree_")]
     return float(np.mean(trees)) if trees else None

@@ -37,6 +37,19 @@ class Contender(NamedTuple):
     evenness: float = 1.0
 
 
+class Totals(NamedTuple):
+    """The loss of rows in total and their second number in total; the largest loss, and what gives the loss of each.
+
+    ``least`` is a number that no loss is below.
+    """
+
+    loss: float
+    second: float
+    largest: float
+    losses: Callable[[], FloatArray]
+    least: float = 0.0
+
+
 class Problem(ABC):
     """A batch problem: what a model is, what it costs, and how to solve for one."""
 
@@ -95,10 +108,14 @@ class Problem(ABC):
         """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""
         return rows
 
-    def total_losses(self, model: Any, rows: Rows) -> tuple[float, float]:
+    def spread_of(self, rows: Rows) -> FloatArray | None:
+        """Return the values (n, k) whose spread the loss is compared with (R2, variance kept); None where none is."""
+        return None
+
+    def total_losses(self, model: Any, rows: Rows) -> Totals:
         """Return the sums of both numbers over rows, weights apart; a problem may know a shorter way to them."""
         losses, second = self.losses(model, rows.points, rows.targets)
-        return float(losses.sum()), float(second.sum())
+        return totals_of(losses, second)
 
     def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""
@@ -165,6 +182,12 @@ class Problem(ABC):
     @abstractmethod
     def same(self, old: Any, new: Any) -> bool:
         """Whether two models are identical."""
+
+
+def totals_of(losses: FloatArray, second: FloatArray) -> Totals:
+    """Return the totals of rows with these losses and second numbers."""
+    sums = float(losses.sum()), float(second.sum())
+    return Totals(*sums, float(losses.max()), lambda: losses, float(losses.min()))
 
 
 def check_losses(losses: FloatArray, ids: IntArray) -> None:

@@ -19,7 +19,7 @@ from batch2online.core.rows import Rows
 from batch2online.coresets import Leverage
 from batch2online.linalg.triangular import column_norms
 from batch2online.problems.hindsight import Hindsight, resolution
-from batch2online.problems.problem import DependsOn, Problem
+from batch2online.problems.problem import DependsOn, Problem, Totals
 from batch2online.problems.unevenness import unevenness_of
 from batch2online.problems.warm_up import MeanSoFar
 from batch2online.solvers.least_squares import TOLERANCE, coreset_moments, least_squares
@@ -81,12 +81,16 @@ class LeastSquares(Problem):
         squared = np.square(targets - model.predict(points)).sum(axis=1)
         return squared, np.sqrt(squared)
 
-    def total_losses(self, model: LinearModel, rows: Rows) -> tuple[float, float]:
+    def spread_of(self, rows: Rows) -> FloatArray:
+        return rows.targets
+
+    def total_losses(self, model: LinearModel, rows: Rows) -> Totals:
         if rows.targets.shape[1] != 1:
             return super().total_losses(model, rows)
         residual = model.residuals(rows.points, rows.targets)
         squared = float(residual @ residual)
-        return squared, float(np.abs(residual, out=residual).sum())
+        absolute = float(np.abs(residual, out=residual).sum())
+        return Totals(squared, absolute, float(residual.max()) ** 2, lambda: residual * residual)
 
     def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
         """Return the least-squares model of the coreset or of all rows; the current model is not consulted.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,9 @@ Scored = tuple[FloatArray, FloatArray]
 
 class WarmUp(ABC):
     """What scores rows until the first model."""
+
+    scores: ClassVar[bool] = True
+    """Whether it knows what rows cost; otherwise they are left out of all sums of losses."""
 
     @abstractmethod
     def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
@@ -146,7 +149,9 @@ class LabelsSoFar(WarmUp):
 @storable
 @dataclass(frozen=True)
 class Free(WarmUp):
-    """Rows cost nothing: for losses of which nothing is known without a model."""
+    """Rows are not scored: for losses of which nothing is known without a model."""
+
+    scores: ClassVar[bool] = False
 
     def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         nothing = np.zeros(len(points))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import joblib
 import numpy as np
 
-from batch2online._types import FloatArray
+from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.core.coreset import Coreset
 from batch2online.core.rows import Rows
 from batch2online.problems.hindsight import Hindsight, certain_weight, sampling_error
@@ -24,6 +25,9 @@ from batch2online.tables.given import GivenRows
 
 _ENOUGH = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+
+Scores = Callable[[IntArray], BoolArray]
+"""Which of the rows with these ids were scored when they came."""
 
 
 class LossBoundWarning(UserWarning):
@@ -128,17 +132,21 @@ class Wrapped(Problem):
         codes, inverse = np.unique(targets[:, 0], return_inverse=True)
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
-    def cost(self, model: Solved, construction: Any) -> float:
-        """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights."""
-        return self._cost_on(self._judging(construction), model)
+    def cost(self, model: Solved, construction: Any, scored: Scores | None = None) -> float:
+        """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
+
+        Where ``scored`` is given, it is that of the rows that it says were scored.
+        """
+        return self._cost_on(self._judging(construction), model, scored)
 
     def _judging(self, construction: Any) -> Coreset:
         """Return the rows on which models are compared."""
         coreset: Coreset = construction.coreset()
         return part_of(coreset, _ENOUGH, self.seed) if self.resample else coreset
 
-    def _cost_on(self, coreset: Coreset, model: Solved) -> float:
-        return float(coreset.weights @ self._losses_on(coreset, model))
+    def _cost_on(self, coreset: Coreset, model: Solved, scored: Scores | None = None) -> float:
+        weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
+        return float(weights @ self._losses_on(coreset, model))
 
     def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
         rows = _as_rows(coreset)
@@ -169,23 +177,28 @@ class Wrapped(Problem):
         """
         return self.hindsight(construction, model).optimum
 
-    def hindsight(self, construction: Any, model: Solved | None) -> Hindsight:
-        """Return the optimum and, without a history, how far the coreset may be from all rows."""
-        if model is None:
+    def hindsight(self, construction: Any, model: Solved | None, scored: Scores | None = None) -> Hindsight:
+        """Return the optimum and, without a history, how far the coreset may be from all rows.
+
+        Where ``scored`` is given, the optimum is that of the rows that it says were scored.
+        """
+        coreset = construction.coreset()
+        if model is None or (scored is not None and not scored(coreset.ids).any()):
             return Hindsight(math.nan)
         options = [self.solve(construction, None), model]
-        coreset = construction.coreset()
-        costs = [self._full_cost(option, construction, coreset) for option in options]
+        costs = [self._full_cost(option, construction, coreset, scored) for option in options]
         best = options[costs.index(min(costs))]
         if construction.past is not None:
             return Hindsight(min(costs))
         losses, certain = self._losses_on(coreset, best), certain_weight(construction)
-        return Hindsight(min(costs), sampling_error(coreset.weights, losses, certain=certain))
+        weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
+        return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
 
-    def _full_cost(self, model: Solved, construction: Any, coreset: Coreset) -> float:
+    def _full_cost(self, model: Solved, construction: Any, coreset: Coreset, scored: Scores | None) -> float:
         if construction.past is None:
-            return self._cost_on(coreset, model)
-        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in construction.past)
+            return self._cost_on(coreset, model, scored)
+        parts = construction.past if scored is None else (rows[scored(rows.ids)] for rows in construction.past)
+        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
 
     def degrees(self, model: Solved | None, construction: Any) -> float:
         """Return the degrees of freedom that the model tells of, or one for each column and one more.

@@ -13,7 +13,8 @@ def rows(model: Any) -> str:
     """Return which rows count, in words."""
     if _window(model):
         return "the rows in the window"
-    return "rows so far, the older the less" if getattr(model, "half_life", None) else "all rows so far"
+    half_life = model.regret_.half_life
+    return "all rows so far" if half_life is None else f"rows so far, weighted by a half-life of {half_life:,}"
 
 
 def lead(model: Any) -> str:

@@ -70,10 +70,9 @@ def page(told: Story) -> str:
 def verdict(told: Story) -> str:
     """Return the headline in whole sentences."""
     line = told.headline
-    measures = ", ".join(f"{name} {value}" for name, value in line.quality)
-    about = f"{line.subject}: {measures}" if line.subject and measures else measures
+    about = f"{line.subject}: {line.measures}" if line.subject and line.measures else line.measures
     judged = f"{about}, each row judged before it was learned" if about else "No row was judged"
-    rest = [_sentence(part) for part in (line.distance, line.changes, line.order) if part]
+    rest = [_sentence(part) for part in (line.handful, line.distance, line.changes, line.order) if part]
     return ". ".join([_sentence(judged) if not line.subject else judged, *rest]) + "."
 
 
@@ -83,8 +82,11 @@ def _sentence(text: str) -> str:
 
 def _tiles(told: Story) -> Iterable[str]:
     model, regret = told.model, told.model.regret_
-    for name, value in told.headline.quality[:2]:
-        yield tile(value, f"{name}{f' of {told.target}' if told.target else ''}")
+    line = told.headline
+    for name, value in line.quality[:2]:
+        yield tile(value, _meaning(name, told.target, f"all {line.rows:,} rows" if line.rows else ""))
+    for name, value in line.recent[:1]:
+        yield tile(value, _meaning(name, told.target, f"the last {line.recent_rows:,} rows"))
     if regret.reason:
         yield tile("a set", "rows were learned without order: none was predicted before it was learned")
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
@@ -94,6 +96,11 @@ def _tiles(told: Story) -> Iterable[str]:
     else:
         yield tile("exact", "the best model leaves nothing to compare with")
     yield tile(f"{len(model.changes_):,}", f"changes of the model in {told.rows:,} rows")
+
+
+def _meaning(name: str, target: str | None, rows: str) -> str:
+    """Return what a measure is of."""
+    return name + (f" of {target}" if target else "") + (f", over {rows}" if rows else "")
 
 
 def _loss(told: Story) -> str:
@@ -107,8 +114,11 @@ def _loss(told: Story) -> str:
     lead += following.lead(told.model)
     if regret.error:
         lead += f" It is measured on the coreset: the ratio is {interval(regret, 3)}, each bound with a chance of 95 %."
-    final = f"Mean loss of a row. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
-    ratio = "Loss of all rows so far over that of hindsight; 1 is as good as knowing all."
+    counted = following.rows(told.model)
+    final = (
+        f"Mean loss of a row, on {counted}. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
+    )
+    ratio = f"Loss over that of hindsight, on {counted}; 1 is as good as knowing all."
     both = pair(figure(figures.loss_figure(curve), final), figure(figures.ratio_figure(curve), ratio))
     return section("Loss against hindsight", lead.strip(), both)
 
@@ -118,7 +128,8 @@ def _changes(told: Story) -> str:
     curve, regret = told.result.get("curve"), told.model.regret_
     drawn = []
     if curve:
-        note = f"Regret, loss online minus loss in hindsight: {number(regret.regret())} in all."
+        counted = following.rows(told.model)
+        note = f"Regret, loss online minus loss in hindsight, on {counted}: {number(regret.regret())} in all."
         drawn.append(figure(figures.regret_figure(curve), note))
     if not events:
         return section("Why it changed", "The model has not changed since the first one was solved.", *drawn)

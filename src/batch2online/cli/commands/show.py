@@ -13,8 +13,8 @@ from batch2online.cli import terminal
 from batch2online.cli.files import json_text
 from batch2online.cli.in_units import in_units
 from batch2online.cli.models import load_model
-from batch2online.cli.run.recorder import ratio_text, rows_text
-from batch2online.cli.run.result import change_record, described, present_model
+from batch2online.cli.run.recorder import ratio_text
+from batch2online.cli.run.result import change_record, described, present_model, quality_of
 from batch2online.engine.changes import ChangeEvent
 from batch2online.report.text import why
 
@@ -50,6 +50,7 @@ def facts_of(model: Any) -> dict[str, Any]:
         "regret": regret.regret(),
         "last_model_ratio": present_model(model)["ratio"],
         "headline": str(model.headline()),
+        **quality_of(model),
         **described(model),
         "coreset_size": len(model.coreset_),
     }
@@ -64,9 +65,9 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
         ("settings", ", ".join(f"{name}={value}" for name, value in facts["settings"].items())),
         ("inputs", f"{len(inputs):,}: {listed}"),
         ("rows seen", f"{facts['rows']:,}"),
-        ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}"),
-        ("regret", f"{facts['regret']:.6g}"),
-        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, {rows_text(facts['settings'])}"),
+        ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}, of {facts['regret_of']}"),
+        ("regret", f"{facts['regret']:.6g}, of {facts['regret_of']}"),
+        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, on {facts['regret_of']}"),
         ("coreset", f"{facts['coreset_size']:,} rows"),
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from batch2online.cli import terminal
-from batch2online.cli.run.recorder import ratio_text, rows_text
+from batch2online.cli.run.recorder import ratio_text
 
 
 def show_result(result: dict[str, Any], rate: float | None, report_path: str | None) -> None:
@@ -29,6 +29,6 @@ def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Te
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"
-    yield "last model", f"loss {ratio_text(result['last_model']['ratio'])}, {rows_text(result['settings'])}"
+    yield "last model", f"loss {ratio_text(result['last_model']['ratio'])}, on {result['regret_of']}"
     share = result["coreset_size"] / max(1, result["rows"])
     yield "coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"

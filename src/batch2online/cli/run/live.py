@@ -109,7 +109,8 @@ def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
         return
     last = learner.recorder.last
     if last is not None:
-        yield Text(f"loss {ratio_text(last['ratio'])}", style="cyan")
+        weighted = f", half-life {last['half_life']:,}" if last.get("half_life") else ""
+        yield Text(f"loss {ratio_text(last['ratio'])}{weighted}", style="cyan")
         yield Text(f"{last['changes']} changes")
 
 

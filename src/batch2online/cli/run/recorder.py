@@ -72,20 +72,10 @@ def point(model: Any) -> dict[str, Any]:
         "loss": float(regret.loss),
         "optimum": float(regret.optimum),
         "weight": float(regret.weight),
+        "half_life": regret.half_life or 0,
         "ratio": float(regret.ratio),
         "changes": int(model.n_changes_),
     }
-
-
-def rows_text(settings: dict[str, Any]) -> str:
-    """Return which rows the present model is judged on.
-
-    >>> rows_text({"window": 500}), rows_text({"half_life": "auto"}), rows_text({})
-    ('on the rows in the window', 'on all rows, the older the less', 'on all rows')
-    """
-    if settings.get("window"):
-        return "on the rows in the window"
-    return "on all rows, the older the less" if settings.get("half_life") else "on all rows"
 
 
 def ratio_text(ratio: float) -> str:

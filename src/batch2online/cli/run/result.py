@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batch2online.cli.in_units import in_units
+from batch2online.estimators.headline import of_rows
 from batch2online.report.story import shared_scale
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "secondary_name": regret.secondary_name,
         "headline": str(told),
         "quality": dict(told.quality),
+        **quality_of(model),
         "distance": told.distance,
         "last_model": {**present_model(model), **described(model)},
         "in_units": in_units(model, stream.preparation),
@@ -60,10 +62,28 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
     }
 
 
+def quality_of(model: Any) -> dict[str, Any]:
+    """Return plain averages of all rows and of the last ones, the rows that hold most of the loss, and of what.
+
+    ``loss``, ``optimum``, ``ratio`` and ``regret`` beside it are those of the rows that ``regret_of`` names.
+    """
+    engine = model._engine
+    rows, recent, handful = engine.averages(), engine.recent_averages(), model._handful()
+    return {
+        "metrics": model.metrics_,
+        "metrics_rows": 0 if rows is None else rows.rows,
+        "recent_metrics": model.recent_metrics_,
+        "recent_metrics_rows": 0 if recent is None else recent.rows,
+        "rows_with_most_of_the_loss": None if handful is None else handful._asdict(),
+        "regret_of": of_rows(model).removeprefix(" for ") or "all rows",
+    }
+
+
 def present_model(model: Any) -> dict[str, Any]:
     """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
     now = model._engine.caught_up()
-    cost = float(now.problem.cost(now.model, now.construction)) if now.is_solved else math.nan
+    excluded = now.unscored.excluded
+    cost = float(now.problem.cost(now.model, now.construction, *excluded)) if now.is_solved else math.nan
     cost /= now.construction.newest_weight
     last = replace(model.regret_, loss=cost)
     return {"cost": cost, "ratio": last.ratio}

@@ -21,6 +21,8 @@ from batch2online.engine.contest import JUDGED, Contest
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
 from batch2online.engine.pace import Pace
+from batch2online.engine.record import Record
+from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
 from batch2online.monitor.order import Monitor
 from batch2online.persistence.legacy import Buffer
@@ -47,6 +49,8 @@ from batch2online.refresh import Policy
         "n_learned": int,
         "loss": float,
         "second_loss": float,
+        "record": Record | None,
+        "unscored": Unscored,
         "last_coreset": tuple[IntArray, FloatArray] | None,
         "width": int,
         "n_targets": int,
@@ -74,6 +78,8 @@ from batch2online.refresh import Policy
         "contest",
         "pace",
         "budget",
+        "record",
+        "unscored",
     ),
 )
 def check_engine(engine: Online) -> None:
@@ -86,6 +92,9 @@ def check_engine(engine: Online) -> None:
     if then is not None:
         require(then[0] > 0 and 0 < then[1] < math.inf and then[2] >= 0 and then[3] >= 0, "a solve had rows.")
         require(engine.window is None and construction.decay is None, "all rows count.")
+    unscored = engine.unscored.rows
+    require(0 <= unscored <= engine.n_learned, "rows that were not scored have come.")
+    _check_record(engine)
     require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
     monitor = engine.monitor
     if monitor is not None:
@@ -94,6 +103,19 @@ def check_engine(engine: Online) -> None:
     _check_model(engine.model, engine)
     _check_warm_up(engine)
     _check_pace(engine)
+
+
+def _check_record(engine: Online) -> None:
+    """Check that rows that were scored have come, and that their spread is that of as many columns."""
+    record = engine.record
+    if record is None:
+        return
+    require(record.rows <= engine.n_learned, "rows that were scored have come.")
+    mean = None if record.spread is None else record.spread.mean
+    if mean is not None:
+        problem: Any = engine.problem
+        values = None if problem is None else problem.spread_of(Rows.empty(engine.width, engine.n_targets))
+        require(values is not None and values.shape[1:] == mean.shape, "a spread is that of the rows.")
 
 
 def _check_pace(engine: Online) -> None:

@@ -12,12 +12,13 @@ from batch2online.core import randomness
 from batch2online.core.decay import ForwardDecay
 from batch2online.coresets.construction import Construction
 from batch2online.engine.online import Online
+from batch2online.engine.record import Averages, Handful
 from batch2online.engine.regret import Regret
 from batch2online.estimators.batch_to_online import kinds
 from batch2online.estimators.batch_to_online.delegation import Delegating
 from batch2online.estimators.batch_to_online.storing import StoredWrapped
-from batch2online.estimators.headline import Measure, number
-from batch2online.problems.losses import loss_of
+from batch2online.estimators.headline import Metrics
+from batch2online.problems.losses import ZeroOne, loss_of
 from batch2online.problems.wrapped import LossBoundWarning, Wrapped
 from batch2online.refresh import Measured, Policy
 from batch2online.solvers.weighted_fit import step_without_weights
@@ -131,9 +132,12 @@ class BatchToOnline(Delegating, StoredWrapped):
 
     _problem = type(None)  # it is made anew, by the parameters
 
-    def _quality(self, regret: Regret) -> list[Measure]:
-        name, value = self._engine.problem.loss.measure(max(0.0, regret.loss / regret.weight))
-        return [(name, number(value))]
+    def _quality(self, rows: Averages) -> Metrics:
+        return dict([self._engine.problem.loss.measure(rows.mean_loss)])
+
+    def _handful(self) -> Handful | None:
+        """Return the few rows that hold most of the loss, if there are such; errors that are counted are all alike."""
+        return None if isinstance(self._engine.problem.loss, ZeroOne) else super()._handful()
 
     def __init__(
         self,
