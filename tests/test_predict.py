@@ -11,12 +11,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 
 import batch2online
 from batch2online import datasets
 from batch2online.cli.app import run_safely
+from batch2online.cli.files import write_csv
+from batch2online.cli.terminal import pairs, print_paragraphs
+from batch2online.readers import Layout, open_source
 
 SOURCES = Path(batch2online.__file__).parents[1]
 
@@ -47,7 +53,7 @@ def predicted(folder, capsys, *words, text=NEW, model="refuse", name="new.csv"):
 def test_one_line_a_row_whatever_is_missing(folder, capsys):
     header, *lines = predicted(folder, capsys)
     assert header == ["prediction"]
-    found = [float(line[0]) if line else None for line in lines]  # a line of one empty value is an empty line
+    found = [float(line[0]) if line[0] else None for line in lines]
     assert found == [pytest.approx(3, abs=0.1), None, None, pytest.approx(6, abs=0.1), pytest.approx(9, abs=0.1)]
 
 
@@ -203,3 +209,107 @@ def test_the_library_keeps_blas_to_one_thread():
     before, during, is_restored = run.stdout.split()
     assert int(before) > 1
     assert (during, is_restored) == ("1", "True")
+
+
+# -- CSV that other programs read ---------------------------------------------------------------------
+
+
+def test_a_row_without_answer_keeps_its_line_for_every_reader(folder, tmp_path):
+    (folder / "new.csv").write_text(NEW)
+    out = tmp_path / "p.csv"
+    assert run_safely(["predict", str(folder / "refuse"), str(folder / "new.csv"), "--out", str(out)]) == 0
+    assert out.read_text().splitlines()[2:4] == ['""', '""']
+    assert pd.read_csv(out)["prediction"].isna().tolist() == [False, True, True, False, False]
+    table = next(open_source(str(out), Layout()).batches(["prediction"], [])).table
+    assert table["prediction"].is_null().to_pylist() == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [
+        ([1.5, None, -2.0], ["1.5", '""', "-2"]),
+        ([True, None], ["true", '""']),
+        (["a", None, "", "-"], ['"a"', '""', '""', '"\'-"']),
+        ([None, None], ['""', '""']),
+    ],
+)
+def test_one_column_has_no_empty_line(values, lines):
+    file = io.BytesIO()
+    write_csv(pa.table({"x": values}), file)
+    assert file.getvalue().decode().splitlines() == ["x", *lines]
+
+
+FORMULAS = ["=1+2", "+1+2", "-1+2", "@SUM(A1)", "\t=1", "--5", "+", '=HYPERLINK("http://x","a,b")', "-1.5.2", "=1\n2"]
+HARMLESS = ["-1.5", "+3e4", "-.5", "a=b", "'x", "", "1-2", "ü"]
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_strings_that_a_spreadsheet_may_run_are_written_as_strings(encoded):
+    cells = pa.array([*FORMULAS, *HARMLESS])
+    table = pa.table({"=name": cells.dictionary_encode() if encoded else cells, "n": np.arange(-9.0, len(cells) - 9)})
+    written = {}
+    for keep in (False, True):
+        file = io.BytesIO()
+        write_csv(table, file, keep_formulas=keep)
+        written[keep] = list(csv.reader(io.StringIO(file.getvalue().decode(), newline="")))
+    assert written[True][0] == ["=name", "n"]
+    assert [row[0] for row in written[True][1:]] == cells.to_pylist()
+    assert written[False][0] == ["'=name", "n"]
+    assert [row[0] for row in written[False][1:]] == [*(f"'{cell}" for cell in FORMULAS), *HARMLESS]
+    assert written[False][1][1] == "-9"  # a number is a number
+
+
+def test_names_that_meet_after_the_apostrophe_stay_two_columns():
+    file = io.BytesIO()
+    write_csv(pa.table({"=a": [1], "'=a": ["@b"]}), file)
+    assert file.getvalue() == b"'=a,'=a\n1,\"'@b\"\n"
+
+
+def test_formulas_can_be_kept_for_programs(folder, tmp_path, capsys):
+    text = "name,x,colour\n=cmd()|x,1,red\n-7,2,red\n"
+    assert [line[0] for line in predicted(folder, capsys, "--append", text=text)[1:]] == ["'=cmd()|x", "-7"]
+    kept = predicted(folder, capsys, "--append", "--keep-formulas", text=text)
+    assert [line[0] for line in kept[1:]] == ["=cmd()|x", "-7"]
+    (tmp_path / "labels.csv").write_text("x,label\n" + "".join(f"{i},{'=a' if i % 3 else '-b'}\n" for i in range(60)))
+    words = ["run", str(tmp_path / "labels.csv"), "--task", "classification", "--target", "label", "-q"]
+    for option, label in (([], "'=a"), (["--keep-formulas"], "=a")):
+        assert run_safely([*words, *option, "--out", str(tmp_path / "out")]) == 0
+        lines = (tmp_path / "out" / "coreset.csv").read_text().splitlines()
+        assert label in {row["label"] for row in csv.DictReader(lines)}
+        assert "=a" in pyarrow.parquet.read_table(tmp_path / "out" / "coreset.parquet")["label"].to_pylist()
+
+
+# -- paths --------------------------------------------------------------------------------------------
+
+
+def test_no_path_is_broken_however_long(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = tmp_path / ("a" * 90) / "with a space" / ("b" * 90)
+    long.mkdir(parents=True)
+    table = long / f"rows and {'c' * 100}.csv"
+    rng = np.random.default_rng(0)
+    np.savetxt(table, rng.normal(size=(80, 3)), delimiter=",", header="a,b,y", comments="")
+    words = [str(table), "--task", "clustering", "--k", "2"]
+    assert run_safely(["run", *words, "--history", str(long / "rows"), "--out", str(long / "out")]) == 0
+    said = capsys.readouterr().out
+    assert str(long / "out" / "report.html") in said
+    assert table.name in said
+    assert run_safely(["show", str(long / "out")]) == 0
+    assert f"history={long / 'rows'}" in capsys.readouterr().out
+    assert run_safely(["compare", *words, "--seeds", "1"]) == 0
+    assert table.name in capsys.readouterr().out
+    assert run_safely(["datasets", "--write", "diabetes", "--out", str(long / "d.csv")]) == 0
+    assert str(long / "d.csv") in capsys.readouterr().err
+    assert run_safely(["show", str(long / "nothing")]) == 2
+    assert str(long / "nothing") in capsys.readouterr().err
+
+
+def test_words_are_wrapped_between_them():
+    screen = Console(width=24, file=io.StringIO(), color_system=None)
+    print_paragraphs(pairs([("name", "some words in a row"), ("of", "x" * 30), ("list", ["a b", "c d", "e"])]), screen)
+    assert screen.file.getvalue().splitlines() == [
+        "  name  some words in a",
+        "        row",
+        f"    of  {'x' * 30}",
+        "  list  a b, c d, e",
+    ]

@@ -17,6 +17,13 @@ from batch2online.cli.options import columns, estimator_again, how_to_read, inpu
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+_keep_formulas = click.option(
+    "--keep-formulas",
+    is_flag=True,
+    help="In CSV files, leave strings as they are that a spreadsheet may run (=, +, -, @).",
+)
+
+
 def run_safely(arguments: Sequence[str]) -> int:
     """Run a command; what a person can put right is one sentence and exit code 2."""
     try:
@@ -64,6 +71,7 @@ def app() -> None:
 @click.option("--emit", type=click.Choice(["predictions", "changes"]), help="A JSON line for each, while rows come.")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Learn files side by side in N processes (Dask).")
 @click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster behind this address.")
+@_keep_formulas
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No live line, no notes.")
 def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
@@ -83,7 +91,8 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     from batch2online.cli.commands.run import run as run_command
 
     names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit", "workers", "scheduler")
-    wishes = Wishes(json=given.pop("as_json"), **{name: given.pop(name) for name in names})
+    kept = {name: given.pop(name) for name in (*names, "keep_formulas")}
+    wishes = Wishes(json=given.pop("as_json"), **kept)
     run_command(files, dataset, _task_from(dataset, given), wishes)
 
 
@@ -104,6 +113,7 @@ _model_path = click.Path(path_type=Path)
 @click.option("--id", "id_column", metavar="COLUMN", help="A column of FILE to write beside each prediction.")
 @click.option("--append", is_flag=True, help="Write all columns of FILE beside each prediction.")
 @click.option("--probabilities", is_flag=True, help="Write the probability of each class beside its prediction.")
+@_keep_formulas
 @options(*estimator_again, *how_to_read)
 def predict(
     model: Path,
@@ -112,6 +122,7 @@ def predict(
     id_column: str | None,
     append: bool,
     probabilities: bool,
+    keep_formulas: bool,
     estimator: str | None,
     sets: tuple[str, ...],
     **layout: Any,
@@ -124,7 +135,7 @@ def predict(
     from batch2online.cli.commands.predict import Beside
     from batch2online.cli.commands.predict import predict as predict_command
 
-    beside = Beside(id_column, append, probabilities)
+    beside = Beside(id_column, append, probabilities, keep_formulas)
     predict_command(model, file, out, beside, layout, estimator=estimator, sets=sets)
 
 
@@ -159,14 +170,15 @@ def check(file: str, as_json: bool, **given: Any) -> None:
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")
 @click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
-def datasets(write: str | None, out: Path | None, rows: int, seed: int) -> None:
+@_keep_formulas
+def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
     """List the data sets there are: real ones from installed packages, and synthetic streams."""
     from batch2online.cli.commands import datasets as command
 
     if write is None:
         command.list_datasets()
     else:
-        command.write_dataset(write, out or Path(f"{write}.csv"), rows, seed)
+        command.write_dataset(write, out or Path(f"{write}.csv"), rows, seed, keep_formulas)
 
 
 @app.command()

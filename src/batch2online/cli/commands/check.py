@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.text import Text
 
 from batch2online._types import FloatArray
 from batch2online.cli import tasks, terminal
@@ -79,7 +78,7 @@ def as_dict(verdict: OrderVerdict) -> dict[str, Any]:
     }
 
 
-def _lines(verdict: OrderVerdict) -> list[tuple[str, Text | str]]:
+def _lines(verdict: OrderVerdict) -> list[tuple[str, terminal.Value]]:
     shown = f", shown most clearly by the {verdict.score}" if verdict.score else ""
     return [
         ("order", verdict.sentence()),

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.padding import Padding
 
 from batch2online import evaluate
 from batch2online.cli import terminal
@@ -56,7 +55,8 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
     if trial.json:
         click.echo(result.to_json())
     else:
-        _show(result, f"{name}, {len(X):,} rows, {settings.order} order, {trial.seeds} seeds, chunks of {chunk:,}")
+        about = [name, f"{len(X):,} rows", f"{settings.order} order", f"{trial.seeds} seeds", f"chunks of {chunk:,}"]
+        _show(result, about)
 
 
 def _all_rows(chunks: Any) -> Chunk:
@@ -73,7 +73,7 @@ def _reading(task: Task) -> Task:
     return replace(task, settings=settings)
 
 
-def _show(result: Any, about: str) -> None:
+def _show(result: Any, about: list[str]) -> None:
     table = terminal.listing("model")
     for head in ("loss / hindsight", "changes", "rows/s"):
         table.add_column(head, justify="right", no_wrap=True)
@@ -84,8 +84,10 @@ def _show(result: Any, about: str) -> None:
     screen = terminal.console()
     screen.print()
     screen.print(table)
-    note = f"{about}. Losses and changes of all alike are counted from the second chunk on, chunk by chunk."
-    screen.print(Padding(terminal.shown(note), (1, 2), style="dim"))
+    note = "Losses and changes of all alike are counted from the second chunk on, chunk by chunk."
+    screen.print()
+    terminal.print_paragraphs([terminal.paragraph(about), terminal.paragraph(note)], screen)
+    screen.print()
 
 
 def _ratio(ratio: float) -> str:

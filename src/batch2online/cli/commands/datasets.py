@@ -57,7 +57,7 @@ def _served() -> dict[str, list[str]]:
     return served
 
 
-def write_dataset(name: str, out: Path, rows: int, seed: int) -> None:
+def write_dataset(name: str, out: Path, rows: int, seed: int, keep_formulas: bool = False) -> None:
     """Write a data set as CSV: its own columns, in its own units, gaps included."""
     known = _served()
     if name not in known:
@@ -65,7 +65,7 @@ def write_dataset(name: str, out: Path, rows: int, seed: int) -> None:
     table = load_table(name, rows, seed)
     columns = {column: pa.array(values, from_pandas=True) for column, values in table.columns.items()}
     with open(out, "wb") as file:
-        write_csv(pa.table(columns), file)
+        write_csv(pa.table(columns), file, keep_formulas=keep_formulas)
     click.echo(visible(f"{out}: {len(table):,} rows; {_described(table)}."), err=True)
 
 

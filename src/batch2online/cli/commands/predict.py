@@ -28,11 +28,15 @@ Write = Callable[[Any], None]
 
 @dataclass(frozen=True)
 class Beside:
-    """What stands beside the predictions: a column of the input, all of them, the probabilities of classes."""
+    """What stands beside the predictions: a column of the input, all of them, the probabilities of classes.
+
+    Strings that a spreadsheet may run are written as they are with ``keep_formulas``.
+    """
 
     column: str | None = None
     all: bool = False
     probabilities: bool = False
+    keep_formulas: bool = False
 
     def columns(self, source: Source) -> list[str]:
         """Names of the columns."""
@@ -55,7 +59,7 @@ def predict(
     inputs = set(preparation.columns)
     rows_of = source.batches(preparation.columns, [column for column in kept if column not in inputs])
     met: set[str] = set()
-    with _output(out) as write:
+    with _output(out, beside.keep_formulas) as write:
         for batch in rows_of:
             rows, _, complete = preparation.apply(batch, lambda column, note: _say_once(met, column, note))
             said = _aligned(_said(stored, rows, beside.probabilities), complete)
@@ -89,15 +93,16 @@ def _aligned(columns: dict[str, Any], kept: BoolArray) -> dict[str, Any]:
 
 
 @contextmanager
-def _output(out: Path | None) -> Iterator[Write]:
+def _output(out: Path | None, keep_formulas: bool) -> Iterator[Write]:
     """Give what writes to standard output, or to a file that appears only when it is complete."""
     if out is None:
-        yield _csv_writer(sys.stdout.buffer)
+        yield _csv_writer(sys.stdout.buffer, keep_formulas)
         sys.stdout.buffer.flush()
         return
     handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
-        with os.fdopen(handle, "wb") as file, _writer(file, out.suffix.lower() in (".parquet", ".pq")) as write:
+        is_parquet = out.suffix.lower() in (".parquet", ".pq")
+        with os.fdopen(handle, "wb") as file, _writer(file, is_parquet, keep_formulas) as write:
             yield write
         os.replace(temporary, out)
     except BaseException:
@@ -106,9 +111,9 @@ def _output(out: Path | None) -> Iterator[Write]:
 
 
 @contextmanager
-def _writer(file: IO[bytes], is_parquet: bool) -> Iterator[Write]:
+def _writer(file: IO[bytes], is_parquet: bool, keep_formulas: bool) -> Iterator[Write]:
     if not is_parquet:
-        yield _csv_writer(file)
+        yield _csv_writer(file, keep_formulas)
         return
     opened: list[Any] = []
 
@@ -124,12 +129,12 @@ def _writer(file: IO[bytes], is_parquet: bool) -> Iterator[Write]:
             writer.close()
 
 
-def _csv_writer(file: IO[bytes]) -> Write:
+def _csv_writer(file: IO[bytes], keep_formulas: bool) -> Write:
     is_begun = False
 
     def write(table: Any) -> None:
         nonlocal is_begun
-        write_csv(table, file, with_names=not is_begun)
+        write_csv(table, file, not is_begun, keep_formulas)
         is_begun = True
 
     return write

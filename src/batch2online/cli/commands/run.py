@@ -44,6 +44,7 @@ class Wishes:
     emit: str | None = None
     workers: int | None = None
     scheduler: str | None = None
+    keep_formulas: bool = False
 
     @property
     def is_on_cluster(self) -> bool:
@@ -75,7 +76,7 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
         line.end()
         result = result_of(loop, stream, task, task.settings.command(paths, dataset))
         with _named(loop.model, stream.preparation.names):
-            report_path = _write(wishes.out, loop.model, result, loop.rows / rate)
+            report_path = _write(wishes, loop.model, result, loop.rows / rate)
     _show(result, task, rate, report_path, wishes)
     return result
 
@@ -158,10 +159,11 @@ def _check_on_cluster(wishes: Wishes, task: Task) -> None:
         raise DataError(f"On a cluster rows are learned as a set, without order: leave {unfit} out.")
 
 
-def _write(out: Path | None, model: Any, result: dict[str, Any], seconds: float) -> str | None:
-    if out is None:
+def _write(wishes: Wishes, model: Any, result: dict[str, Any], seconds: float) -> str | None:
+    if wishes.out is None:
         return None
     from batch2online.cli.run.outputs import write_outputs  # needs matplotlib, which is optional
     from batch2online.report.story import Ran
 
-    return str(write_outputs(out, model, result, Ran(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)))
+    ran = Ran(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)
+    return str(write_outputs(wishes.out, model, result, ran, wishes.keep_formulas))

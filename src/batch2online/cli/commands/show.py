@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 from rich.table import Table
-from rich.text import Text
 
 from batch2online.cli import terminal
 from batch2online.cli.files import json_text
@@ -27,7 +26,7 @@ def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
     if as_json:
         click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
         return
-    tables = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
+    tables: list[Any] = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
     if model.changes_:
         tables.append(_changes(model.changes_[-most:][::-1]))
     terminal.print_apart(*tables)
@@ -56,13 +55,13 @@ def facts_of(model: Any) -> dict[str, Any]:
     }
 
 
-def _lines(facts: dict[str, Any]) -> list[tuple[str, Text | str]]:
+def _lines(facts: dict[str, Any]) -> list[tuple[str, terminal.Value]]:
     inputs = facts["inputs"]
     listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
     return [
         ("quality", terminal.shown(facts["headline"], style="bold")),
         ("model", facts["model"]),
-        ("settings", ", ".join(f"{name}={value}" for name, value in facts["settings"].items())),
+        ("settings", [f"{name}={value}" for name, value in facts["settings"].items()]),
         ("inputs", f"{len(inputs):,}: {listed}"),
         ("rows seen", f"{facts['rows']:,}"),
         ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}, of {facts['regret_of']}"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.text import Text
-
 from batch2online.cli import terminal
 from batch2online.cli.run.recorder import ratio_text
 
@@ -15,17 +13,17 @@ def show_result(result: dict[str, Any], rate: float | None, report_path: str | N
     """Print the headline and the closing table."""
     rows = list(_lines(result, rate))
     if report_path is not None:
-        rows.append(("report", terminal.shown(report_path, style="cyan")))
+        rows.append(("report", terminal.unbroken(report_path, style="cyan")))
     screen = terminal.console(soft_wrap=True)
     screen.print()
     screen.print(terminal.shown(f" {result['headline']}", style="bold"))
     screen.print()
-    screen.print(terminal.pairs(rows))
+    terminal.print_paragraphs(terminal.pairs(rows), screen)
     screen.print()
 
 
-def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, Text | str]]:
-    yield "model", f"{result['title']} from {result['source']}"
+def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, terminal.Value]]:
+    yield "model", terminal.unbroken(f"{result['title']} from {result['source']}")
     dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
     speed = f" at {rate:,.0f} rows/s" if rate else ""
     yield "rows", f"{result['rows']:,}{speed}{dropped}"

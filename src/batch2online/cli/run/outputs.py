@@ -23,13 +23,15 @@ from batch2online.report.story import Ran
 FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
 
 
-def write_outputs(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None) -> Path:
+def write_outputs(
+    folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None, keep_formulas: bool = False
+) -> Path:
     """Write everything beside the folder, then put it in place in one step; the path of the report."""
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        _write_all(staging, model, result, ran)
+        _write_all(staging, model, result, ran, keep_formulas)
         put_in_place(staging, target, FILES)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
@@ -46,13 +48,13 @@ def _discard_replaced(staging: Path) -> None:
         staging.rmdir()
 
 
-def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None) -> None:
+def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None, keep_formulas: bool) -> None:
     sources = {INPUT: {"preparation": result["preparation"], "source": result["source"]}}
     model_file.save(folder / "model.b2o", model._state() | model._fitted_state(), sources)
     coreset = coreset_table(model.coreset_, result, getattr(model, "_labels", None))
     parquet.write_table(coreset, folder / "coreset.parquet")
     with open(folder / "coreset.csv", "wb") as file:
-        write_csv(coreset, file)
+        write_csv(coreset, file, keep_formulas=keep_formulas)
     changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
     (folder / "report.html").write_text(html(model, result, ran), encoding="utf-8")
