@@ -144,6 +144,20 @@ def test_reliability_is_by_weight():
     assert shares[1] == 0.0
 
 
+def test_reliability_does_not_depend_on_the_order_of_rows():
+    """Weights, claims and what came true all go to the bins of their row."""
+    rng = np.random.default_rng(0)
+    claimed, weights = rng.uniform(size=400), rng.uniform(0.5, 3, size=400)
+    is_so = claimed > 0.55
+    order = np.argsort(claimed)
+    expected = reliability(claimed[order], is_so[order], weights[order])
+    np.testing.assert_allclose(reliability(claimed, is_so, weights), expected, rtol=1e-12)
+    means, shares = expected
+    assert (np.diff(means) > 0).all()
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    np.testing.assert_allclose(means, np.arange(0.05, 1, 0.1), atol=0.06)
+
+
 def test_compare_names_the_rivals(stream, capsys):
     words = ["compare", stream.path, "--task", "classification", "--target", "kind", "--seeds", 1]
     losses = {run["model"]: run["loss"] / run["optimum"] for run in result_of(*words, capsys=capsys)["rows"]}

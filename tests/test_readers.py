@@ -115,6 +115,16 @@ def test_blocks_cut_anywhere_hold_the_same_lines(size, newline):
     assert found == [(1, b"a,b"), (2, b"1,2"), (4, b"3,4"), (5, b"5,6")]
 
 
+@pytest.mark.parametrize("skipped", [0, 1, 2, 5])
+def test_skipped_lines_are_as_many_as_asked_for(tmp_path, skipped):
+    """Each line passed over could be a header: one more or less gives other names or other rows."""
+    head = [f"x{i},y{i}" for i in range(skipped)]
+    (tmp_path / "x.csv").write_text("\n".join([*head, "a,b", "1,2", "3,4"]) + "\n")
+    rows, _, source = read(tmp_path / "x.csv", skip_lines=skipped)
+    assert source.names == ["a", "b"]
+    assert rows == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+
+
 def test_line_of_a_row_passes_over_blank_lines():
     assert LineBlock(b"\n1\n\n\n2\n", first_line=7).line_of(1) == 11
 

@@ -116,6 +116,17 @@ def test_standard_errors_are_those_of_the_textbook(intercept):
     assert found == pytest.approx(expected[None], rel=1e-6)
 
 
+def test_intervals_are_widened_by_how_far_the_model_is_from_the_best():
+    """The interval around a coefficient that is shown holds that of the best model with its own interval."""
+    stale = OnlineRegression(refresh=Geometric(100.0, start=30), random_state=0).partial_fit(X, Y)
+    best = OnlineRegression(random_state=0).fit(X, Y)
+    apart = np.abs(stale.coef_ - best.coef_)
+    errors = 1.96 * standard_errors(stale._engine.caught_up().construction)[0]
+    assert (apart > errors).any()  # else the interval would hold it in any case
+    np.testing.assert_allclose(regression._half_widths(stale), errors + apart, rtol=1e-6)
+    np.testing.assert_allclose(regression._half_widths(best), errors, rtol=1e-6)
+
+
 def test_columns_that_drown_the_others_are_named():
     spreads = np.array([1000.0, 1.0, 2.0, 3.0])
     assert drowning(spreads, ["price", "a", "b", "c"]).startswith("price holds 100 % of the variance: the 3 other")

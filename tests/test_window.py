@@ -18,7 +18,9 @@ from batch2online import (
     coresets,
     refresh,
 )
+from batch2online.core.rows import Rows
 from batch2online.engine.contest import HALF_LIVES, JUDGED, NOTED, Contest
+from batch2online.engine.window import Window
 
 SIZE = 700
 
@@ -329,3 +331,31 @@ def test_the_verdict_on_the_order_knows_what_is_followed():
     assert "--half-life for a stream" in said[0]
     assert said[1].endswith("alike within a half-life")
     assert said[2].endswith("alike within the window")
+
+
+def test_a_window_keeps_the_losses_of_its_own_rows():
+    """The losses that leave a window are those of the rows that leave it: the oldest."""
+    losses = np.arange(20.0).reshape(1, -1) * [[1.0], [0.5]]
+    window = Window(6)
+    for cut in (slice(0, 3), slice(3, 11), slice(11, 20)):
+        ids = np.arange(20)[cut]
+        rows = Rows(ids[:, None].astype(float), np.empty((len(ids), 0)), np.ones(len(ids)), ids)
+        window = window.after(rows, losses[:, cut])
+        last = np.arange(20)[: cut.stop][-6:]
+        trimmed = window.trimmed()
+        np.testing.assert_array_equal(np.concatenate([part.ids for part in trimmed.parts]), last)
+        np.testing.assert_array_equal(np.concatenate(trimmed.losses, axis=1), losses[:, last])
+        np.testing.assert_array_equal(trimmed.total, losses[:, last].sum(axis=1))
+
+
+def test_regret_of_a_window_is_what_its_rows_have_cost():
+    """Rows that cost more and more: losses of the first rows of a segment are not those of the last."""
+    X, y = stream(1_500)
+    y = y * np.linspace(1, 30, len(y))
+    model, each = OnlineRegression(window=200, random_state=0), []
+    for i in range(len(X)):
+        each.append((model.predict(X[i : i + 1])[0] - y[i]) ** 2 if i else 0.0)
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+    rows = model.regret_.rows
+    assert 200 <= rows < 250
+    assert model.regret_.loss == pytest.approx(sum(each[-rows:]), rel=1e-9)

@@ -70,7 +70,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     classes_ : labels seen so far, sorted
     coef_, intercept_ : the current model, one row for two classes, else one for each
     error_ : share by which the model is estimated to cost more than the fit on all rows
-    n_seen_, n_changes_, changes_, coreset_, regret_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; log loss against the best model known.
 
     Notes

@@ -92,7 +92,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     ----------
     coef_, intercept_ : the current model; the mean of the targets until ``3 * (n_features + 1)`` rows have come
     error_ : share by which the model is estimated to cost more than the fit on all rows; 0 for least squares
-    n_seen_, n_changes_, changes_, coreset_, regret_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
     Notes
