@@ -134,7 +134,7 @@ def _csv_writer(file: IO[bytes], keep_formulas: bool) -> Write:
 
     def write(table: Any) -> None:
         nonlocal is_begun
-        write_csv(table, file, not is_begun, keep_formulas)
+        write_csv(table, file, with_names=not is_begun, keep_formulas=keep_formulas)
         is_begun = True
 
     return write
