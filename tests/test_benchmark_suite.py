@@ -118,6 +118,12 @@ def test_what_readme_says_of_refits_holds(results):
     assert bounded["rows kept"] < 10_000 < warm["rows kept"]
 
 
+def test_what_pages_say_of_clusters_holds(results):
+    for record in results["clustering"]["tables"][0]["records"]:
+        assert record["/ doubling"] <= (1.005 if record["setting"] == "default" else 1.01), record
+        assert record["changes"] <= record["doubling changes"], record
+
+
 def test_what_pages_say_of_the_papers_experiment_holds(results):
     """Records give a mean and, in brackets, its deviation."""
     records = results["paper"]["tables"][0]["records"]

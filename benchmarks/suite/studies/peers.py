@@ -1,4 +1,4 @@
-"""All peers on real data in random order: loss against hindsight, changes, speed."""
+"""All peers on real data in random order: loss against hindsight, and changes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ LARGE = {
 TEXT = (
     "Columns and targets are standardised. Random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from "
     "row 100 on, for sets of fewer than 2,000 rows), means and standard deviations over {seeds} seeds: loss over "
-    "hindsight, changes in brackets, the least loss of a set in bold. Rows/s are those of the last set that a learner "
-    "was given."
+    "hindsight, changes in brackets, the least loss of a set in bold."
 )
 NOTES = {
     "regression": "",
@@ -54,8 +53,7 @@ def of_problem(problem: Any, form: Form) -> Study:
         for line in compared(problem, X, y, order="random", seeds=form.seeds_of(3), chunk=chunk).summary():
             record = records.setdefault(line["model"], {"learner": line["model"]})
             record[columns[-1]] = cell(line["ratio"], line["changes"], line["ratio_std"])
-            record["rows/s"] = round(line["rows_per_second"])
-    columns = ["learner", *columns, "rows/s"]
+    columns = ["learner", *columns]
     title = f"Peers, {problem.TITLE.lower()}"
     return Study(title, TEXT.format(seeds=len(form.seeds_of(3))), columns, list(records.values()), NOTES[problem.NAME])
 
