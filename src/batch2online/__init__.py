@@ -4,16 +4,23 @@ For rows in random order: close to the loss of the best single model in hindsigh
 them logged. After Dong & Yoshida, "A Batch-to-Online Transformation under Random-Order Model", NeurIPS 2023.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
+    from os import PathLike
+
     from batch2online import baselines, coresets, datasets, evaluate, export, extend, reference, refresh, theory
+    from batch2online.estimators.base import OnlineEstimator
     from batch2online.estimators.batch_to_online import BatchToOnline
+    from batch2online.estimators.classification import OnlineClassifier
     from batch2online.estimators.clustering import OnlineClustering
     from batch2online.estimators.durable import Durable
     from batch2online.estimators.low_rank import OnlineLowRank
     from batch2online.estimators.regression import OnlineRegression
+    from batch2online.estimators.stored import Trusted
 
 __version__ = "0.1.0"
 
@@ -47,7 +54,7 @@ __all__ = [
 ]
 
 
-def load(path: Any, *, trusted: Any = None) -> Any:
+def load(path: str | PathLike[str], *, trusted: Trusted = None) -> OnlineEstimator:
     """Return the estimator in a checkpoint written by its ``save``.
 
     Loading a file that somebody else made runs no code from it and takes memory and time in proportion to its size.
@@ -64,7 +71,8 @@ def load(path: Any, *, trusted: Any = None) -> Any:
         import_module(home)
     from batch2online.estimators.stored import load as load_estimator
 
-    return load_estimator(path, trusted=trusted)
+    estimator: OnlineEstimator = load_estimator(path, trusted=trusted)
+    return estimator
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 :func:`error` measures how well a coreset stands for its rows.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batch2online.coresets.anchored import Anchored
 from batch2online.coresets.clustering import Clustering
@@ -14,6 +14,9 @@ from batch2online.coresets.piloted import Piloted
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.coresets.sensitivity import LewisScore, LogisticScore, Sensitivity
 from batch2online.coresets.uniform import Uniform
+
+if TYPE_CHECKING:
+    from batch2online.evaluate.coreset_error import error, errors
 
 __all__ = [
     "Anchored",

@@ -1,6 +1,6 @@
 """Measuring online learners, any of them: regret against hindsight, model changes, average sensitivity."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batch2online.evaluate.audit import peeks
 from batch2online.evaluate.losses import Absolute, ClusteringLoss, Loss, LowRankLoss, Predictions, Squared
@@ -10,6 +10,9 @@ from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, O
 from batch2online.evaluate.prequential import prequential
 from batch2online.evaluate.result import Curve, Outcome, Result
 from batch2online.evaluate.sensitivity import Decay, SensitivityEstimate, average_sensitivity, sensitivity_decay
+
+if TYPE_CHECKING:
+    from batch2online.paper.figure import paper_figure
 
 __all__ = [
     "Absolute",

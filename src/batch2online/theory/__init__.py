@@ -1,6 +1,6 @@
 """Sizes and bounds, every constant in one place; and what they promise for a run, next to what it measured."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batch2online.theory.bounds import (
     allowed_regret,
@@ -31,6 +31,9 @@ from batch2online.theory.sizes import (
     regression_size,
     sampling_constant,
 )
+
+if TYPE_CHECKING:
+    from batch2online.theory.certificates import Certificate, certificate
 
 __all__ = [
     "FAILURE",
