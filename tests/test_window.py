@@ -255,7 +255,7 @@ def after_blocks(advantage, noise=0.05, wild=0.0):
         own = losses + rng.normal(size=JUDGED) * noise
         both = np.stack([own, losses - advantage])
         both[:, 7] += np.array([1.0, 1.1]) * wild
-        contest = contest.after(np.stack([both, both])).judged()
+        contest = contest.after(np.stack([both, both])).judged(10_000)
         advantage = 0.0 * advantage if np.ndim(advantage) else advantage
     return contest
 
@@ -271,9 +271,10 @@ def test_one_wild_row_decides_nothing():
     for contest in (one, all_rows):
         assert (contest.sums[1:, 1] < 0.99 * contest.sums[1:, 0]).all()
     same_for_both = after_blocks(0.05, wild=1e9)
-    assert same_for_both.winner(SHORTER, 10_000) == (1, False)  # nor does it stand in the way
+    assert same_for_both.winner(SHORTER, 10_000)[0] == 1  # nor does it stand in the way
     assert one.winner(SHORTER, 10_000) == (0, False)
-    assert all_rows.winner(SHORTER, 10_000) == all_rows.winner(LONGER, 10_000) == (1, False)
+    assert all_rows.winner(SHORTER, 10_000)[0] == 1
+    assert all_rows.winner(LONGER, 10_000) == (1, False)
     assert all_rows.winner(SHORTER, 1_000) == (0, False)
     assert after_blocks(0.0).winner(SHORTER, 10_000) == (0, False)
     assert after_blocks(-0.05).winner(LONGER, 10_000) == (0, False)
@@ -281,18 +282,99 @@ def test_one_wild_row_decides_nothing():
     assert (less.winner(SHORTER, 10_000), less.winner(LONGER, 10_000)) == ((0, False), (1, False))
 
 
-def test_a_sudden_change_is_answered_at_once_and_then_not_for_long():
+def after_a_jump(contest, less=0.1):
+    """The contest after rows that cost ten times as much as before, and less by a share under the second half-life."""
+    own = 10 * np.random.default_rng(1).chisquare(1, size=JUDGED)
+    losses = np.stack([[own, (1 - less) * own], [own, own]])  # models noted before know nothing of it
+    return contest.after(losses).judged(10_000)
+
+
+def test_a_sudden_change_is_answered_at_once():
+    """A tenth of what rows cost after the jump is as much as they cost before it: one block says enough."""
     calm = after_blocks(-0.001)
-    rng = np.random.default_rng(1)
-    own, better = 10 * rng.chisquare(1, size=2 * JUDGED), rng.chisquare(1, size=2 * JUDGED)
-    losses = np.stack([[own, better], [own, own]])  # models noted before know nothing of it
-    sudden = calm.after(losses).judged()
+    assert calm.winner(SHORTER, 10_000) == (0, False)
+    sudden = after_a_jump(calm)
     assert sudden.winner(SHORTER, 10_000) == (1, True)
-    assert replace(sudden, rested=100).winner(SHORTER, 10_000) == (0, False)
-    costly = replace(
-        sudden, sums=sudden.sums + np.array([[0, 0], [0, 1e4], [0, 0]])
-    )  # it has cost more for a longer time
-    assert costly.winner(SHORTER, 10_000) == (0, False)
+    assert sudden.winner(LONGER, 10_000) == (0, False)  # there is no hurry to count more rows
+    costly = replace(sudden, sums=sudden.sums + np.array([[0, 0], [0, 1e4], [0, 1e4]]))
+    assert costly.winner(SHORTER, 10_000) == (1, True)  # what it has cost before the change does not matter
+    wild = np.zeros(JUDGED)
+    wild[50] = 100.0
+    one_row = calm.after(np.stack([[1 + wild, np.ones(JUDGED)], np.ones((2, JUDGED))])).judged(10_000)
+    assert one_row.winner(SHORTER, 10_000) == (0, False)
+
+
+def test_sudden_decisions_that_were_wrong_make_the_next_one_harder():
+    """What rows cost under models noted tells whether a decision was right."""
+    decided = after_a_jump(after_blocks(-0.001)).decided(True).with_winner(1)
+    assert decided.left == 1
+    assert not decided.sums[2].any()  # rows before the change say nothing about those after it
+    assert not decided.spreads[1].any()
+    assert decided.sums[:2].all()
+    ahead = np.stack([np.full((2, JUDGED), 2.0), np.ones((2, JUDGED))], axis=1)
+    later = decided
+    for verdicts in range(1, 5):  # as many rows as before the first decision
+        later = later.after(ahead).judged(10_000)
+        assert later.winner(LONGER, 10_000) == (int(verdicts == 4), False)
+    for noted, doubts in (([1.0, 2.0], 0), ([2.0, 1.0], 1)):
+        both = np.repeat(np.array(noted)[:, None], JUDGED, axis=1)
+        later = decided.after(np.stack([both, both])).judged(10_000).decided(False)
+        assert (later.doubts, later.left) == (doubts, -1)
+    doubtful = replace(after_blocks(-0.001), doubts=1)
+    assert after_a_jump(doubtful).winner(SHORTER, 10_000) == (0, False)
+    assert after_a_jump(doubtful, less=0.5).winner(SHORTER, 10_000) == (1, True)
+    assert after_a_jump(replace(doubtful, doubts=2), less=0.5).winner(SHORTER, 10_000) == (0, False)
+    again = replace(decided, sums=decided.sums + np.array([[0, 0], [0, 0], [1, 0]]), doubts=2)
+    assert again.decided(True).doubts == 2  # never more: a change that is large enough is always answered
+    right = replace(decided, sums=decided.sums + np.array([[0, 0], [0, 0], [0, 1]]))
+    assert right.decided(True).doubts == 0
+    assert replace(right, doubts=2).decided(True).doubts == 1
+
+
+def test_the_half_life_that_was_left_is_followed_through_changes_of_places():
+    contest = replace(Contest.of([Solved()] * 3), left=0)
+    assert contest.with_winner(2).left == 2
+    assert contest.with_winner(2).in_order([1, 0, 2]).left == 1
+    assert contest.begun().left == -1
+
+
+def test_the_first_rows_do_not_count():
+    contest = Contest.of([Solved()]).after(np.ones((2, 2, JUDGED)))
+    for rows, counted in ((512, 0), (640, JUDGED)):
+        judged = contest.judged(rows)
+        assert judged.waiting.shape == (2, 2, 0)
+        assert judged.rows.tolist() == [counted] * 3
+        assert (judged.sums == counted).all()
+
+
+def jumping(n, at, size, seed):
+    rng = np.random.default_rng(seed)
+    X, before, after = rng.normal(size=(n, 5)), rng.normal(size=5), rng.normal(size=5)
+    slopes = np.where(np.arange(n)[:, None] < at, before, before + size * after)
+    return X, (X * slopes).sum(axis=1) + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+def test_a_jump_is_answered_within_two_verdicts(seed):
+    X, y = jumping(9_300, 9_000, 2.0, seed)
+    model = OnlineRegression(half_life="auto", random_state=0).partial_fit(X, y)
+    assert [event.rows for event in model.changes_ if event.kind == "half_life"] == [600]
+    assert _current_at(model, 9_000) == 0
+    assert _current_at(model, 9_000 + 2 * JUDGED) == 600
+
+
+def test_a_long_calm_does_not_stand_in_the_way():
+    """A planted defect: a half-life that is costly in a calm had to make up for that first."""
+    X = np.random.default_rng(0).uniform(0, 10, size=(13_000, 3))
+    limit = np.where(np.arange(13_000) < 12_000, 8.0, 9.5)  # a line separates the classes: a calm costs hardly anything
+    y = (X[:, 0] + X[:, 1] <= limit).astype(int)
+    model = OnlineClassifier(half_life="auto", random_state=0).partial_fit(X, y)
+    assert _current_at(model, 12_000) == 5_000
+    assert _current_at(model, 12_512) == 1_000
+
+
+def _current_at(model, row):
+    return ([0] + [event.rows for event in model.changes_ if event.kind == "half_life" and event.at <= row])[-1]
 
 
 def test_losses_of_any_magnitude_are_compared():
@@ -300,7 +382,7 @@ def test_losses_of_any_magnitude_are_compared():
         wide = Contest.of([Solved()])
         for _ in range(20):
             losses = scale * np.stack([np.full(JUDGED, 1.0), np.full(JUDGED, 0.9)])
-            wide = wide.after(np.stack([losses, losses])).judged()
+            wide = wide.after(np.stack([losses, losses])).judged(10_000)
         assert np.isfinite(wide.spreads).all()
         assert wide.winner(SHORTER, 10_000)[0] == 1
 

@@ -1,17 +1,21 @@
-"""Several half-lives side by side: the one in force is the one that has cost the least lately, beyond chance.
+"""Several half-lives side by side: the current one is the one that has cost the least lately, beyond chance.
 
-Each rival is an engine of its own, fed with the same rows. Two sums of losses fade:
+Each candidate is an engine of its own, fed with the same rows. Two sums of losses decay:
 
-- a slow one, of what rows cost under the model that each had when the block of ``NOTED`` rows began. So one sees it who
-  asks for predictions a block at a time: what is good for the very next row alone has no advantage.
+- a slow one, of what rows cost under the model that each candidate had when the block of ``NOTED`` rows began. So one
+  sees it who asks for predictions a block at a time: what is good for the very next row alone has no advantage.
 - a quick one, of what rows cost as they came, for changes that are large and sudden.
 
-A rival takes over when it leads by a share of the loss that is worth a change, and by a multiple of the root of the sum
-of squares of differences, over groups of ``_GROUP`` rows. That ratio is small, whatever the losses, where a lead comes
-from a few rows: a wild row decides nothing, and a calm stream keeps all rows. Nor does it stand in the way for long: a
-loss counts as no more than ``_MOST`` times the mean of those around it. The quick sum decides only where the losses of
-a longer time do not speak against it, and rests after that: rows that are like each other for an hour only would keep
-it busy for ever.
+A candidate takes over when it leads by a share of the loss that is worth a change, and by a multiple of the root of the
+sum of squares of differences, over groups of ``_GROUP`` rows. That ratio is small, whatever the losses, where a lead
+comes from a few rows: a wild row decides nothing, and a calm stream keeps all rows. Nor does it stand in the way for
+long: a loss counts as no more than ``_MOST`` times the mean of those around it.
+
+The quick sum only ever decides for a shorter half-life, by a lead over what rows cost *usually*: where rows change
+suddenly all candidates cost many times that, and a share of it would be reached too late. Such a decision says that
+the rows before are not like those to come, so the slow sum begins anew. When the next decision is made, the slow sum
+tells whether it was right. If not (rows that are like each other for an hour only look like a change every hour), the
+next one takes a lead ``_DOUBT`` times as large.
 """
 
 from __future__ import annotations
@@ -43,42 +47,54 @@ _GROUP = 8
 """Rows whose losses are summed before they are compared."""
 
 _MOST = 100.0
-"""A loss counts as no more than so many times the mean of the others in force."""
+"""A loss counts as no more than so many times the mean of the others."""
+
+_UNCOUNTED = 512
+"""First rows, which do not count: candidates differ by how often they refit, which says nothing of later rows."""
 
 _FIRST = 1_024
 """Rows before the first decision."""
 
-_QUICK, _SLOW = 500, 20_000
-"""Rows after which a loss counts half; the quick sum decides once in as many rows as the slow one remembers."""
+_FEWEST = 500
+"""Rows that the slow sum decides by, at least; it decays a little."""
 
-_FADING = 2.0 ** (-JUDGED / np.array([_QUICK, _SLOW, _SLOW]))[:, None]
-_WORTH_QUICK, _WORTH_SLOW = 0.1, 0.0025
-_SURE_QUICK, _SURE_SLOW, _SURE_OF_LONGER = 3.0, 4.0, 1.0
+_QUICK, _SLOW = 500, 20_000
+"""Rows after which a loss counts half."""
+
+_DECAY = 2.0 ** (-JUDGED / np.array([_QUICK, _SLOW, _SLOW]))
+_WORTH_QUICK, _WORTH_SLOW = 0.05, 0.0025
+_SURE_QUICK, _SURE_SLOW, _SURE_OF_LONGER = 2.0, 4.0, 1.0
+_DOUBT, MOST_DOUBTS = 8.0, 2
 
 
 @storable
 @dataclass(frozen=True)
 class Contest:
-    """The rivals, and what all have cost lately; arrays hold the half-life in force first.
+    """The rivals, and what all have cost lately; arrays hold the current half-life first.
 
-    ``noted`` are the models that were in force when the block began, None where there was none. ``waiting`` (2, k, m)
-    are the losses of the last rows, as they came and under the models noted. ``sums`` (3, k) are the quick sum, a slow
-    one of the same losses, and the slow one of losses under models noted; ``spreads`` (2, k, k) are roots of sums of
-    squares of differences in the first and in the last. ``rested`` are rows since the quick sum has decided.
+    ``noted`` are the current models when the block began, None where there was none. ``waiting`` (2, k, m) are the
+    losses of the last rows, as they came and under the models noted. ``sums`` (3, k) are the quick sum, a slow one of
+    the same losses, and the slow one of losses under models noted; ``rows`` (3,) are how many rows count in each;
+    ``spreads`` (2, k, k) are roots of sums of squares of differences in the first and in the last. ``left`` is the
+    place of the half-life that the quick sum has decided against in the last decision, -1 if the slow one has made it;
+    ``doubts`` is how many more of the quick sum's decisions were wrong than right, at least 0.
     """
 
     rivals: tuple[Any, ...]
     noted: tuple[Any, ...]
     waiting: FloatArray
     sums: FloatArray
+    rows: FloatArray
     spreads: FloatArray
-    rested: int = _SLOW
+    left: int = -1
+    doubts: int = 0
 
     @classmethod
     def of(cls, rivals: list[Any]) -> Contest:
         """Return a contest in which nothing has happened yet."""
         k = len(rivals) + 1
-        return cls(tuple(rivals), (None,) * k, np.zeros((2, k, 0)), np.zeros((3, k)), np.zeros((2, k, k)))
+        sums, rows, spreads = np.zeros((3, k)), np.zeros(3), np.zeros((2, k, k))
+        return cls(tuple(rivals), (None,) * k, np.zeros((2, k, 0)), sums, rows, spreads)
 
     def copy(self) -> Contest:
         """Return an independent contest in the same state."""
@@ -88,40 +104,50 @@ class Contest:
         """Return the contest after rows that have cost so much, (2, k, n)."""
         return replace(self, waiting=np.concatenate([self.waiting, losses], axis=2))
 
-    def judged(self) -> Contest:
-        """Return the contest with the losses of all rows that wait in its sums."""
-        rows = self.waiting.shape[2]
-        if not rows:
-            return self
+    def judged(self, n_learned: int) -> Contest:
+        """Return the contest with the losses of all rows that wait in its sums, after so many rows."""
+        n = self.waiting.shape[2]
+        if not n or n_learned <= _UNCOUNTED:
+            return self._emptied()
         with np.errstate(all="ignore"):
-            groups = np.add.reduceat(_tamed(self.waiting), np.arange(0, rows, _GROUP), axis=2)
+            groups = np.add.reduceat(_tamed(self.waiting), np.arange(0, n, _GROUP), axis=2)
             totals = groups.sum(axis=2)[[0, 0, 1]]
-            spreads = np.hypot(_FADING[::2, :, None] * self.spreads, _norms(groups[:, :, None] - groups[:, None]))
-            sums = _FADING * self.sums + totals
-        rested = min(_SLOW, self.rested + rows)
-        return replace(self, waiting=self.waiting[..., :0], sums=sums, spreads=spreads, rested=rested)
+            spreads = np.hypot(_DECAY[::2, None, None] * self.spreads, _norms(groups[:, :, None] - groups[:, None]))
+            sums, rows = _DECAY[:, None] * self.sums + totals, _DECAY * self.rows + n
+        return replace(self._emptied(), sums=sums, rows=rows, spreads=spreads)
 
     def winner(self, half_lives: FloatArray, n_learned: int) -> tuple[int, bool]:
-        """Return the place of the half-life that is to be in force, 0 for the present one, and if quickly found."""
+        """Return the place of the half-life that is to be current, 0 for the present one, and if by the quick sum."""
         if n_learned < _FIRST or not all(rival.is_solved for rival in self.rivals):
             return 0, False
         with np.errstate(all="ignore"):
             lead = self.sums[:, :1] - self.sums
             sure = np.where(half_lives > half_lives[0], _SURE_OF_LONGER, _SURE_SLOW)
-            slow = self._best(2, lead[2] / (sure * self.spreads[1, 0]), _WORTH_SLOW)
-            quick = self._best(
-                0, np.where(lead[1] > 0, lead[0] / (_SURE_QUICK * self.spreads[0, 0]), 0.0), _WORTH_QUICK
-            )
-        if self.rested < _SLOW or quick[1] <= slow[1]:
-            return slow[0], False
-        return quick[0], True
+            slow = self._best(2, lead[2] / (sure * self.spreads[1, 0]), _WORTH_SLOW * self.sums[2, 0])
+            slow = slow if self.rows[2] >= _FEWEST else (0, 0.0)
+            usual = min(self.sums[0, 0], self.sums[1, 0] / self.rows[1] * self.rows[0])
+            surplus = np.where(half_lives < half_lives[0], lead[0] / (_SURE_QUICK * self.spreads[0, 0]), 0.0)
+            quick = self._best(0, surplus, _WORTH_QUICK * _DOUBT**self.doubts * usual)
+        return (quick[0], True) if quick[1] > slow[1] else (slow[0], False)
 
-    def _best(self, which: int, surplus: FloatArray, worth: float) -> tuple[int, float]:
+    def _best(self, which: int, surplus: FloatArray, worth: Any) -> tuple[int, float]:
         """Return the place that costs the least in one of the sums of those that lead by enough, and its surplus."""
         sums = self.sums[which]
-        leads = (surplus > 1) & (sums[0] - sums > worth * sums[0])
+        leads = (surplus > 1) & (sums[0] - sums > worth)
         place = int(np.where(leads, sums, np.inf).argmin()) if leads.any() else 0
         return place, float(surplus[place]) if place else 0.0
+
+    def decided(self, is_quick: bool) -> Contest:
+        """Return the contest before one of its sums puts another half-life in the place of the current one."""
+        doubts = self.doubts
+        if self.left >= 0:
+            was_right = self.sums[2, self.left] > self.sums[2, 0]
+            doubts = max(0, doubts - 1) if was_right else min(MOST_DOUBTS, doubts + 1)
+        if not is_quick:
+            return replace(self, left=-1, doubts=doubts)
+        kept = np.array([1.0, 1.0, 0.0])
+        sums, spreads = self.sums * kept[:, None], self.spreads * kept[1:, None, None]
+        return replace(self, sums=sums, rows=self.rows * kept, spreads=spreads, left=0, doubts=doubts)
 
     def with_models(self, models: tuple[Any, ...]) -> Contest:
         """Return the contest at the beginning of a block, with the models that are in force."""
@@ -140,7 +166,10 @@ class Contest:
 
     def begun(self) -> Contest:
         """Return the contest at the beginning of a block, with models that it has not noted."""
-        return replace(self, noted=(None,) * len(self.noted), waiting=self.waiting[..., :0])
+        return replace(self._emptied(), noted=(None,) * len(self.noted), left=-1)
+
+    def _emptied(self) -> Contest:
+        return replace(self, waiting=self.waiting[..., :0])
 
     def _permuted(self, order: IntArray) -> Contest:
         """Return the contest with all but the rivals themselves in another order."""
@@ -149,6 +178,7 @@ class Contest:
             noted=tuple(self.noted[i] for i in order),
             waiting=self.waiting[:, order],
             sums=self.sums[:, order],
+            left=int(np.flatnonzero(order == self.left)[0]) if self.left >= 0 else -1,
             spreads=self.spreads[:, order][:, :, order],
         )
 

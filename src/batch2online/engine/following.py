@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,7 +130,7 @@ class Following:
         losses = [engine._judged(noted, rows) for engine, noted in zip(engines, self.contest.noted, strict=True)]
         self.contest = self.contest.after(np.stack(losses, axis=1))
         if self.n_learned % JUDGED == 0:
-            self.contest = self.contest.judged()
+            self.contest = self.contest.judged(self.n_learned)
             if self.n_learned % NOTED == 0:
                 models = tuple(engine.model if engine.is_solved else None for engine in engines)
                 self.contest = self.contest.with_models(models)
@@ -151,8 +150,8 @@ class Following:
         assert self.contest is not None
         place, is_quick = self.contest.winner(half_lives, self.n_learned)
         if place:
+            self.contest = self.contest.decided(is_quick)
             self._hand_over(place)
-            self.contest = replace(self.contest, rested=0) if is_quick else self.contest
 
     def _hand_over(self, place: int) -> None:
         """Let the half-life at this place among all take over, and tell of it."""

@@ -17,7 +17,7 @@ from batch2online.coresets.construction import Construction
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
 from batch2online.engine.changes import ChangeEvent
-from batch2online.engine.contest import JUDGED, Contest
+from batch2online.engine.contest import JUDGED, MOST_DOUBTS, Contest
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
 from batch2online.engine.pace import Pace
@@ -160,10 +160,11 @@ def _check_contest(engine: Online) -> None:
     contest: Any = engine.contest
     k = len(engine.rivals) + 1
     require(len({each.half_life for each in (engine, *engine.rivals)}) == k == len(contest.noted), "rivals differ.")
-    shapes = contest.waiting.shape[:2], contest.sums.shape, contest.spreads.shape
-    require(shapes == ((2, k), (3, k), (2, k, k)) and contest.waiting.shape[2] < JUDGED, "rivals are compared.")
-    require(contest.rested >= 0, "verdicts are in the past.")
-    require(not any(np.isnan(values).any() for values in (contest.waiting, contest.sums)), "losses are numbers.")
+    shapes = contest.waiting.shape[:2], contest.sums.shape, contest.rows.shape, contest.spreads.shape
+    require(shapes == ((2, k), (3, k), (3,), (2, k, k)) and contest.waiting.shape[2] < JUDGED, "rivals are compared.")
+    require(-1 <= contest.left < k and 0 <= contest.doubts <= MOST_DOUBTS, "decisions are of these rivals.")
+    numbers = contest.waiting, contest.sums, contest.rows
+    require(not any(np.isnan(values).any() for values in numbers), "losses are numbers.")
     for each, noted in zip((engine, *engine.rivals), contest.noted, strict=True):
         if noted is not None:
             _check_model(noted, each)
