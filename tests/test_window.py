@@ -295,7 +295,8 @@ def test_a_sudden_change_is_answered_at_once():
     assert calm.winner(SHORTER, 10_000) == (0, False)
     sudden = after_a_jump(calm)
     assert sudden.winner(SHORTER, 10_000) == (1, True)
-    assert sudden.winner(LONGER, 10_000) == (0, False)  # there is no hurry to count more rows
+    for longer in (LONGER, np.array([600.0, 2_400.0])):
+        assert sudden.winner(longer, 10_000) == (0, False)  # there is no hurry to count more rows
     costly = replace(sudden, sums=sudden.sums + np.array([[0, 0], [0, 1e4], [0, 1e4]]))
     assert costly.winner(SHORTER, 10_000) == (1, True)  # what it has cost before the change does not matter
     wild = np.zeros(JUDGED)
