@@ -9,7 +9,7 @@ import pytest
 
 from batch2online import Durable, OnlineRegression
 from batch2online.persistence import requests
-from batch2online.persistence.database import FORMER_TABLES, Database, checksum
+from batch2online.persistence.database import _TABLES_2, Database, checksum
 from batch2online.persistence.errors import StoreCorrupted
 from batch2online.refresh import Geometric
 
@@ -143,7 +143,8 @@ def as_schema_2(path, keys, wrong=0):
 
     def rewrite():
         database.run("DROP TABLE request")
-        database.run(FORMER_TABLES["request"])
+        database.run("DROP TABLE change")
+        database.run(_TABLES_2["request"])
         for key in keys:
             database.run("INSERT INTO request VALUES (?, '0 1', ?)", (key, checksum(f"request {key}", "0 1") + wrong))
         database.meta |= {"schema": 2, "requests": len(keys)}

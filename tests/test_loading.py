@@ -18,17 +18,26 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.mixture import GaussianMixture
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
-from batch2online import BatchToOnline, OnlineClustering, OnlineRegression, load
+from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load
+from batch2online.cli.app import run_safely
 from batch2online.core import registry
 from batch2online.engine import invariants
+from batch2online.estimators.batch_to_online import fitted, storing
+from batch2online.estimators.batch_to_online.storing import StoredWrapped
 from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
+from batch2online.persistence.errors import StoreError
 from batch2online.persistence.tree import DEEPEST, decoded, encoded
+from batch2online.problems.wrapped import Wrapped
 from batch2online.solvers import weighted_fit
+from batch2online.solvers.weighted_fit import seeded
 from forging import archived, forged, of_state, opened, signed
 from torture.forged import campaign
 
@@ -247,8 +256,11 @@ def test_what_is_not_known_to_be_harmless_needs_trust(tmp_path):
     name = "sklearn.ensemble._forest.RandomForestRegressor"
     with pytest.raises(CheckpointError, match=rf'trusted=\["{name}"\]'):
         load(tmp_path / "model")
-    for trusted in (True, [name]):
-        np.testing.assert_array_equal(load(tmp_path / "model", trusted=trusted).predict(X), forest.predict(X))
+    with pytest.raises(CheckpointError, match=r"no fitted RandomForestRegressor to load: it holds .*trusted=\["):
+        load(tmp_path / "model", trusted=[name])
+    parts = ["sklearn.tree._classes.DecisionTreeRegressor", "sklearn.tree._tree.Tree"]
+    for settings in ({"trusted": True}, {"trusted": [name, *parts]}, {"trusted": [name], "refit": True}):
+        np.testing.assert_array_equal(load(tmp_path / "model", **settings).predict(X), forest.predict(X))
     twin = BatchToOnline.restore(tmp_path / "model", estimator=RandomForestRegressor(n_estimators=3))
     np.testing.assert_array_equal(twin.predict(X), forest.predict(X))
 
@@ -283,17 +295,22 @@ def count_fits(monkeypatch):
     return fits
 
 
-def test_without_skops_a_harmless_model_is_solved_on_its_rows_again(tmp_path, monkeypatch):
+def test_without_skops_saving_warns_and_loading_fits_if_it_is_told_to(tmp_path, monkeypatch):
     model = ridge()
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    model.save(tmp_path / "without")
+    with pytest.warns(UserWarning, match=r"not the fitted model, since skops is not installed.*refit=True"):
+        model.save(tmp_path / "without")
     monkeypatch.undo()
     model.save(tmp_path / "with")
     monkeypatch.setitem(sys.modules, "skops.io", None)
     fits = count_fits(monkeypatch)
-    for name in ("with", "without"):
-        np.testing.assert_array_equal(load(tmp_path / name).coef_, model.coef_)
-    assert len(fits) == 2
+    for name, why in (("with", "skops is not installed"), ("without", "saved without skops")):
+        with pytest.raises(CheckpointError, match=rf"no fitted Ridge to load: .*{why}.*refit=True"):
+            load(tmp_path / name)
+        assert not fits
+        np.testing.assert_array_equal(load(tmp_path / name, refit=True).coef_, model.coef_)
+        assert fits
+        fits.clear()
 
 
 def forged_model(path, model, change):
@@ -346,11 +363,13 @@ def in_several_places(parts):
 
 
 @pytest.mark.parametrize("change", [of_another_type, compressed, with_a_huge_array, cut_off, in_several_places])
-def test_a_forged_model_is_not_believed_but_solved_again(change, tmp_path):
+def test_a_forged_model_is_not_believed(change, tmp_path):
     model = ridge()
     forged_model(tmp_path / "model", model, change)
     start = time.perf_counter()
-    np.testing.assert_array_equal(load(tmp_path / "model").coef_, model.coef_)
+    with pytest.raises(CheckpointError, match="no fitted Ridge to load"):
+        load(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model", refit=True).coef_, model.coef_)
     assert time.perf_counter() - start < 5
 
 
@@ -364,6 +383,156 @@ def test_a_model_of_other_rows_is_not_believed(tmp_path):
     forged_model(tmp_path / "model", model, of_two_columns)
     with pytest.raises(CheckpointError):
         load(tmp_path / "model")
+
+
+# -- loading fits nothing ---------------------------------------------------------------------------------------
+
+
+def without_fitted(model, path, **parameters):
+    """Save a model as somebody does who leaves the fitted form out and asks for more, where nothing is fitted yet."""
+    model.estimator.set_params(**parameters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitted, "dumped", lambda _: None)
+        patch.setattr(StoredWrapped, "_warn_of_missing", lambda *_: None)
+        model.save(path)
+    return path
+
+
+def asking_for_processes(path):
+    model = BatchToOnline(LinearRegression(positive=True), random_state=0).partial_fit(X, np.abs(np.stack([Y, Y], 1)))
+    return without_fitted(model, path, n_jobs=os.cpu_count())
+
+
+def asking_for_memory(path):
+    model = BatchToOnline(GaussianMixture(1), resample=True, coreset_size=300, random_state=0).fit(X)
+    return without_fitted(model, path, n_components=250, covariance_type="full")
+
+
+def of_a_tree(path):
+    wrapped(DecisionTreeRegressor(max_depth=2)).save(path)
+    return path
+
+
+def of_half_lives(path):
+    rows, targets = np.resize(X, (900, 3)), np.resize(Y, 900)
+    model = BatchToOnline(Ridge(), half_life="auto", coreset_size=60, random_state=0)
+    for start in range(0, 900, 300):
+        model.partial_fit(rows[start : start + 300], targets[start : start + 300])
+    assert all(rival.is_solved for rival in model._engine.rivals)
+    model.save(path)
+    return path
+
+
+HOSTILE = {"processes": asking_for_processes, "memory": asking_for_memory, "tree": of_a_tree}
+
+
+def refuse_to_fit(monkeypatch):
+    monkeypatch.setattr(weighted_fit, "seeded", lambda *_: pytest.fail("it was fitted"))
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("way", ["load", "Durable", "command line"])
+def test_no_way_into_a_file_fits(kind, way, tmp_path, monkeypatch, capsys):
+    path = HOSTILE[kind](tmp_path / "model.b2o")
+    content = path.read_bytes()
+    refuse_to_fit(monkeypatch)
+    if way == "command line":
+        assert run_safely(["show", str(path)]) == 2
+        assert "--estimator" in capsys.readouterr().err
+    else:
+        with pytest.raises(CheckpointError, match=r"no fitted \w+ to load: .*fits nothing by itself.*refit=True"):
+            (load if way == "load" else Durable.open)(path)
+    assert way == "Durable" or path.read_bytes() == content
+
+
+def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypatch):
+    path = of_half_lives(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(Wrapped, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        model = load(path)
+        assert np.isfinite(model.predict(X)).all()
+    twin = load(path).partial_fit(X, Y)
+    assert twin._state()["engine"].loss == model.partial_fit(X, Y)._state()["engine"].loss
+
+
+def test_a_fitted_form_keeps_what_compiled_code_believes(tmp_path, monkeypatch):
+    """Centers of a KMeans are believed by compiled code: they must be as wide as the rows."""
+    model = wrapped(KMeans(2, n_init=1))
+    model.save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        refuse_to_fit(patch)
+        patch.setattr(storing, "seeded", lambda estimator, seed: seeded(estimator, seed))
+        np.testing.assert_array_equal(load(tmp_path / "model").cluster_centers_, model.cluster_centers_)
+
+    def narrower(parts):
+        for name, content in parts.items():
+            if name.endswith(".npy") and np.load(io.BytesIO(content)).shape == (2, 3):
+                parts[name] = npy(np.zeros((2, 1)))
+
+    def busier(parts):
+        tree = json.loads(parts["schema.json"])
+        tree["content"]["content"]["_n_threads"] |= {"content": "99999", "__id__": 99_999}
+        parts["schema.json"] = json.dumps(tree).encode()
+
+    for change in (narrower, busier):
+        forged_model(tmp_path / "model", model, change)
+        with pytest.raises(CheckpointError, match="no fitted KMeans to load"):
+            load(tmp_path / "model")
+
+
+def test_trust_opens_no_file_that_rows_name(tmp_path):
+    """Rows that are paths: whoever trusts the vectorizer has not allowed it to read them."""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text("words of the victim")
+    model = BatchToOnline(make_pipeline(CountVectorizer(), LogisticRegression()), random_state=0)
+    for at in range(20):
+        model.learn_one(str(tmp_path / ("one", "two")[at % 2]), "ab"[at % 2])
+    manifest, members = saved(model, tmp_path / "model")
+    steps = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]["steps"]
+    steps["list"][0]["tuple"][1]["dict"]["params"]["dict"]["input"] = "filename"
+    (tmp_path / "model").write_bytes(forged(manifest, members))
+    for settings in ({}, {"trusted": True}, {"trusted": True, "refit": True}):
+        with pytest.raises(CheckpointError, match=r"reads the files that its rows name|not known to be harmless"):
+            load(tmp_path / "model", **settings)
+    own = make_pipeline(CountVectorizer(input="filename"), LogisticRegression())
+    restored = BatchToOnline.restore(tmp_path / "model", estimator=own)  # the caller's own words
+    assert "victim" in restored.model_.named_steps["countvectorizer"].vocabulary_
+    with pytest.raises(TypeError, match="no file can hold"):
+        Durable(tmp_path / "durable", BatchToOnline(own))
+
+
+def test_more_processes_than_there_are_cores_need_trust(tmp_path):
+    path = asking_for_processes(tmp_path / "model")
+    manifest, members = opened(path.read_bytes())
+    params = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]
+    params["n_jobs"] = 10_000
+    path.write_bytes(forged(manifest, members))
+    with pytest.raises(CheckpointError, match="ask for much work"):
+        load(path, refit=True)
+
+
+def test_a_durable_that_was_not_closed_is_fitted_by_whoever_opens_it(tmp_path):
+    """Rows since the last state are learned again, which fits: the caller passes the estimator, or says so."""
+    rows, targets = np.resize(X, (1200, 3)), np.resize(Y, 1200)
+    durable = Durable(tmp_path / "model", BatchToOnline(Ridge(), coreset_size=60, random_state=0), durability="os")
+    for start in range(0, 1200, 100):
+        durable.partial_fit(rows[start : start + 100], targets[start : start + 100])
+    expected = serialise(durable.model._state())
+    durable._session.abandon()
+    with pytest.raises(StoreError, match=r"learns 1,100 rows again: Ridge would be fitted on .*or refit=True"):
+        Durable.open(tmp_path / "model")
+    with Durable.open(tmp_path / "model", refit=True) as again:
+        assert serialise(again.model._state()) == expected
+    with Durable.open(tmp_path / "model") as again:  # it is closed, and holds the fitted model
+        assert serialise(again.model._state()) == expected
+
+
+def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
+    model = BatchToOnline(LogisticRegression(), random_state=0).partial_fit(X, ["one"] * len(X))
+    model.save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(Wrapped, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        assert set(load(tmp_path / "model").predict(X[:5])) == {"one"}
 
 
 # -- every field is checked --------------------------------------------------------------------------------------

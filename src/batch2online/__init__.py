@@ -54,10 +54,11 @@ __all__ = [
 ]
 
 
-def load(path: str | PathLike[str], *, trusted: Trusted = None) -> OnlineEstimator:
+def load(path: str | PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> OnlineEstimator:
     """Return the estimator in a checkpoint written by its ``save``.
 
-    Loading a file that somebody else made runs no code from it and takes memory and time in proportion to its size.
+    Loading a file that somebody else made runs no code from it, fits nothing, and takes memory and time in proportion
+    to its size.
 
     Parameters
     ----------
@@ -66,12 +67,15 @@ def load(path: str | PathLike[str], *, trusted: Trusted = None) -> OnlineEstimat
     trusted : None, True or list of str
         For a :class:`BatchToOnline` alone: types of scikit-learn that the file may bring, by their full names, beside
         those that are known to be harmless; True for all of them. The error of a file that needs more names them.
+    refit : bool, default False
+        For a :class:`BatchToOnline` alone: where the file holds no fitted model that can be used, fit the estimator
+        again on the rows of the file, which takes whatever its parameters ask for. By default such a file is refused.
     """
     for home in _homes.values():  # registers what a file may name
         import_module(home)
     from batch2online.estimators.stored import load as load_estimator
 
-    estimator: OnlineEstimator = load_estimator(path, trusted=trusted)
+    estimator: OnlineEstimator = load_estimator(path, trusted=trusted, refit=refit)
     return estimator
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 from batch2online.core.registry import storable
 from batch2online.problems.matching import ClusterChange
+
+KEPT = 1_000
+"""Changes that an engine holds, the newest ones; of the others it holds the number."""
+
+Counts = tuple[tuple[str, int], ...]
+"""How many changes there were of each kind, sorted by kind."""
 
 
 @storable
@@ -88,3 +95,12 @@ class ChangeEvent:
         if math.isfinite(self.excess):
             more = f"{self.excess:.2%} more than the new one"
         return f": the old model costs {more}, {self.allowed:.2%} was allowed"
+
+
+def counted(counts: Counts, *events: ChangeEvent) -> Counts:
+    """Return the counts with these changes.
+
+    >>> counted((("merged", 1),), ChangeEvent(5, "fit", 0.0, 1.0, 1.0), ChangeEvent(9, "merged", 0.0, 1.0, 1.0))
+    (('fit', 1), ('merged', 2))
+    """
+    return tuple(sorted((Counter(dict(counts)) + Counter(event.kind for event in events)).items()))

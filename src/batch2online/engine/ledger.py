@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from batch2online.engine.changes import KEPT
+
 _STEEPEST = 3.0
 """Seconds grow like this power of the rows at most, where they are foretold."""
 
@@ -33,7 +35,7 @@ class Costs:
     solves, rows, seconds : int, int, float
         How many there were, with those that left the model in place; rows solved on and seconds in all.
     models : tuple of Solve
-        Those that brought a model, the first one among them.
+        Those that brought a model, the newest 1,000 of them.
     """
 
     solves: int = 0
@@ -47,11 +49,7 @@ class Costs:
 
     def with_model(self, at: int, rows: int, seconds: float) -> Costs:
         """Return the costs with the note that the last solve has brought a model."""
-        return replace(self, models=(*self.models, Solve(at, rows, seconds)))
-
-    def of_model(self, at: int) -> float | None:
-        """Return the seconds of the solve that brought the model at so many rows seen, where they are known."""
-        return next((solve.seconds for solve in reversed(self.models) if solve.at == at), None)
+        return replace(self, models=(*self.models, Solve(at, rows, seconds))[-KEPT:])
 
     def expected(self, rows: float) -> float:
         """Return the seconds that a solve on so many rows is expected to take: a power of the rows.

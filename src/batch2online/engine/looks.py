@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from batch2online.coresets.construction import Construction
-from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.changes import KEPT, ChangeEvent, Counts, counted
 from batch2online.engine.ledger import Costs
 from batch2online.engine.pacing import Pacing
 from batch2online.engine.window import Window
@@ -31,6 +31,14 @@ class Looks(Pacing):
     is_solved: bool
     warm_up: WarmUp | None
     changes: tuple[ChangeEvent, ...]
+    """The newest changes of the model, at most ``KEPT``."""
+
+    change_counts: Counts
+    """How many changes there were of each kind, those included that are not held any more."""
+
+    on_change: Callable[[ChangeEvent], None] | None = None
+    """Callback invoked with every change; ``Durable`` uses it to log them."""
+
     next_refresh: int
     idle_solves: int
     """How many solves in a row have left the model in place."""
@@ -162,7 +170,9 @@ class Looks(Pacing):
             self.n_learned, cost_before=before, cost_after=after, solved_on=size, **difference, **details
         )
         self._adopt(new)
-        self.changes = (*self.changes, event)
+        self.changes, self.change_counts = (*self.changes, event)[-KEPT:], counted(self.change_counts, event)
+        if self.on_change is not None:
+            self.on_change(event)
 
     def _adopt(self, model: Any) -> None:
         """Put a model in force; the construction hears of it at the same row, whatever the chunks."""

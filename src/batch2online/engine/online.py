@@ -27,7 +27,7 @@ from batch2online.core.registry import storable
 from batch2online.core.rows import Rows, all_ones, ones
 from batch2online.core.validation import LARGEST_ID
 from batch2online.coresets.construction import Construction
-from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.changes import ChangeEvent, Counts
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
 from batch2online.engine.joining import Joining
@@ -98,6 +98,7 @@ class Online(Joining, Following, Looks, StoredEngine):
         self.is_solved = False
         self.warm_up: WarmUp | None = None  # it has seen nothing, or is over
         self.changes: tuple[ChangeEvent, ...] = ()
+        self.change_counts: Counts = ()
         self.next_refresh = int(self.policy.start)
         self.idle_solves = 0
         self.pace: Pace | None = None
@@ -118,6 +119,11 @@ class Online(Joining, Following, Looks, StoredEngine):
         twin.construction = self.construction.copy()
         twin.contest = None if self.contest is None else self.contest.copy()
         return twin
+
+    @property
+    def n_changes(self) -> int:
+        """How often the model has changed."""
+        return sum(count for _, count in self.change_counts)
 
     @property
     def n_seen(self) -> int:
@@ -227,7 +233,7 @@ class Online(Joining, Following, Looks, StoredEngine):
 
     def forget_order(self) -> None:
         """Be an engine whose rows came as a set: there is no loss of theirs, no change, and nothing to watch."""
-        self.changes, self.warm_up, self.last_coreset = (), None, None
+        self.changes, self.change_counts, self.warm_up, self.last_coreset = (), (), None, None
         self.loss = self.second_loss = math.nan
         self.record, self.unscored = None, Unscored()
         self.monitor = Monitor.new(self.width, self.n_targets, skipped=self.n_learned)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from threading import RLock
 from typing import Any, Self
 
+from batch2online.engine.changes import KEPT, counted
 from batch2online.engine.ledger import Costs
 from batch2online.engine.record import Record
 from batch2online.engine.unscored import Unscored
 from batch2online.monitor.order import Monitor
+
+_OF_A_PROCESS = ("lock", "recorder", "on_change")
+"""Attributes that neither files nor copies hold."""
 
 
 class StoredEngine:
@@ -17,10 +21,10 @@ class StoredEngine:
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
         own = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return {name: value for name, value in own.items() if name not in ("lock", "recorder", "costs")}
+        return {name: value for name, value in own.items() if name not in (*_OF_A_PROCESS, "costs")}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("lock", "recorder")}
+        return {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, lock=RLock())
@@ -38,6 +42,8 @@ class StoredEngine:
         if "record" not in fields:  # all rows counted alike then, and largest losses were not kept
             weight, sums = float(fields["construction"].weight), (fields["loss"], fields["second_loss"])
             fields["record"] = Record(0, fields["n_learned"], weight, *sums) if weight > 0 else None
+        fields.setdefault("change_counts", counted((), *fields["changes"]))
+        fields["changes"] = fields["changes"][-KEPT:]
         if "monitor" not in fields:  # the order was not watched: that begins with the next row
             fields["monitor"] = Monitor.new(fields["width"], fields["n_targets"], skipped=fields["n_learned"])
         engine: Any = object.__new__(cls)

@@ -207,7 +207,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def n_iter_(self) -> int:
         """How many solves have brought a model, each of many steps."""
         engine = self._check_fitted()
-        return len(engine.changes) + engine.is_solved
+        return engine.n_changes + engine.is_solved
 
     @property
     def error_(self) -> float:
@@ -269,7 +269,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         return isinstance(value, dict) or super()._can_be_stored(value)
 
     @classmethod
-    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None) -> Self:
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
         params = dict(state["params"])
         given = params.pop("class_weight", None)
         check_plain(params)

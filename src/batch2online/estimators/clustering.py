@@ -204,7 +204,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def n_iter_(self) -> int:
         """How many solves have brought a model, each of many steps."""
         engine = self._check_fitted()
-        return len(engine.changes) + engine.is_solved
+        return engine.n_changes + engine.is_solved
 
     @property
     def _n_features_out(self) -> int:

@@ -20,18 +20,21 @@ many calls are missing. Without one, a call that is missing is an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from threading import RLock, get_ident
 from types import TracebackType
 from typing import Any, Self
 
 from batch2online._types import FloatArray
+from batch2online.engine.changes import ChangeEvent
 from batch2online.estimators.stored import estimator_from
-from batch2online.persistence import model_file, requests, tail
+from batch2online.persistence import change_log, model_file, requests, tail
 from batch2online.persistence.disk_history import DiskHistory
 from batch2online.persistence.errors import StoreError
 from batch2online.persistence.session import SYNCHRONOUS, Reopened, Session
+from batch2online.problems.wrapped import FitNeededError, without_fitting
 
 CHECKPOINT_ROWS = 100_000
 KEEP_KEYS = 1_000_000
@@ -56,8 +59,12 @@ class Durable:
     keep_keys : int, default 1,000,000
         Remember the keys of so many calls, the newest ones; a call with an older key is carried out again. A key takes
         24 bytes of the file.
-    trusted : None, True or list of str
-        As for :func:`batch2online.load`.
+    log_changes : bool, default False
+        Keep every change of the model in the file, see :meth:`changes`; the model itself holds the newest 1,000. A file
+        that has begun to log goes on.
+    trusted, refit
+        As for :func:`batch2online.load`. Rows since the last state are learned again when a file is opened; where that
+        fits a wrapped estimator, pass ``model`` with that estimator, or ``refit=True``.
     accept_loss : bool
         Open a file of which a part is missing with what is left of it.
 
@@ -95,7 +102,9 @@ class Durable:
         durability: str = "batch",
         checkpoint_rows: int = CHECKPOINT_ROWS,
         keep_keys: int = KEEP_KEYS,
+        log_changes: bool = False,
         trusted: Any = None,
+        refit: bool = False,
         accept_loss: bool = False,
     ) -> None:
         if durability not in SYNCHRONOUS:
@@ -116,10 +125,10 @@ class Durable:
         self._session = Session(_file(path), durability, accept_loss)
         self.path, self._database = self._session.path, self._session.database
         try:
-            self._bring_back(model, trusted)
+            self._bring_back(model, trusted, refit)
             requests.upgrade(self._database)
             self._session.begin()
-            self._take_over()
+            self._take_over(log_changes)
         except BaseException:
             if self._model is not None:
                 vars(self._model).pop("_owner", None)
@@ -133,32 +142,57 @@ class Durable:
             raise StoreError(f"{os.fspath(path)} holds no model.")
         return cls(path, None, **settings)
 
-    def _bring_back(self, model: Any, trusted: Any) -> None:
+    def _bring_back(self, model: Any, trusted: Any, refit: bool) -> None:
         if not self._database.meta.get("parts"):
             if model is None:
                 raise StoreError(f"{self.path} holds no model yet: give one.")
             if self._session.lost:
                 self.reopened = Reopened(0, was_closed=False, lost=self._session.lost)
             return
-        found = estimator_from(model_file.read_state(self._database), str(self.path), trusted=trusted, like=model)
+        state = model_file.read_state(self._database)
+        found = estimator_from(state, str(self.path), trusted=trusted, refit=refit, like=model)
         if model is not None:
             model._check_same_settings(found)
-        replayed = tail.learn_again(self._database, found)
+        with nullcontext() if refit or model is not None else without_fitting():
+            replayed = self._learn_again(found)
         self._model = found
         self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
         self._watch()
 
-    def _take_over(self) -> None:
+    def _learn_again(self, found: Any) -> int:
+        try:
+            return tail.learn_again(self._database, found)
+        except FitNeededError as error:
+            raise StoreError(
+                f"{self.path} was not closed, and opening it learns {self._database.meta['tail_rows']:,} rows again: "
+                f"{error} Pass the estimator, as in Durable(path, BatchToOnline(...)), or refit=True."
+            ) from error
+
+    def _take_over(self, log_changes: bool) -> None:
         """Let nothing but this object change the model; write one that has seen rows before, which no call wrote."""
         self._model._owner = self
         self._settings = self._model._inner_settings()
-        if "_engine" in vars(self._model) and not self._database.meta.get("parts"):
+        is_fitted = "_engine" in vars(self._model)
+        if log_changes and not change_log.is_begun(self._database):
+            events = self._model._engine.changes if is_fitted else ()
+            self._carry_out(lambda: change_log.begin(self._database, events), counts=False)
+        if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
 
     @property
     def model(self) -> Any:
         """The estimator, to read."""
         return self._model
+
+    def changes(self) -> Iterator[ChangeEvent]:
+        """Iterate over every change of the model, oldest first, that the file has logged; see ``log_changes``.
+
+        Of the first call, and of what the model had learned before the log began, these are the newest 1,000. A
+        ``forget`` replaces the changes by those of the rows that are left, as it does in the model.
+        """
+        if not change_log.is_begun(self._database):
+            raise ValueError(f"{self.path.name} logs no changes: open it with log_changes=True.")
+        return change_log.read(self._database)
 
     def _check_acting(self) -> None:
         """Refuse a change of the model by anybody but this object."""
@@ -200,9 +234,14 @@ class Durable:
         with self._lock:
             self._session.check_usable()
             try:
-                return self._change(lambda: self.model.forget(ids), key)
+                return self._change(lambda: self._forget(ids), key)
             finally:  # after an interrupt, too, or if the rows are gone already
                 self._session.erase_log()
+
+    def _forget(self, ids: Any) -> None:
+        if change_log.is_begun(self._database):
+            change_log.begin(self._database)
+        self.model.forget(ids)
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -233,6 +272,8 @@ class Durable:
             tail.append(self._database, self._recorded or [], self.model)
         else:
             self._write_state()
+            for event in self._model._engine.changes:
+                self._log(event)
         self._note(key, source)
 
     def _check_recorded(self, learned: int) -> None:
@@ -293,8 +334,12 @@ class Durable:
         history = engine.construction.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
             engine.construction.history = history.moved_to(self._database)
-        engine.recorder = self._record
+        engine.recorder, engine.on_change = self._record, self._log
         self.model._engine = engine
+
+    def _log(self, event: ChangeEvent) -> None:
+        if change_log.is_begun(self._database):
+            change_log.append(self._database, event)
 
     def _record(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         self._check_acting()
@@ -311,7 +356,7 @@ class Durable:
 
     def _write_state(self) -> None:
         self._watch()
-        model_file.write_state(self._database, self.model._state())
+        model_file.write_state(self._database, self.model._state() | self.model._fitted_state())
 
     def _checkpoint_if_due(self) -> None:
         """Write the state before the rows of a call come: if that fails, the rows are not learned twice."""

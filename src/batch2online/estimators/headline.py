@@ -186,11 +186,11 @@ def _below_one(regret: Regret) -> str:
 
 def changes(model: Any) -> str:
     """Return how often the model changed, and when last."""
-    events = model.changes_
-    if not events:
+    n_changes = model.n_changes_
+    if not n_changes:
         return "no change" if model.has_model_ else ""
-    count = "1 change" if len(events) == 1 else f"{len(events):,} changes, the last"
-    return f"{count} at row {events[-1].at:,}"
+    count = "1 change" if n_changes == 1 else f"{n_changes:,} changes, the last"
+    return f"{count} at row {model.changes_[-1].at:,}"
 
 
 def _waiting(model: Any) -> str:

@@ -36,13 +36,17 @@ class Reading:
     @property
     def n_changes_(self) -> int:
         """How often the model has changed; the first model counts as none."""
-        return len(self._check_fitted().changes)
+        return self._check_fitted().n_changes
 
     @property
     def changes_(self) -> list[ChangeEvent]:
-        """Every change of the model, with its reason and what it has cost."""
+        """The newest changes of the model, at most 1,000, each with its reason and what it has cost.
+
+        ``n_changes_`` counts all of them; ``Durable(log_changes=True)`` keeps them all in the file.
+        """
         engine = self._check_fitted()
-        return [replace(event, seconds=engine.costs.of_model(event.at)) for event in engine.changes]
+        seconds = {solve.at: solve.seconds for solve in engine.costs.models}
+        return [replace(event, seconds=seconds.get(event.at)) for event in engine.changes]
 
     @property
     def costs_(self) -> Costs:

@@ -52,10 +52,17 @@ class Stored:
         estimators[cls.__name__] = cls
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back."""
+        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back.
+
+        Of a :class:`BatchToOnline`, the file holds the rows that the current model was fitted on and, with the extra
+        ``skops``, the fitted model. A warning says when it lacks the model: ``load(path, refit=True)`` then fits it
+        again.
+        """
         self._check_fitted()
         self._check_settings()
-        model_file.save(path, self._state() | self._fitted_state() | {"costs": self._costs_state()})
+        fitted = self._fitted_state()
+        model_file.save(path, self._state() | fitted | {"costs": self._costs_state()})
+        self._warn_of_missing(fitted)
 
     def _state(self) -> dict[str, Any]:
         engine, params = self._check_fitted().whole(), self.get_params(deep=False)
@@ -78,8 +85,11 @@ class Stored:
         """Return what a file holds besides the state: the same model may be written in several ways."""
         return {}
 
+    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
+        """Warn if a file that was saved needs more than ``load(path)``."""
+
     @classmethod
-    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None) -> Self:
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
         """Return the estimator of a state out of a file, whose parts were checked one by one; see ``load``."""
         check_plain(state["params"])
         return cls._assembled(state)
@@ -161,9 +171,9 @@ class Stored:
             self._engine = engine.learned([given])
 
 
-def load(path: str | os.PathLike[str], *, trusted: Trusted = None) -> Any:
+def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
-    return estimator_from(state_in(path), str(path), trusted=trusted)
+    return estimator_from(state_in(path), str(path), trusted=trusted, refit=refit)
 
 
 def state_in(path: str | os.PathLike[str]) -> Any:
@@ -175,12 +185,14 @@ def state_in(path: str | os.PathLike[str]) -> Any:
     return model_file.load(Path(path))
 
 
-def estimator_from(state: Any, source: str, *, trusted: Trusted = None, like: Stored | None = None) -> Any:
+def estimator_from(
+    state: Any, source: str, *, trusted: Trusted = None, refit: bool = False, like: Stored | None = None
+) -> Any:
     """Return the estimator that a state out of a file stands for; ``like`` is one that the caller has made."""
     try:
         cls: Any = estimators[state["estimator"]]
         given = like._own_parameters(state) if like is not None and type(like) is cls else {}
-        return cls._from_state(state, trusted=trusted, **given)
+        return cls._from_state(state, trusted=trusted, refit=refit, **given)
     except CheckpointError as error:
         raise CheckpointError(f"{source}: {error}") from error
     except Exception as error:

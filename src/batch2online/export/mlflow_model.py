@@ -17,8 +17,9 @@ import batch2online
 
 class Served(pyfunc.PythonModel):
     def load_context(self, context):
-        path, trusted = context.artifacts["checkpoint"], context.model_config.get("trusted")
-        self.model = batch2online.load(path, trusted=trusted)
+        settings = context.model_config
+        path, trusted, refit = context.artifacts["checkpoint"], settings.get("trusted"), settings.get("refit", False)
+        self.model = batch2online.load(path, trusted=trusted, refit=refit)
 
     def predict(self, context, model_input, params=None):
         act = self.model.predict if hasattr(self.model, "predict") else self.model.transform
@@ -30,7 +31,7 @@ models.set_model(Served())
 """The code that MLflow copies into the model's folder and runs to serve it: nothing is pickled."""
 
 
-def mlflow(model: Any, path: str | Path, *, trusted: Any = None, **settings: Any) -> None:
+def mlflow(model: Any, path: str | Path, *, trusted: Any = None, refit: bool = False, **settings: Any) -> None:
     """Write an estimator as a model in MLflow's form, which ``mlflow.pyfunc.load_model`` reads.
 
     Parameters
@@ -41,6 +42,8 @@ def mlflow(model: Any, path: str | Path, *, trusted: Any = None, **settings: Any
         A folder that does not exist yet.
     trusted : None, True or list of str
         What :func:`batch2online.load` may build when the model is loaded.
+    refit : bool
+        Whether it may fit the estimator again then.
     **settings
         Further arguments of ``mlflow.pyfunc.save_model``.
     """
@@ -54,6 +57,6 @@ def mlflow(model: Any, path: str | Path, *, trusted: Any = None, **settings: Any
             str(path),
             python_model=str(code),
             artifacts={"checkpoint": str(checkpoint)},
-            model_config={"trusted": trusted},
+            model_config={"trusted": trusted, "refit": refit},
             **{"pip_requirements": [f"batch2online=={batch2online.__version__}"], **settings},
         )

@@ -6,6 +6,7 @@
 ``tail``   rows learned since the state was written, a call each, to be learned again when the file is opened
 ``history``  all rows seen, where they are kept, in segments
 ``request``  hashes of the keys of calls that were carried out, in buckets: a call sent twice is carried out once
+``change``  all changes of the model, where these are asked for
 =========  =========================================================================================================
 
 Every blob has a checksum that covers its place too. Counts in ``meta`` make a lost end an error.
@@ -43,11 +44,12 @@ _TABLES = {
     " crc INTEGER NOT NULL)",
     "request": "CREATE TABLE request (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, content BLOB NOT NULL,"
     " crc INTEGER NOT NULL)",
+    "change": "CREATE TABLE change (number INTEGER PRIMARY KEY, content TEXT NOT NULL, crc INTEGER NOT NULL)",
 }
-FORMER_TABLES = {
+_TABLES_2 = {name: _TABLES[name] for name in ("meta", "state", "tail", "history")} | {
     "request": "CREATE TABLE request (key TEXT PRIMARY KEY, ids TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
 }
-"""Tables as files of schema 2 have them."""
+"""Tables of files of schema 2, see :func:`batch2online.persistence.requests.upgrade`."""
 
 _PRAGMAS = {
     "read": ("query_only=ON", "mmap_size=0"),
@@ -116,7 +118,7 @@ class Database:
     def _check_tables(self) -> None:
         """Refuse a file with anything but our tables: no trigger, no view, no table that computes what it holds."""
         found = sorted(self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
-        if found not in (_schema_rows(_TABLES), _schema_rows(_TABLES | FORMER_TABLES)):
+        if found not in (_schema_rows(_TABLES), _schema_rows(_TABLES_2)):
             raise StoreCorrupted(f"{self.path} has other tables than batch2online writes, or a trigger, view or index.")
 
     def _check_size(self) -> None:

@@ -51,7 +51,7 @@ def note(database: Database, key: str, keep: int) -> None:
 
 
 def upgrade(database: Database) -> None:
-    """Store the keys of a file of schema 2 as this version does."""
+    """Give a file of schema 2 the tables of this version, with the keys that it holds."""
     if database.meta["schema"] == SCHEMA:
         return
     stored = database.select("SELECT key, ids, crc FROM request")
@@ -64,7 +64,8 @@ def upgrade(database: Database) -> None:
 
 def _rewrite(database: Database, keys: list[str]) -> None:
     database.run("DROP TABLE request")
-    database.create("request")
+    for table in ("request", "change"):
+        database.create(table)
     database.meta |= {"schema": SCHEMA, "requests": 0}
     for key in keys:
         note(database, key, keep=len(keys))

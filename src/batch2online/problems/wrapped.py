@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import joblib
@@ -34,13 +37,43 @@ class LossBoundWarning(UserWarning):
     """A row has cost more than ``loss_bound``: the theorem's promise is for the clipped loss."""
 
 
+class FitNeededError(RuntimeError):
+    """An estimator would have to be fitted where nothing may be: the caller has only opened a file."""
+
+
+_may_fit: ContextVar[bool] = ContextVar("may_fit", default=True)
+
+
+@contextmanager
+def without_fitting() -> Iterator[None]:
+    """Let every fit of a wrapped estimator or function raise :class:`FitNeededError`."""
+    token = _may_fit.set(False)
+    try:
+        yield
+    finally:
+        _may_fit.reset(token)
+
+
 @dataclass(frozen=True)
 class Solved:
-    """A model and the weighted rows it was solved on, from which it can be solved again."""
+    """A model and the weighted rows it was fitted on, on which it can be fitted again."""
 
     model: Any
     rows: Rows
     last: LastLosses = field(default_factory=LastLosses, compare=False, repr=False)
+
+
+class FittedLater(Solved):
+    """A model out of a file that is fitted again on its rows when it is first used, by a call that learns."""
+
+    _problem: Wrapped
+
+    def __init__(self, problem: Wrapped, rows: Rows) -> None:
+        vars(self).update(_problem=problem, rows=rows, last=LastLosses())
+
+    @cached_property
+    def model(self) -> Any:
+        return self._problem.solved_on(self.rows).model
 
 
 @dataclass(frozen=True)
@@ -79,14 +112,10 @@ class Wrapped(Problem):
     def initial(self, answer: Any, width: int, n_targets: int) -> None:
         return None
 
-    def losses(self, model: Solved | Rows, points: FloatArray, targets: FloatArray) -> Scored:
-        """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away.
-
-        A past model that comes from a checkpoint is given by its rows, and solved again when it is asked for.
-        """
+    def losses(self, model: Solved, points: FloatArray, targets: FloatArray) -> Scored:
+        """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
         targets = self._decoded(targets)
-        solved = self.solved_on(model) if isinstance(model, Rows) else model
-        own = self.loss(solved.model, self.given_rows.decoded(points, solved.rows.points), targets)
+        own = self.loss(model.model, self.given_rows.decoded(points, model.rows.points), targets)
         return self.bounded(own, own)
 
     def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
@@ -101,9 +130,9 @@ class Wrapped(Problem):
         coreset = construction.coreset()
         return self.solved_on(self._training_rows(coreset))
 
-    def solved_again(self, rows: Rows | None) -> Solved | None:
-        """Return the model that was solved on these rows; None stands for that before the first refresh."""
-        return None if rows is None else self.solved_on(rows)
+    def fitted_later(self, rows: Rows | None) -> Solved | None:
+        """Return the model that was fitted on these rows; None stands for that before the first refresh."""
+        return None if rows is None else FittedLater(self, rows)
 
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
@@ -116,6 +145,8 @@ class Wrapped(Problem):
 
     def solved_on(self, rows: Rows) -> Solved:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
+        if not _may_fit.get():
+            raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
         points = self.given_rows.decoded(rows.points, rows.points)

@@ -95,7 +95,7 @@ def _tiles(told: Story) -> Iterable[str]:
         yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {best}")
     else:
         yield tile("exact", "the best model leaves nothing to compare with")
-    yield tile(f"{len(model.changes_):,}", f"changes of the model in {told.rows:,} rows")
+    yield tile(f"{model.n_changes_:,}", f"changes of the model in {told.rows:,} rows")
 
 
 def _meaning(name: str, target: str | None, rows: str) -> str:

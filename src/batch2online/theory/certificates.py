@@ -136,7 +136,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
         additive=bound * promise.additive + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * promise.kept,
         measured=regret.loss,
         models_promised=promise.models,
-        models_measured=len(engine.changes) + bool(engine.is_solved),
+        models_measured=engine.n_changes + bool(engine.is_solved),
         gaps=gaps,
         is_clipped=bool(largest > bound),
     )
@@ -158,7 +158,7 @@ def _gaps(engine: Online) -> list[str]:
         "when to solve depends on losses that were measured": engine.policy.measures,
         "older rows count less": any(each is not None for each in fading),
         "rows have weights other than one": construction.weight != construction.n_rows,
-        "rows were merged or forgotten": any(event.kind in ("merged", "forgotten") for event in engine.changes),
+        "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.change_counts)),
     }
     return [gap for gap, is_there in found.items() if is_there]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
@@ -75,8 +75,8 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
         stream.close()
         line.end()
         result = result_of(loop, stream, task, task.settings.command(paths, dataset))
-        with _named(loop.model, stream.preparation.names):
-            report_path = _write(wishes, loop.model, result, loop.rows / rate)
+        model = _named(loop.model, stream.preparation.names)
+        report_path = _write(wishes, model, result, loop.rows / rate)
     _show(result, task, rate, report_path, wishes)
     return result
 
@@ -120,14 +120,11 @@ def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | No
         console.show_result(result, rate, report_path)
 
 
-@contextmanager
-def _named(model: Any, names: list[str]) -> Iterator[None]:
-    """Give the inputs of the model their names for a while: in a state to be continued, rows come without names."""
-    model.feature_names_in_ = np.asarray(names, dtype=object)
-    try:
-        yield
-    finally:
-        del model.feature_names_in_
+def _named(model: Any, names: list[str]) -> Any:
+    """Return a model to read whose inputs have names: in a state to be continued, rows come without names."""
+    named = object.__new__(type(model))
+    vars(named).update(vars(model), feature_names_in_=np.asarray(names, dtype=object), _owner=None)
+    return named
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:

@@ -44,15 +44,15 @@ class Emitter:
     def before(self, model: Any, chunk: Chunk, n_before: int) -> None:
         """Write what the model says of rows before it learns them."""
         if self._changes_told is None:
-            self._changes_told = len(model.changes_) if _is_fitted(model) else 0
+            self._changes_told = model.n_changes_ if _is_fitted(model) else 0
         if self._what == "predictions":
             self._write(_lines(model, chunk, n_before))
 
     def after(self, model: Any) -> None:
         """Write the changes that have come since."""
         if self._what == "changes":
-            events = model.changes_[self._changes_told :]
-            self._changes_told = len(model.changes_)
+            count, self._changes_told = model.n_changes_ - (self._changes_told or 0), model.n_changes_
+            events = model.changes_[-count:] if count else []
             self._write({"row": event.at, **change_record(event)} for event in events)
 
     def _write(self, lines: Iterator[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from batch2online.coresets.clustering import Clustering
 from batch2online.coresets.construction import Construction
 from batch2online.coresets.leverage import Leverage
 from batch2online.coresets.ridge_leverage import RidgeLeverage
-from batch2online.engine.changes import ChangeEvent
+from batch2online.engine.changes import KEPT, ChangeEvent, Counts, counted
 from batch2online.engine.contest import JUDGED, MOST_DOUBTS, Contest
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
@@ -43,6 +43,7 @@ from batch2online.refresh import Policy
         "model": Any,
         "is_solved": bool,
         "changes": tuple[ChangeEvent, ...],
+        "change_counts": Counts,
         "next_refresh": int,
         "idle_solves": int,
         "solved_then": tuple[float, float, float, float] | None,
@@ -66,6 +67,7 @@ from batch2online.refresh import Policy
         "budget": float | None,
     },
     optional=(
+        "change_counts",
         "timeline",
         "block",
         "buffer",
@@ -88,6 +90,12 @@ def check_engine(engine: Online) -> None:
     _check_following(engine)
     require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
     require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
+    counts = dict(engine.change_counts)
+    require(all(count > 0 for count in counts.values()), "changes are counted.")
+    require(len(counts) == len(engine.change_counts), "changes of a kind are counted once.")
+    held = dict(counted((), *engine.changes))
+    require(all(held[kind] <= counts.get(kind, 0) for kind in held), "all changes are counted.")
+    require(len(engine.changes) == min(KEPT, engine.n_changes), "the newest changes are held.")
     then = engine.solved_then
     if then is not None:
         require(then[0] > 0 and 0 < then[1] < math.inf and then[2] >= 0 and then[3] >= 0, "a solve had rows.")

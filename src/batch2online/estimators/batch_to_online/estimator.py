@@ -110,10 +110,11 @@ class BatchToOnline(Delegating, StoredWrapped):
     hindsight optimum on all rows if they are kept. Before the first refresh there is no model; rows then cost what the
     simplest one would.
 
-    ``save`` stores the rows that the current model was solved on and, if skops is installed, the fitted model in its
-    form. ``load`` takes the model if all of its types are known to be harmless or trusted, and solves on the rows again
-    otherwise, if the estimator and its parameters are (``trusted=`` of :func:`batch2online.load`). Only scikit-learn's
-    own estimators with plain parameters come back from a file alone; :meth:`restore` takes the rest.
+    ``save`` stores the rows that the current model was fitted on and, if skops is installed, the fitted model in its
+    form. ``load`` takes the model if all of its types are known to be harmless or trusted (``trusted=`` of
+    :func:`batch2online.load`), and refuses the file otherwise; with ``refit=True`` it fits the estimator again on the
+    rows. Only scikit-learn's own estimators with plain parameters come back from a file alone; :meth:`restore` takes
+    the rest.
 
     Examples
     --------

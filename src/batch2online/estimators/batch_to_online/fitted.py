@@ -5,6 +5,7 @@ What skops deems safe is narrowed to what :mod:`trust` lists, and the sizes that
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import warnings
@@ -14,31 +15,40 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.pipeline import Pipeline
 
 from batch2online.estimators.batch_to_online.trust import Trust, harmless_fitted
 from batch2online.persistence.tree import Array, array_header
 
 _LOADERS = ("DictNode", "JsonNode", "ListNode", "NdArrayNode", "ObjectNode", "TupleNode", "TypeNode")
-_DEEPEST, _MOST_VISITS = 100, 10
+_DEEPEST, _MOST_VISITS, _MOST_THREADS = 100, 10, 1024
 
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class UnusableError(Exception):
-    """The fitted model is not to be believed, or cannot be: solve again."""
+    """There is no fitted model, or it is not to be believed."""
 
 
 def dumped(model: Any) -> Array | None:
     """Return the bytes of a fitted model, if skops is there and can hold it."""
-    with suppress(Exception):  # the rows are stored as well, so nothing is lost without it
+    with suppress(Exception):  # the rows are stored as well, and saving warns
         import skops.io
 
-        if has_memory(model):
-            return None
-        return np.frombuffer(_canonical(skops.io.dumps(model)), dtype=np.uint8)
+        return np.frombuffer(_canonical(skops.io.dumps(_without_memory(model))), dtype=np.uint8)
     return None
+
+
+def is_installed() -> bool:
+    """Whether skops is there."""
+    try:
+        import skops.io  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _canonical(data: bytes) -> bytes:
@@ -70,15 +80,20 @@ def _renumbered(tree: Any, numbers: dict[int, int]) -> dict[str, str]:
     return names
 
 
-def loaded(content: Any, trust: Trust) -> Any:
-    """Return the fitted model in these bytes; :class:`UnusableError` unless all its types are harmless or trusted."""
+def loaded(content: Any, trust: Trust) -> tuple[Any, bool]:
+    """Return the fitted model in these bytes, and whether all its types are harmless.
+
+    :class:`UnusableError` unless they are harmless or trusted.
+    """
+    if content is None:
+        raise UnusableError("it was saved without skops (pip install batch2online[skops]), or skops cannot hold it.")
     try:
         import skops.io
     except ImportError as error:
-        raise UnusableError("skops is not installed.") from error
+        raise UnusableError("skops is not installed (pip install batch2online[skops]).") from error
     data = bytes(content)
     try:
-        _check(data, trust)
+        trusted = _check(data, trust)
         with warnings.catch_warnings():
             warnings.simplefilter("error", InconsistentVersionWarning)
             model = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
@@ -86,34 +101,69 @@ def loaded(content: Any, trust: Trust) -> Any:
         raise
     except (Exception, InconsistentVersionWarning) as error:
         raise UnusableError(f"the fitted model cannot be read: {error}") from error
-    if has_memory(model):
+    if _memories(model):
         raise UnusableError("it names a path.")
-    return model
+    _check_compiled(model)
+    return model, not trusted
 
 
-def has_memory(model: Any) -> bool:
-    """Whether a model, or a part of it, keeps what it computes in files."""
-    return any(name.split("__")[-1] == "memory" and value is not None for name, value in model.get_params().items())
+def _memories(model: Any) -> list[str]:
+    """Return the parameters by which a model, or a part of it, keeps what it computes in files."""
+    params = model.get_params() if hasattr(model, "get_params") else {}
+    return [name for name, value in params.items() if name.split("__")[-1] == "memory" and value is not None]
 
 
-def _check(data: bytes, trust: Trust) -> None:
-    """Sizes and types, before skops believes them."""
+def _without_memory(model: Any) -> Any:
+    """Return the model itself, or a copy that keeps nothing in files."""
+    memories = _memories(model)
+    return copy.deepcopy(model).set_params(**dict.fromkeys(memories)) if memories else model
+
+
+def _check_compiled(model: Any) -> None:
+    """Check what compiled code believes of the parts of a fitted model."""
+    for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
+        if isinstance(part, Pipeline):
+            _check_compiled(part)
+        elif isinstance(part, KMeans):
+            _check_kmeans(part)
+
+
+def _check_kmeans(model: Any) -> None:
+    """Check that centers are as wide as the rows that are compared with them, and threads few."""
+    centers, threads = vars(model).get("cluster_centers_"), vars(model).get("_n_threads")
+    is_array = isinstance(centers, np.ndarray) and centers.dtype in (np.float64, np.float32)
+    if not is_array or centers.shape != (model.n_clusters, vars(model).get("n_features_in_")):
+        raise UnusableError("its centers are no array of numbers as wide as its rows.")
+    if type(threads) is not int or not 1 <= threads <= _MOST_THREADS:
+        raise UnusableError(f"it asks for {threads!r} threads.")
+
+
+def _check(data: bytes, trust: Trust) -> set[str]:
+    """Check sizes and types before skops believes them; return the types that are trusted and not harmless."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if any(info.compress_type != zipfile.ZIP_STORED for info in members):
             raise UnusableError("it is compressed.")
         if sum(info.file_size for info in members) > len(data):
             raise UnusableError("it claims to be larger than it is.")
-        walk = _Walk(archive, trust)
+        walk = _Walk(archive)
         walk.look_at(json.loads(archive.read("schema.json")))
+    missing = sorted(name for name in walk.others if not trust.covers(name))
+    if missing:
+        names = ", ".join(f'"{name}"' for name in missing)
+        raise UnusableError(f"it holds {', '.join(missing)}; if you trust the file, add trusted=[{names}].")
+    return walk.others
 
 
 class _Walk:
     """A look at every node of the tree of skops, which names a part that is in several places by its number."""
 
-    def __init__(self, archive: zipfile.ZipFile, trust: Trust) -> None:
-        self.archive, self.trust = archive, trust
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
         self.files: set[str] = set()
+        self.others: set[str] = set()
+        """Types that are not known to be harmless."""
+
         self.sizes: dict[Any, int] = {}
         self.nodes = 0
 
@@ -139,13 +189,9 @@ class _Walk:
         name, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
         is_plain = name.split(".")[0] in ("builtins", "numpy") or name in harmless_fitted()
         if not is_plain or loader not in _LOADERS:
-            self._need(name)
+            self.others.add(name)
         if "file" in node and is_new:
             self._look_at_file(node["file"])
-
-    def _need(self, name: str) -> None:
-        if not self.trust.covers(name):
-            raise UnusableError(f"it holds {name}.")
 
     def _look_at_file(self, name: str) -> None:
         if name in self.files:
@@ -154,4 +200,4 @@ class _Walk:
         if name.endswith(".npy"):
             array_header(self.archive.read(name))
         else:
-            self._need(name)
+            self.others.add(name)

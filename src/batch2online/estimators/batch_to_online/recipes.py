@@ -60,7 +60,7 @@ def _of_estimator(value: Any) -> Any:
     params = {
         name: item if name in _PATTERNS and isinstance(item, str) else recipe(item) for name, item in given.items()
     }
-    if any(map(is_missing, params.values())):
+    if any(map(is_missing, params.values())) or _reads_files(params):
         return _missing(value)
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
 
@@ -95,6 +95,11 @@ def _made_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
     }
     if params.get("memory") is not None:
         raise CheckpointError(f"the memory of {value['class']} is a path, and no file may name one.")
+    if _reads_files(params):
+        raise CheckpointError(
+            f"{value['class']} with input={params['input']!r} reads the files that its rows name, and no file may name "
+            "one: use BatchToOnline.restore(path, estimator=...)."
+        )
     try:
         estimator = _class_of(value["module"], value["class"], params, trust)(**params)
     except TypeError as error:
@@ -119,7 +124,7 @@ def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> A
         return found
     which = "its parameters ask for much work" if found is not None else "it is not known to be harmless"
     raise CheckpointError(
-        f"it would make and fit {module}.{name}, and {which}. If you trust the file, use "
+        f"it would make {module}.{name}, and {which}. If you trust the file, use "
         f'load(path, trusted=["{module}.{name}"]) or BatchToOnline.restore(path, estimator=...).'
     )
 
@@ -150,6 +155,11 @@ def is_same(own: Any, other: Any) -> bool:
 
 def _missing(value: object) -> dict[str, str]:
     return {"missing": f"{type(value).__name__} {getattr(value, '__name__', '')}".strip()}
+
+
+def _reads_files(params: dict[str, Any]) -> bool:
+    """Whether rows are names of files, or files, that the estimator reads: the text vectorizers of scikit-learn do."""
+    return params.get("input") in ("filename", "file")
 
 
 def _is_path(value: Any) -> bool:

@@ -1,19 +1,24 @@
-"""Wrapped estimators in files: the rows a model was solved on, and the fitted model where that is safe to store."""
+"""Wrapped estimators in files: the rows a model was fitted on, and the fitted model where skops can hold it.
+
+Loading fits nothing. It takes the fitted model out of the file, or refuses; with ``refit=True``, or with an estimator
+of the caller's own, it fits again on the rows.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from abc import abstractmethod
+from contextlib import nullcontext
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 
 from batch2online.core.registry import require
-from batch2online.core.rows import Rows
 from batch2online.coresets.construction import Construction
 from batch2online.estimators.batch_to_online import fitted, recipes
 from batch2online.estimators.batch_to_online.living import living_points
@@ -22,7 +27,7 @@ from batch2online.estimators.batch_to_online.trust import Trust
 from batch2online.estimators.stored import Trusted, state_in
 from batch2online.persistence.tree import CheckpointError
 from batch2online.problems.warm_up import Free
-from batch2online.problems.wrapped import Solved, Wrapped, rows_of
+from batch2online.problems.wrapped import Solved, Wrapped, rows_of, without_fitting
 from batch2online.refresh import Policy
 from batch2online.solvers.weighted_fit import seeded
 from batch2online.tables.given import GivenRows
@@ -79,9 +84,21 @@ class StoredWrapped(TakingTables):
         is_nameable = solved is not None and "class" in _recipe_of(self.estimator)
         return {"fitted": fitted.dumped(solved.model) if is_nameable else None}
 
+    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
+        """Say what a file that was saved lacks; one of a function or of an own class is for ``restore`` anyway."""
+        if self._engine.model is None or stored["fitted"] is not None or "class" not in _recipe_of(self.estimator):
+            return
+        why = "skops cannot hold it" if fitted.is_installed() else "skops is not installed (batch2online[skops])"
+        warnings.warn(
+            f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
+            f"since {why}: load(path, refit=True) fits it again.",
+            UserWarning,
+            stacklevel=3,
+        )
+
     @classmethod
-    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, **given: Any) -> Self:
-        trust = Trust.of(trusted)
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
+        trust, may_fit = Trust.of(trusted), refit or "estimator" in given
         params = {n: recipes.made(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
@@ -95,39 +112,56 @@ class StoredWrapped(TakingTables):
                 known, expected = each.warm_up, engine.problem.warm_up()
                 is_like = known is None or known.is_like(expected) or (rows.table and isinstance(known, Free))
                 require(is_like, "the warm-up is that of the loss.")
-            estimator._solve_again(None if "estimator" in given else state.get("fitted"), trust)
-            _solve_rivals_again(engine)
-            _solve_former_again(engine)
+            with nullcontext() if may_fit else without_fitting():
+                estimator._restore_model(state.get("fitted"), trust, may_fit)
+                _restore_rivals(engine)
+                _restore_former(engine)
+        except CheckpointError:
+            raise
         except Exception as error:  # whatever the estimator has against these rows
-            raise CheckpointError(f"the rows of the checkpoint cannot be solved on again: {error}") from error
+            raise CheckpointError(f"the model cannot be restored: {error}") from error
         return estimator
 
-    def _solve_again(self, content: Any, trust: Trust) -> None:
-        """Turn the rows that a checkpoint holds into the model that was solved on them; past ones stay rows."""
+    def _restore_model(self, content: Any, trust: Trust, may_fit: bool) -> None:
+        """Put the fitted model in the place of the rows that it was fitted on; fit it again only if that is allowed."""
         engine: Any = self._engine
-        rows, problem = engine.model, engine.problem
+        rows = engine.model
+        if rows is None:
+            return
         try:
-            engine.model = None if content is None or rows is None else self._as_fitted(content, trust)
-        except fitted.UnusableError:
-            engine.model = None
-        if engine.model is None:
-            engine.model = problem.solved_again(rows)
+            engine.model = self._as_fitted(content, trust)
+        except fitted.UnusableError as error:
+            if not may_fit:
+                raise CheckpointError(
+                    f"there is no fitted {type(self.estimator).__name__} to load: {error} Loading fits nothing by "
+                    "itself: load(path, refit=True) fits it again on the rows of the file, and "
+                    "BatchToOnline.restore(path, estimator=...) fits one of your own."
+                ) from error
+            engine.model = engine.problem.solved_on(rows)
 
     def _as_fitted(self, content: Any, trust: Trust) -> Solved:
         """Return the stored model, if it is one of this estimator and these rows."""
-        rows, model = self._engine.model, fitted.loaded(content, trust)
-        asked_for = seeded(self.estimator, self._engine.construction.seed)
+        rows, (model, is_harmless) = self._engine.model, fitted.loaded(content, trust)
         width = getattr(model, "n_features_in_", self.n_features_in_)  # what takes texts does not say
-        if width != self.n_features_in_ or not recipes.is_same(clone(model), asked_for):
+        if width != self.n_features_in_ or not self._could_have_fitted(model):
             raise fitted.UnusableError("it is a model of another kind.")
         solved, few = Solved(model, rows), rows[:_FEW]
-        if not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
+        if is_harmless and not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
             raise fitted.UnusableError("its losses are no numbers.")
         return solved
+
+    def _could_have_fitted(self, model: Any) -> bool:
+        """Whether a model is this estimator, fitted; rows of a single class are fitted by a dummy."""
+        asked_for = seeded(self.estimator, self._engine.construction.seed)
+        if isinstance(model, DummyClassifier) and self._has_labels and len(np.unique(self._engine.model.targets)) == 1:
+            return bool(model.strategy == "most_frequent")
+        return recipes.is_same(clone(model), asked_for)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
         """Like ``load``, for checkpoints of functions and other objects that no file can hold: pass them again.
+
+        Where the file holds no fitted model that can be used, the estimator is fitted again on the rows of the file.
 
         >>> import tempfile, pathlib
         >>> from batch2online import BatchToOnline
@@ -147,31 +181,29 @@ class StoredWrapped(TakingTables):
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
         try:
-            return cls._from_state(state, **given)  # what is given is the caller's own code
+            return cls._from_state(state, refit=True, **given)  # what is given is the caller's own code
         except CheckpointError:
             raise
         except Exception as error:
             raise CheckpointError(f"{path} holds no estimator that this version knows: {error}") from error
 
 
-def _solve_rivals_again(engine: Any) -> None:
-    """Turn the rows that a checkpoint holds of other half-lives into their models, and into those noted of all."""
+def _restore_rivals(engine: Any) -> None:
+    """Turn the rows that a file holds of other half-lives into their models, which are fitted when they are used."""
+    later = engine.problem.fitted_later
     for rival in engine.rivals:
-        rival.problem = engine.problem
-        rival.model = engine.problem.solved_again(rival.model)
+        rival.problem, rival.model = engine.problem, later(rival.model)
     if engine.contest is not None:
         pairs = zip((engine, *engine.rivals), engine.contest.noted, strict=True)
-        noted = [each.model if engine.problem.same(each.model, rows) else rows for each, rows in pairs]
-        again = engine.problem.solved_again
-        models = tuple(again(model) if isinstance(model, Rows) else model for model in noted)
-        engine.contest = replace(engine.contest, noted=models)
+        noted = [each.model if engine.problem.same(each.model, rows) else later(rows) for each, rows in pairs]
+        engine.contest = replace(engine.contest, noted=tuple(noted))
 
 
-def _solve_former_again(engine: Any) -> None:
-    """Turn the rows of models that were replaced into models, where they are still scored beside their successors."""
+def _restore_former(engine: Any) -> None:
+    """Turn the rows of models that were replaced, and are still scored beside their successors, into models."""
     for each in (engine, *engine.rivals):
         if each.pace is not None:
-            each.pace = replace(each.pace, former=engine.problem.solved_again(each.pace.former))
+            each.pace = replace(each.pace, former=engine.problem.fitted_later(each.pace.former))
 
 
 def _recipe_of(estimator: Any) -> Any:

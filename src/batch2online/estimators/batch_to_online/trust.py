@@ -1,13 +1,14 @@
 """What a file of somebody else may bring without being trusted, and what a caller adds to it.
 
-Scikit-learn's classes on this list keep numbers and nothing else, and fitting one takes time and memory in proportion
-to the rows, if the parameters are within the limits below. A file that asks for more is refused, unless the caller
-trusts it: parameters can ask for any amount of work, and compiled parts of a fitted model (trees, for one) believe
-whatever numbers they are given.
+Loading fits nothing. Scikit-learn's classes on this list keep numbers and nothing else, and fitting one later, when
+the caller asks for that or learns further rows, takes time in proportion to the rows if the parameters are within the
+limits below. A file that asks for more is refused, unless the caller trusts it: parameters can ask for any amount of
+work, and compiled parts of a fitted model (trees, for one) believe whatever numbers they are given.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -43,7 +44,7 @@ _HARMLESS = {
     "tree": ("DecisionTreeClassifier", "DecisionTreeRegressor"),
 }
 
-_COMPILED = ("KMeans", "DecisionTreeClassifier", "DecisionTreeRegressor")
+_COMPILED = ("DecisionTreeClassifier", "DecisionTreeRegressor")
 """Harmless to fit, but a fitted one is believed by compiled code."""
 
 _LARGEST, _LARGEST_WORK, _LONGEST = 10_000, 10_000, 100
@@ -95,7 +96,13 @@ def public_name(module: str, name: str) -> str:
 def is_modest(params: dict[str, Any]) -> bool:
     """Whether these parameters ask for no more work than the rows explain."""
     work = prod(value for name, value in params.items() if name in _WORK and type(value) is int and value > 0)
-    return work <= _LARGEST_WORK and all(_is_small(value) for name, value in params.items() if name not in _FREE)
+    are_small = all(_is_small(value) for name, value in params.items() if name not in _FREE)
+    return work <= _LARGEST_WORK and are_small and _has_cores(params.get("n_jobs"))
+
+
+def _has_cores(n_jobs: Any) -> bool:
+    """Whether there are as many cores as processes are asked for."""
+    return not isinstance(n_jobs, int) or abs(n_jobs) <= (os.cpu_count() or 1)
 
 
 def _is_small(value: Any) -> bool:
