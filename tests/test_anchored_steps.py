@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,14 +12,16 @@ import pytest
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.core import randomness
 from batch2online.core.rows import Rows, ones
-from batch2online.coresets import recoding
+from batch2online.coresets import Anchored, recoding
 from batch2online.coresets.pilot import counted
 from batch2online.losses import Logistic
+from batch2online.solvers import anchored_fit
 from batch2online.solvers import objective as objectives
 from batch2online.solvers.conjugate import Curvature
 from batch2online.solvers.metric import Metric
 from batch2online.solvers.newton import definite_solution, minimise
 from batch2online.solvers.objective import Objective
+from batch2online.statistics.by_class import SumsByClass
 from batch2online.statistics.expansion import Expanded
 
 RNG = np.random.default_rng(5)
@@ -202,3 +206,34 @@ def test_second_derivatives_are_left_out_where_nobody_notices():
     assert costs[0] - costs[1] < 4
     assert (widths(easy, 6_000)[1] == 1).all()
     assert (widths(hard, 16_000)[1] == 1).all()
+
+
+def sample_anchored_at(theta):
+    """A coreset of few rows of many, all expanded at one model."""
+    construction = Anchored("logistic", coreset_size=100, random_state=0)
+    for start, stop in ((0, 100), (100, len(ROWS))):
+        construction.add(ROWS[start:stop], labels(2)[start:stop])
+        construction.flush()
+        if stop == 100:
+            shown = {"width": 1.0, "classes": construction.anchors.classes, "is_flat": False}
+            construction.adopt(SimpleNamespace(coefficients=theta[:, 1:], intercepts=theta[:, 0], **shown))
+    return construction.in_full()
+
+
+@pytest.mark.parametrize(("anchor", "step", "flat"), [(0.0, 0.0, True), (0.0, 1.0, False), (1.0, 0.0, False)])
+def test_second_derivatives_are_left_out_only_where_neither_anchors_nor_steps_are_far(anchor, step, flat):
+    """The last case has a step of nothing: what is left of the expansions, far from the model, counts by itself."""
+    theta = np.array([[-0.3, 0.3, -0.2, 0.1, 0.0]])
+    sample = sample_anchored_at(theta + anchor * np.array([[0.0, 0.5, 0.5, 0.0, 0.0]]))
+    inner = sample.frame.inner(theta[:, 1:], theta[:, 0])
+    found = anchored_fit._Found(inner, 1.0, 0.0)
+    metric = anchored_fit._metric(sample, anchored_fit.Penalty(0.1), found)
+    assert anchored_fit._is_flat(sample, metric, found, inner + step * 0.5) is flat
+
+
+def test_a_class_without_rows_weighs_as_much_as_the_heaviest():
+    """Its first row is then expected to come soon, and its score is no smaller than that of any other."""
+    sums = replace(SumsByClass.empty(1, 2, 3, True), masses=np.array([6.0, 0.0, 2.0]))
+    np.testing.assert_allclose(sums.factors, [8 / 18, 8 / 6, 8 / 6])
+    np.testing.assert_allclose(replace(sums, masses=np.zeros(3)).factors, np.ones(3))
+    np.testing.assert_allclose(sums.balanced(np.full(2, 3.0), np.array([1.0, 0.0])), [4.0, 8 / 6])

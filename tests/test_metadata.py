@@ -58,3 +58,10 @@ def test_the_installed_versions_are_at_least_the_declared_minimum():
         name, _, least = requirement.partition(">=")
         parts = [int(part) for part in re.findall(r"\d+", version(name))]
         assert parts >= [int(part) for part in least.split(".")], requirement
+
+
+def test_the_sdist_holds_all_that_tests_read():
+    """Hatchling includes every file that is not ignored: a list of files to include would be outgrown by the tests."""
+    sdist = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
+    assert set(sdist) == {"exclude"}
+    assert set(sdist["exclude"]) <= {".ci", ".gitignore"}

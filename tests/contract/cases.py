@@ -123,7 +123,8 @@ clustering = partial(Case, history={}, expected_failures=OF_ANOTHER_STREAM)
 
 CASES: dict[str, dict[str, Case]] = {
     "OnlineRegression": {
-        "coreset": regression(OnlineRegression),
+        "default": regression(OnlineRegression),
+        "coreset": regression(partial(OnlineRegression, solve="coreset")),
         "exact": regression(partial(OnlineRegression, solve="exact", fit_intercept=False, refresh=Geometric(1.3))),
         "huber": anchored(partial(OnlineRegression, loss="huber", alpha=0.1), targets="numbers"),
         "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts"),
@@ -138,6 +139,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "OnlineLowRank": {
         "around zero": Case(partial(OnlineLowRank, 1)),
+        "coreset": Case(partial(OnlineLowRank, 1, solve="coreset")),
         "centred": Case(partial(OnlineLowRank, 1, center=True, solve="exact", basis="variance")),
     },
     "OnlineClustering": {
