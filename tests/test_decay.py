@@ -65,14 +65,20 @@ def same_models(one, other):
         np.testing.assert_array_equal(own, others)
 
 
+def scale_of(n):
+    """The factor between explicit weights and those relative to the reference after n rows."""
+    return 2.0 ** -((n - 1) // (2 * N) * 2)
+
+
+@pytest.mark.parametrize("policy", [OFTEN, refresh.Lazy(growth=1.03, start=20)], ids=["geometric", "lazy"])
 @pytest.mark.parametrize("name", MODELS)
-def test_equal_to_explicit_sample_weights(name):
-    """All but the scale of weights, a power of 4, is the same to the last bit: coreset, models, changes, loss."""
+def test_equal_to_explicit_sample_weights(name, policy):
+    """Bit for bit but for the scale of weights, a power of 4: coreset, models, changes, loss."""
     X, y = stream()
     y = targets_of(name, y)
-    fading = MODELS[name](half_life=N, refresh=OFTEN).partial_fit(X, y)
-    weighted = MODELS[name](refresh=OFTEN).partial_fit(X, y, sample_weight=explicit(len(X)))
-    scale = 2.0 ** -((len(X) - 1) // (2 * N) * 2)
+    fading = MODELS[name](half_life=N, refresh=policy).partial_fit(X, y)
+    weighted = MODELS[name](refresh=policy).partial_fit(X, y, sample_weight=explicit(len(X)))
+    scale = scale_of(len(X))
     assert scale < 0.02
     same_models(fading, weighted)
     np.testing.assert_array_equal(fading.coreset_.ids, weighted.coreset_.ids)
@@ -81,6 +87,16 @@ def test_equal_to_explicit_sample_weights(name):
     assert fading.regret_.ratio == pytest.approx(weighted.regret_.ratio, rel=1e-12)
     assert fading.regret_.half_life == N
     assert weighted.regret_.half_life is None
+
+
+@pytest.mark.parametrize("policy", [{}, {"refresh": refresh.Geometric(growth=1.5, start=20)}], ids=["default", "rare"])
+@pytest.mark.parametrize("name", ["regression", "exact regression", "low rank", "pca", "clustering"])
+def test_coresets_that_no_model_has_a_say_in_are_equal_whatever_the_policy(name, policy):
+    X, y = stream()
+    fading = MODELS[name](half_life=N, **policy).partial_fit(X, y).coreset_
+    weighted = MODELS[name](**policy).partial_fit(X, y, sample_weight=explicit(len(X))).coreset_
+    np.testing.assert_array_equal(fading.ids, weighted.ids)
+    np.testing.assert_array_equal(fading.weights, weighted.weights * scale_of(len(X)))
 
 
 KINDS = ["Leverage", "RidgeLeverage", "Uniform", "Everything", "Clustering", "Sensitivity"]

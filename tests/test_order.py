@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, evaluate, refresh
@@ -93,6 +94,94 @@ def test_shares_are_spread_without_loss():
     np.testing.assert_allclose(capital.shares.sum(axis=1), 1, rtol=1e-12)
     assert (capital.shares > 0).all()
     assert logarithms.shape == (50, 2)
+
+
+def capital_by_definition(counts):
+    """The logarithm of the capital after each block, one score: payoffs, shares and memories as the module says."""
+    middles = (np.arange(CELLS) + 0.5) / CELLS - 0.5
+    tails = 4 * np.abs(middles) - 1  # mean zero
+    bets = [e * middles for e in (0.3, -0.3, 0.8, -0.8, 1.6, -1.6)] + [e * tails for e in (0.3, -0.3, 0.8, -0.8)]
+    tables, memories = [np.ones(CELLS), *(1 + bet for bet in bets)], [1.0, 0.98, 0.85]
+    n = len(tables) + len(memories)
+    start = np.array([0.5] + [0.5 / (n - 1)] * (n - 1))
+    shares, capital, found, past = start, 1.0, [], [np.zeros(CELLS) for _ in memories]
+    for block, own in enumerate(counts):
+        learned = [(seen + 8) * CELLS / (seen + 8).sum() for seen in past]
+        gains = np.array([np.prod(table**own) for table in (*tables, *learned)])
+        factor = (shares * gains).sum()
+        capital, rate = capital * factor, 1 / (block + 2)
+        shares = (1 - rate) * shares * gains / factor + rate * start
+        past = [memory * seen + own for memory, seen in zip(memories, past, strict=True)]
+        found.append(np.log(capital))
+    return found
+
+
+def test_capital_is_that_of_the_definition():
+    rng = np.random.default_rng(0)
+    tilted = np.linspace(0.6, 1.4, CELLS) / CELLS  # ranks that are high more often than low
+    counts = np.stack([rng.multinomial(BLOCK, shares, size=150) for shares in (tilted, tilted[::-1])], axis=1)
+    first, early = Capital.of(2).after(counts[:70])
+    _, late = first.after(counts[70:])
+    for k in range(2):
+        expected = capital_by_definition(counts[:, k])
+        np.testing.assert_allclose(np.concatenate([early, late])[:, k], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_an_alarm_takes_as_many_times_the_capital_as_there_are_scores():
+    """By the union bound: the chance that one of K capitals ever reaches K times 1,000 is at most 1/1,000."""
+    for monitor, scores in ((Monitor.new(3, 1), 4), (Monitor.new(1, 0), 2), (Monitor.new(9, 0), 4)):
+        assert np.exp(monitor.threshold) == pytest.approx(scores / LEVEL)
+        reached = replace(
+            monitor,
+            best=np.full(scores, monitor.threshold),
+            curve_rows=np.array([700]),
+            curve=np.array([monitor.threshold]),
+        )
+        verdict = reached.verdict()
+        assert verdict.evidence == pytest.approx(-np.log10(LEVEL))
+        assert verdict.curve.tolist() == pytest.approx([-np.log10(LEVEL)])
+
+
+def test_the_alarm_is_at_the_end_of_the_block_that_reaches_the_threshold():
+    X, y = stream(4_000)
+    y[2_000:2_300] += 1.0  # and back again: evidence that was found stays
+    whole = watched(X, y)
+    assert whole.alarm is not None
+    assert (whole.alarm - FREEZES[0][1]) % BLOCK == 0
+    before, then = (watched(X[:at], y[:at]).best.max() for at in (whole.alarm - 1, whole.alarm))
+    assert before < np.log(4 / LEVEL) <= then
+    by_blocks = watched(X, y, cuts=range(FREEZES[0][1], 4_000, BLOCK))
+    np.testing.assert_allclose(whole.best, by_blocks.best)
+    assert (whole.capital.logarithm < whole.best - 0.1).any()
+
+
+def test_values_and_scores_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3)) @ np.array([[1.0, 50.0, 0], [1.0, 0, 0.01], [0.0, 50.0, 0]]) + [5.0, 0.0, -3.0]
+    y = X @ [2.0, 0.1, 0.0] + rng.normal(size=800) + 100.0
+    rows = rows_of(X, y)
+    loss, residual, prediction, target = (model := ReferenceModel.of(rows)).scores(model.values(X, rows.targets))
+    scaled = (y - y.mean()) / y.std()
+    np.testing.assert_allclose(target, scaled, atol=1e-4)
+    np.testing.assert_allclose(residual, target - prediction, atol=1e-5)
+    np.testing.assert_allclose(loss, np.abs(residual), atol=1e-5)
+    assert np.var(residual) < 1.05 * np.var(scaled - LinearRegression().fit(X, scaled).predict(X))
+    free = rows_of(X, None)
+    distance, first, *_ = (model := ReferenceModel.of(free)).scores(model.values(X, free.targets))
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    np.testing.assert_allclose(distance, np.square(z).sum(axis=1), rtol=1e-4)
+    leading = z @ np.linalg.svd(z, full_matrices=False)[2][0]
+    assert abs(np.corrcoef(first, leading)[0, 1]) > 0.9999
+
+
+def test_of_many_columns_those_that_vary_most_are_watched():
+    rng = np.random.default_rng(0)
+    spread = rng.permutation(100) + 1.0
+    reference = ReferenceModel.of(rows_of(rng.normal(size=(20_000, 100)) * spread**2, None))
+    most = np.flatnonzero(spread > 36)
+    assert len(most) == 64
+    assert len(np.setdiff1d(reference.columns, most)) <= 1  # near the limit two may change places
+    assert (np.diff(reference.columns) > 0).all()
 
 
 SETS = {
@@ -266,6 +355,13 @@ def test_merging_halves_what_both_have_found():
     assert calm.order_.alarm == moved.order_.alarm
     calm.partial_fit(X, y)
     assert calm.order_.rows == 12_000
+
+
+def test_capital_counts_half_after_merging():
+    one, other = watched(*stream(3_000)), watched(*stream(3_000, seed=1))
+    merged = one.joined(other)
+    np.testing.assert_allclose(merged.capital.logarithm, one.capital.logarithm - np.log(2))
+    assert merged.joined(Monitor.new(3, 1)).capital is merged.capital  # one that has found nothing
 
 
 def test_freezes_are_at_fixed_counts():

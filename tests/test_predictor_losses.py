@@ -16,9 +16,14 @@ from sklearn.linear_model import (
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_tweedie_deviance
 
 from batch2online import OnlineClassifier, OnlineRegression
-from batch2online.losses import Gamma, HalfSquared, Huber, Logistic, Poisson, Quantile, Tweedie, named
+from batch2online.losses import Gamma, HalfSquared, Huber, Logistic, Poisson, Quantile, Tweedie, named, of_regression
+from batch2online.losses.base import weighted_gram
+from batch2online.losses.quantile import weighted_quantile
 
-SCALAR = (Gamma(), HalfSquared(), Huber(), Logistic(), Poisson(), Quantile(0.3), Tweedie(1.5), Tweedie(3.0))
+SCALAR = (
+    *(Gamma(), HalfSquared(), Huber(), Logistic(), Poisson(), Tweedie(1.5), Tweedie(3.0)),
+    *(Quantile(0.3), Quantile(0.5, factor=2.0)),
+)
 N, WIDTH = 400, 4
 
 
@@ -65,6 +70,110 @@ def test_derivatives_of_several_classes():
     np.testing.assert_allclose(np.einsum("nkl,nl->nk", bends, direction), loss.bent(eta, y, 1.0, direction), atol=1e-8)
     whole = np.einsum("n,nkl,np,nq->kplq", weights, bends, design, design).reshape(12, 12)
     np.testing.assert_allclose(loss.hessian(design, weights, eta, y, 1.0), whole, atol=1e-7)
+
+
+def targets_for(loss, rng, n):
+    return rng.integers(2, size=n).astype(float) if loss.has_classes else rng.gamma(2.0, size=n)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+def test_values_and_derivatives_at_once_are_those_one_by_one(loss):
+    rng = np.random.default_rng(3)
+    eta, y = 3 * rng.normal(size=(60, 1)), targets_for(loss, rng, 60)
+    for found, expected in zip(
+        loss.local(eta, y, 0.7), (loss.value(eta, y, 0.7), loss.slope(eta, y, 0.7), loss.bend(eta, y, 0.7)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_values_and_derivatives_of_several_classes_at_once_are_those_one_by_one():
+    rng, loss = np.random.default_rng(3), Logistic()
+    eta, y = 3 * rng.normal(size=(60, 4)), rng.integers(4, size=60).astype(float)
+    for found, expected in zip(
+        loss.local(eta, y), (loss.value(eta, y), loss.slope(eta, y), loss.bend(eta, y)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("loss", "power"), [(Poisson(), 1), (Tweedie(1.5), 1.5), (Gamma(), 2), (Tweedie(3.0), 3), (HalfSquared(), 0)]
+)
+def test_a_deviance_is_half_that_of_scikit_learn(loss, power):
+    rng = np.random.default_rng(4)
+    y, eta = rng.gamma(2.0, size=50), rng.normal(size=(50, 1))
+    own = [mean_tweedie_deviance([each], [mean], power=power) / 2 for each, mean in zip(y, loss.mean(eta), strict=True)]
+    np.testing.assert_allclose(loss.value(eta, y), own, atol=1e-12)
+    np.testing.assert_allclose(loss.value(loss.predictor(y), y), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=repr)
+def test_a_constant_model_minimises_the_weighted_loss(loss):
+    rng = np.random.default_rng(5)
+    y, times = targets_for(loss, rng, 90), rng.integers(1, 9, size=90)
+    weights = times.astype(float)
+    constant = loss.constant(y, weights, 2)
+    np.testing.assert_allclose(constant, loss.constant(np.repeat(y, times), np.ones(times.sum()), 2))
+    if isinstance(loss, Huber):  # its scale is not known yet: the median, for any scale that is small
+        loss = Quantile(0.5)
+
+    def cost(eta):
+        return weights @ loss.value(np.full((90, 1), eta), y, 1.0 if not isinstance(loss, Quantile) else 0.0)
+
+    smoothing = 0.02 if loss.has_classes else 0.0  # half a row in each class
+    lowest = cost(constant[0])
+    assert all(lowest <= cost(constant[0] + shift) for shift in (-0.3, -0.1, smoothing + 1e-3, 0.1, 0.3))
+
+
+@pytest.mark.parametrize("loss", [loss for loss in SCALAR if not loss.has_classes], ids=repr)
+def test_predictors_and_predictions_belong_to_each_other(loss):
+    eta = np.linspace(-3, 3, 7)[:, None]
+    np.testing.assert_allclose(loss.predictor(loss.mean(eta)), eta, atol=1e-12)
+
+
+def test_second_derivatives_of_many_rows_are_sums_over_them():
+    rng, loss = np.random.default_rng(6), Logistic()
+    design, weights = rng.normal(size=(2_500, 30)), rng.random(2_500)
+    eta, y = rng.normal(size=(2_500, 4)), rng.integers(4, size=2_500).astype(float)
+    whole = loss.hessian(design, weights, eta, y, 1.0)
+    cuts = [slice(start, start + 100) for start in range(0, 2_500, 100)]
+    parts = [loss.hessian(design[cut], weights[cut], eta[cut], y[cut], 1.0) for cut in cuts]
+    np.testing.assert_allclose(whole, np.sum(parts, axis=0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(weighted_gram(design, weights), (design.T * weights) @ design, rtol=1e-9, atol=1e-9)
+
+
+def test_the_scale_of_huber_minimises_the_weighted_loss():
+    rng, loss = np.random.default_rng(7), Huber()
+    y, eta, weights = rng.standard_t(3, size=80), rng.normal(size=(80, 1)), rng.random(80)
+    best = loss.width_of(eta, y, weights)
+    costs = [weights @ loss.value(eta, y, best * factor) for factor in (1.0, 0.98, 0.995, 1.005, 1.02)]
+    assert costs[0] == min(costs)
+    alone = np.array([loss.value(eta, y, width) for width in np.geomspace(1e-3, 1e2, 2_000)]).min(axis=0)
+    np.testing.assert_allclose(loss.without_scale(eta, y), alone, rtol=1e-4)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.73])
+def test_a_weighted_quantile_is_that_of_repeated_values(quantile):
+    rng = np.random.default_rng(8)
+    values, times = rng.normal(size=41), rng.integers(1, 7, size=41)
+    expected = np.quantile(np.repeat(values, times), quantile, method="inverted_cdf")
+    assert weighted_quantile(values, 0.5 * times, quantile) == expected
+
+
+def test_the_first_target_out_of_range_is_named():
+    for loss, targets, message in (
+        (Poisson(), [0.0, 2.0, -1.0, -5.0], "0 or more for the Poisson loss, got -1 at row 2"),
+        (Gamma(), [1.0, 0.0, -5.0], "above 0 for the gamma loss, got 0 at row 1"),
+        (Tweedie(1.5), [0.0, -1.0, -5.0], "0 or more for the Tweedie loss, got -1 at row 1"),
+        (Tweedie(3.0), [1.0, 0.0, -5.0], "above 0 for the Tweedie loss, got 0 at row 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            loss.check(np.array(targets))
+        loss.check(np.array(targets[:1]))
+
+
+def test_powers_that_have_names_of_their_own():
+    expected = {0.0: HalfSquared(), 1.0: Poisson(), 1.5: Tweedie(1.5), 2.0: Gamma()}
+    assert {power: of_regression("tweedie", 0.5, power, 1.35) for power in expected} == expected
 
 
 def test_a_name_that_is_no_loss_is_refused():
