@@ -11,7 +11,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
+from batch2online import BatchToOnline
 from batch2online.core.registry import check_instance
 from batch2online.tables import cells
 from batch2online.tables.reading import container_of, read
@@ -215,3 +220,46 @@ def test_numbers_stand_for_what_a_column_can_hold():
     for bad in ([2.0, 0.0], [0.0, 1e9], [0.0, 0.5], [np.nan, 0.0]):
         with pytest.raises(ValueError, match="holds something else"):
             table.check(np.array([bad]))
+
+
+@pytest.mark.parametrize(
+    ("column", "seen", "expected"),
+    [
+        (pa.table({"c": pa.array(["b", "a", "c"]).dictionary_encode()}), ["a", "b"], ["b", "a", None]),
+        (pl.DataFrame({"c": pl.Series(["b", "a", "c"], dtype=pl.Categorical)}), ["a", "b"], ["b", "a", None]),
+        (pl.DataFrame({"c": pl.Series(["b", "a", "c"], dtype=pl.Enum(["c", "b", "a"]))}), ["a"], [None, "a", None]),
+        (pd.DataFrame({"c": pd.Categorical(["b", "a", "c"])}), ["a", "c"], [np.nan, "a", "c"]),
+        (pa.table({"c": pa.array([3, 1, 2]).dictionary_encode()}), [1.0], [None, 1, None]),
+    ],
+)
+def test_categories_that_a_model_has_not_seen_are_missing_to_it(column, seen, expected):
+    points, table, texts = read(column)
+    codes = np.unique([cells.code(value) if isinstance(value, str) else value for value in seen])
+    assert list(table.seen_in(points)) == [0]
+    np.testing.assert_array_equal(table.seen_in(points)[0], np.unique(points))
+    given = table.decoded(points, Texts(texts), {0: codes})["c"]
+    values = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
+    assert [None if value != value else value for value in values] == [None if v != v else v for v in expected]
+
+
+def test_models_are_given_unseen_categories_of_any_table_as_missing():
+    shown = []
+
+    class Noting(OneHotEncoder):
+        def transform(self, X):
+            column = X["c"]
+            shown.append(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
+            return super().transform(X)
+
+    tables = {
+        "arrow": lambda values: pa.table({"c": pa.array(values).dictionary_encode()}),
+        "categorical": lambda values: pl.DataFrame({"c": pl.Series(values, dtype=pl.Categorical)}),
+        "enum": lambda values: pl.DataFrame({"c": pl.Series(values, dtype=pl.Enum(["z", "b", "a"]))}),
+    }
+    for make in tables.values():
+        encoder = make_column_transformer((Noting(handle_unknown="ignore", sparse_output=False), ["c"]))
+        model = BatchToOnline(make_pipeline(encoder, Ridge()), random_state=0)
+        model.fit(make(["a", "b"] * 20), np.arange(40))
+        shown.clear()
+        model.predict(make(["z", "a", "b"]))
+        assert shown[-1] == [None, "a", "b"]

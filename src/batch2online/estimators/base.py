@@ -110,8 +110,9 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The rows, in the order in which they come.
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            The rows, in the order in which they come. A table may be one of pandas, polars or pyarrow, or anything
+            that speaks Arrow's PyCapsule protocol, as DuckDB relations and readers of record batches do.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             The targets, where the problem has any.
         sample_weight : array-like of shape (n_samples,), optional
@@ -122,6 +123,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
         self
         """
         self._check_may_change()
+        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         fresh = self._fresh()
         fresh._sums_exactly = True
         fresh._engine = fresh._learned(X, y, sample_weight)
@@ -165,7 +167,7 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
         self._check_may_change()
-        X, y = given.unmapped(X), given.unmapped(y)
+        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         if not self.__sklearn_is_fitted__():
             fresh = self._fresh()
             fresh._engine = fresh._learned(X, y, sample_weight)

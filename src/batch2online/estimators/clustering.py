@@ -18,6 +18,7 @@ from batch2online.engine.online import Online
 from batch2online.engine.record import Averages
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.headline import Metrics, clustering_quality, silhouette
+from batch2online.estimators.input import at_hand
 from batch2online.linalg.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.linalg.threads import one_thread
 from batch2online.problems.clustering import KZClustering
@@ -219,6 +220,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> IntArray:
         """:meth:`fit`, and the labels of these rows."""
         return self.fit(X, y, sample_weight).labels_
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> FloatArray:
+        """:meth:`fit`, and the distances of these rows to all centers."""
+        X = at_hand(X)
+        return self.fit(X, y, sample_weight).transform(X)
 
     @one_thread()
     def transform(self, X: Any) -> FloatArray:

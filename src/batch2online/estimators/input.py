@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from batch2online._types import FloatArray
 from batch2online.core.validation import check_finite, check_weights, unmasked
 from batch2online.engine.online import Given
+from batch2online.tables import capsules
 
 _PIECE_ROWS = 10_000
 _DTYPES = (np.float64, np.float32)
@@ -24,7 +25,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
 
     With ``reset`` the estimator learns the number and the names of the columns.
     """
-    X = unmasked(X, "X")
+    X = unmasked(at_hand(X), "X")
     try:
         X = validate_data(
             estimator, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
@@ -63,9 +64,18 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def unmapped(array: Any) -> Any:
-    """Return the same memory as an ordinary array, where it is a mapped file."""
-    return np.asarray(array) if type(array) is np.memmap else array
+def at_hand(X: Any) -> Any:
+    """Return rows that can be read more than once: a mapped file as an array, an Arrow stream as a table."""
+    return np.asarray(X) if type(X) is np.memmap else capsules.table(X)
+
+
+def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return rows, targets and weights that can be read more than once."""
+    return at_hand(X), _values_at_hand(y, "y"), _values_at_hand(sample_weight, "sample_weight")
+
+
+def _values_at_hand(values: Any, what: str) -> Any:
+    return np.asarray(values) if type(values) is np.memmap else capsules.column(values, what)
 
 
 def target_array(y: Any) -> Any:

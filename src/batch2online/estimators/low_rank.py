@@ -14,6 +14,7 @@ from batch2online.engine.online import Online
 from batch2online.engine.record import Averages
 from batch2online.estimators.base import OnlineEstimator
 from batch2online.estimators.headline import Metrics, low_rank_quality
+from batch2online.estimators.input import at_hand
 from batch2online.linalg.threads import one_thread
 from batch2online.problems.low_rank import LowRank, Subspace
 from batch2online.refresh import Adaptive, Lazy, Policy
@@ -189,6 +190,11 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> FloatArray:
+        """:meth:`fit`, and the coordinates of these rows."""
+        X = at_hand(X)
+        return self.fit(X, y, sample_weight).transform(X)
 
     @one_thread()
     def transform(self, X: Any) -> FloatArray:

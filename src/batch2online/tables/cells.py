@@ -22,8 +22,14 @@ LONGEST = 2**24
 _EXACT = 2.0**53
 
 NUMBER, BOOLEAN, DATE, TIME, DURATION, TEXT, GAPS = "number", "boolean", "date", "time", "duration", "text", "gaps"
-KINDS = (NUMBER, BOOLEAN, DATE, TIME, DURATION, TEXT, GAPS)
-"""What a column can hold; the last is that of a column in which no value has come yet."""
+ZONED = "time with a zone"
+KINDS = (NUMBER, BOOLEAN, DATE, TIME, ZONED, DURATION, TEXT, GAPS)
+"""What a column can hold; the last is that of a column in which no value has come yet.
+
+A time with a zone is a point in time, one without is what a clock on some wall showed: they never mix.
+"""
+
+TOO_FINE = "holds a time finer than a microsecond: round the column."
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Of the units of time that are no finer."""
@@ -104,7 +110,7 @@ def of_ticks(values: Any, missing: BoolArray, unit: str) -> FloatArray:
     if unit == "ns":
         finer = (values % 1000 != 0) & ~missing
         if finer.any():
-            raise BadCellError(int(finer.argmax()), "holds a time finer than a microsecond: round the column.")
+            raise BadCellError(int(finer.argmax()), TOO_FINE)
         return of_integers(values // 1000, missing)
     if unit not in MICROSECONDS:
         raise BadCellError(0, f"holds times in units of {unit}: use microseconds.")

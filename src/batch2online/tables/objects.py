@@ -12,8 +12,10 @@ from batch2online.tables import cells
 from batch2online.tables.cells import BadCellError, Cells
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_UTC = _EPOCH.replace(tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _NUMBERS = (int, float, np.integer, np.floating)
+_COARSE = ("Y", "M", "W", "D", "h", "m")
 
 
 def is_gap(value: Any) -> bool:
@@ -22,6 +24,8 @@ def is_gap(value: Any) -> bool:
         return True
     if isinstance(value, float | np.floating):
         return bool(value != value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return type(value).__name__ in ("NAType", "NaTType")
 
 
@@ -46,28 +50,36 @@ def of_objects(values: Any, form: str = "object") -> Cells:
 
 def _kind_of(given: list[Any], rows: Any) -> str:
     """Return the kind of these values; the first that is of another kind than the first one is refused."""
-    found: dict[str, tuple[int, Any]] = {}
-    for kind in {type(value): _kind_of_type(type(value)) for value in given}.items():
-        row = next(number for number, value in enumerate(given) if type(value) is kind[0])
-        if kind[1] is None:
-            why = f"holds {_short(given[row])}, a {kind[0].__name__}: neither number, text, truth value nor date."
+    found: dict[str, int] = {}
+    for cls in dict.fromkeys(map(type, given)):
+        kind = _kind_of_type(cls)
+        own = (number for number, value in enumerate(given) if type(value) is cls)
+        if kind is None:
+            row = next(own)
+            why = f"holds {_short(given[row])}, a {cls.__name__}: neither number, text, truth value nor date."
             raise BadCellError(int(rows[row]), why)
-        found[kind[1]] = min(found.get(kind[1], (row, None)), (row, None), key=lambda pair: pair[0])
+        for row in own if issubclass(cls, dt.datetime) else [next(own)]:
+            name = cells.ZONED if _is_zoned(given[row]) else kind
+            found[name] = min(found.get(name, row), row)
     if len(found) > 1:
-        (first, _), (other, (row, _)) = sorted(found.items(), key=lambda item: item[1][0])[:2]
+        (first, _), (other, row) = sorted(found.items(), key=lambda item: item[1])[:2]
         raise BadCellError(int(rows[row]), f"holds {_short(given[row])}, a {other} in a column of kind {first}.")
     return next(iter(found), cells.GAPS)
+
+
+def _is_zoned(value: Any) -> bool:
+    """Whether a value is a time with a zone; one whose zone has no offset has none."""
+    return isinstance(value, dt.datetime) and value.utcoffset() is not None
 
 
 def _kind_of_type(cls: type) -> str | None:
     kinds: tuple[tuple[Any, str], ...] = (
         (str, cells.TEXT),
         ((bool, np.bool_), cells.BOOLEAN),
+        ((dt.timedelta, np.timedelta64), cells.DURATION),  # NumPy's durations are whole numbers as well
         (_NUMBERS, cells.NUMBER),
-        (dt.datetime, cells.TIME),
-        (np.datetime64, cells.TIME),
+        ((dt.datetime, np.datetime64), cells.TIME),
         (dt.date, cells.DATE),
-        ((dt.timedelta, np.timedelta64), cells.DURATION),
     )
     return next((kind for classes, kind in kinds if issubclass(cls, classes)), None)
 
@@ -102,12 +114,23 @@ def _from_times(given: list[Any]) -> Any:
 
 def _microseconds(value: Any, row: int) -> float:
     if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if value.tzinfo is not None:
-        raise BadCellError(row, "holds a time with a zone among objects: use a column of dates with the zone.")
+        return _ticks(value, row)
     if getattr(value, "nanosecond", 0):
-        raise BadCellError(row, "holds a time finer than a microsecond: round the column.")
-    return float((value - _EPOCH) // _MICROSECOND)
+        raise BadCellError(row, cells.TOO_FINE)
+    plain = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+    return float((plain - (_EPOCH_UTC if _is_zoned(plain) else _EPOCH)) // _MICROSECOND)
+
+
+def _ticks(value: Any, row: int) -> float:
+    """Return a time or a duration of NumPy in microseconds."""
+    unit, count = np.datetime_data(value.dtype)
+    if unit in _COARSE or count > 1:
+        value = value.astype(f"{value.dtype.kind}8[s]" if unit in _COARSE else f"{value.dtype.kind}8[{unit}]")
+        unit = np.datetime_data(value.dtype)[0]
+    try:
+        return float(cells.of_ticks(value.astype(np.int64)[None], np.zeros(1, dtype=bool), unit)[0])
+    except BadCellError as error:
+        raise BadCellError(row, error.why) from error
 
 
 def _from_dates(given: list[Any]) -> Any:
@@ -115,14 +138,24 @@ def _from_dates(given: list[Any]) -> Any:
 
 
 def _from_durations(given: list[Any]) -> Any:
-    plain = [value.astype("timedelta64[us]").item() if isinstance(value, np.timedelta64) else value for value in given]
-    return np.array([value // _MICROSECOND for value in plain], dtype=np.float64)
+    return np.array([_duration(value, row) for row, value in enumerate(given)], dtype=np.float64)
+
+
+def _duration(value: Any, row: int) -> float:
+    if not isinstance(value, np.timedelta64):
+        if getattr(value, "nanoseconds", 0):
+            raise BadCellError(row, cells.TOO_FINE)
+        return float(value // _MICROSECOND)
+    if np.datetime_data(value.dtype)[0] in ("Y", "M"):
+        raise BadCellError(row, "holds a duration in months, of which no two are equally long: use days.")
+    return _ticks(value, row)
 
 
 _NUMBERS_OF: dict[str, Any] = {
     cells.NUMBER: _from_numbers,
     cells.BOOLEAN: lambda given: np.array(given, dtype=np.float64),
     cells.TIME: _from_times,
+    cells.ZONED: _from_times,
     cells.DATE: _from_dates,
     cells.DURATION: _from_durations,
 }
@@ -161,6 +194,7 @@ _VALUES: dict[str, Any] = {
     cells.NUMBER: lambda code: int(code) if code.is_integer() and abs(code) < 2**53 else code,
     cells.BOOLEAN: bool,
     cells.TIME: lambda code: _EPOCH + dt.timedelta(microseconds=int(code)),
+    cells.ZONED: lambda code: _EPOCH_UTC + dt.timedelta(microseconds=int(code)),
     cells.DATE: lambda code: dt.date.fromordinal(int(code) + _EPOCH.toordinal()),
     cells.DURATION: lambda code: dt.timedelta(microseconds=int(code)),
     cells.GAPS: lambda code: np.nan,

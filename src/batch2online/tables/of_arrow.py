@@ -53,7 +53,7 @@ def _numbers_of(array: Any, kind: Any, missing: Any, types: Any, pa: Any) -> tup
         return cells.DATE, cells.of_integers(_filled(days, 0), missing)
     if types.is_timestamp(kind) or types.is_duration(kind):
         ticks = _filled(array.cast(pa.int64()), 0)
-        found = cells.TIME if types.is_timestamp(kind) else cells.DURATION
+        found = cells.DURATION if types.is_duration(kind) else cells.TIME if kind.tz is None else cells.ZONED
         return found, cells.of_ticks(ticks, missing, kind.unit)
     raise BadCellError(0, f"is of type {kind}: neither number, text, category, truth value nor date.")
 
@@ -99,7 +99,9 @@ def _plain(kind: str, codes: Any, missing: Any, pa: Any) -> Any:
     if kind == cells.DATE:
         return pa.array(codes.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
     ticks = pa.array(codes.astype(np.int64), pa.int64(), mask=missing)
-    return ticks.cast(pa.timestamp("us") if kind == cells.TIME else pa.duration("us"))
+    if kind == cells.DURATION:
+        return ticks.cast(pa.duration("us"))
+    return ticks.cast(pa.timestamp("us", "UTC" if kind == cells.ZONED else None))
 
 
 def _shaped(values: Any, kind: str, form: str, levels: tuple[str, ...], pa: Any) -> Any:
@@ -113,7 +115,7 @@ def _shaped(values: Any, kind: str, form: str, levels: tuple[str, ...], pa: Any)
         return values
     try:
         return values.cast(_type_of(form, pa))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # fractions among whole numbers
+    except (ValueError, pa.ArrowNotImplementedError):  # fractions among whole numbers, or a form of pandas
         return values
 
 
@@ -143,11 +145,23 @@ def of_polars(series: Any) -> Cells:
     return Cells(made.kind, made.form, made.codes, made.texts, levels)
 
 
+def _series(array: Any, kind: str) -> Any:
+    import polars as pl
+    import pyarrow as pa
+
+    try:
+        return pl.Series(pl.from_arrow(array))
+    except pl.exceptions.ComputeError:
+        if kind != cells.ZONED:
+            raise
+        return pl.Series(pl.from_arrow(array.cast(pa.timestamp("us", "UTC"))))  # polars does not know the zone
+
+
 def polars_of(kind: str, form: str, levels: tuple[str, ...], codes: Any, texts: Any, seen: Any = None) -> Any:
     """Return cells as a column of polars."""
     import polars as pl
 
-    series = pl.Series(pl.from_arrow(array_of(kind, form, (), codes, texts, seen)))
+    series = _series(array_of(kind, form, (), codes, texts, seen), kind)
     if form == "Enum":
         further = sorted(set(series.drop_nulls().to_list()) - set(levels))
         return series.cast(pl.Enum([*levels, *further]))

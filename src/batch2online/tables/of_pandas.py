@@ -31,12 +31,22 @@ def of_series(series: Any) -> Cells:
     if dtype.kind == "O" or isinstance(dtype, pd.StringDtype):
         return of_objects(series.to_numpy(dtype=object), "string" if isinstance(dtype, pd.StringDtype) else "object")
     if isinstance(dtype, pd.ArrowDtype):
-        return of_series(series.astype(series.convert_dtypes(dtype_backend="numpy_nullable").dtype))
+        return of_series(_without_arrow(series))
     if dtype.kind in "mM":
         return _of_times(series)
     if dtype.kind not in "iufb":
         raise BadCellError(0, f"is of type {dtype}: neither number, text, category, truth value nor date.")
     return _of_numbers(series, pd)
+
+
+def _without_arrow(series: Any) -> Any:
+    """Return a column of Arrow's types in a type of pandas' own."""
+    import pyarrow as pa
+
+    try:
+        return series.astype(series.convert_dtypes(dtype_backend="numpy_nullable").dtype)
+    except KeyError:  # times, dates and categories, which convert_dtypes does not know
+        return pa.array(series).to_pandas()
 
 
 def _of_numbers(series: Any, pd: Any) -> Cells:
@@ -54,10 +64,12 @@ def _of_numbers(series: Any, pd: Any) -> Cells:
 
 def _of_times(series: Any) -> Cells:
     form, missing = str(series.dtype), series.isna().to_numpy()
+    kind = cells.TIME if series.dtype.kind == "M" else cells.DURATION
     if getattr(series.dtype, "tz", None) is not None:
+        kind = cells.ZONED
+        form = form if FORMS.fullmatch(form) else f"datetime64[{series.dtype.unit}, UTC]"  # a zone without a name
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     values = series.to_numpy()
-    kind = cells.TIME if values.dtype.kind == "M" else cells.DURATION
     unit = np.datetime_data(values.dtype)[0]
     codes = cells.of_ticks(values.view(np.int64), missing, unit)
     return Cells(cells.GAPS if missing.all() else kind, form, codes)
@@ -89,7 +101,7 @@ def series_of(kind: str, form: str, levels: tuple[str, ...], codes: Any, texts: 
 
     if form == "category":
         return _categories(kind, levels, codes, texts, np.unique(codes) if seen is None else seen)
-    if kind in (cells.TIME, cells.DURATION) and form != "object":
+    if kind in (cells.TIME, cells.ZONED, cells.DURATION) and form != "object":
         return _times(kind, form, codes)
     if kind == cells.TEXT or form == "object":
         values = pd.Series(objects(kind, codes, texts), dtype=object)
@@ -104,9 +116,9 @@ def _numbers(form: str, codes: Any, kind: str) -> Any:
 
     missing = codes == cells.GAP
     values = pd.Series(np.where(missing, np.nan, codes))
-    dtype = pd.api.types.pandas_dtype(form)
+    dtype = pd.api.types.pandas_dtype({"halffloat": "float16"}.get(form, form))
     if dtype.kind in "fO":
-        return values.astype(form) if dtype.kind == "f" else values
+        return values.astype(dtype) if dtype.kind == "f" else values
     if dtype.kind == "b" and missing.any() and form == "bool":
         return pd.Series(objects(kind, codes, None), dtype=object)
     if dtype.kind not in "biu":
@@ -128,10 +140,10 @@ def _times(kind: str, form: str, codes: Any) -> Any:
 
     missing = codes == cells.GAP
     ticks = np.where(missing, 0, codes).astype(np.int64)
-    values = ticks.astype("datetime64[us]" if kind == cells.TIME else "timedelta64[us]")
+    values = ticks.astype("timedelta64[us]" if kind == cells.DURATION else "datetime64[us]")
     values[missing] = np.array("NaT", dtype=values.dtype)
     series = pd.Series(values)
-    if "," in form:
+    if kind == cells.ZONED:
         series = series.dt.tz_localize("UTC")
     return series.astype(form) if form.startswith(("datetime", "timedelta")) else series
 
@@ -140,7 +152,8 @@ def _categories(kind: str, levels: tuple[str, ...], codes: Any, texts: Any, seen
     import pandas as pd
 
     seen = seen[seen != cells.GAP]
-    form = {cells.TIME: "datetime64[us]", cells.DURATION: "timedelta64[us]"}.get(kind, "object")
+    forms = {cells.TIME: "datetime64[us]", cells.ZONED: "datetime64[us, UTC]", cells.DURATION: "timedelta64[us]"}
+    form = forms.get(kind, "object")
     values = series_of(kind, form, (), seen, texts).tolist()
     order = sorted(range(len(values)), key=values.__getitem__)
     place = np.empty(len(seen) + 1, dtype=np.intp)

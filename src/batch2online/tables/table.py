@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +24,11 @@ LISTS = ("list", "dicts", "array of texts", "pandas series", "polars series")
 
 CONTAINERS = (*FRAMES, *LISTS, "array")
 
-_BOUNDS = {cells.BOOLEAN: 1.0, cells.DATE: 3e6, cells.TIME: 2.5e17, cells.DURATION: 9e18, cells.TEXT: 2.0**52}
+_BOUNDS = {cells.BOOLEAN: 1.0, cells.DATE: 3e6, cells.DURATION: 9e18, cells.TEXT: 2.0**52}
+_BOUNDS |= dict.fromkeys((cells.TIME, cells.ZONED), 2.5e17)
 """Largest number that stands for a value of each kind."""
+
+_ZONE = re.compile(r", (?:tz=)?(.+)\]")
 
 
 @storable
@@ -37,6 +41,17 @@ class Column:
     form: str
     levels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Set the kind of a time with a zone, which files of earlier versions give by the form alone."""
+        if self.kind == cells.TIME and _ZONE.search(self.form):
+            object.__setattr__(self, "kind", cells.ZONED)
+
+    @property
+    def zone(self) -> str:
+        """The zone of a column of times with one: that in which they came, or UTC."""
+        found = _ZONE.search(self.form)
+        return found[1] if found else "UTC"
+
     def joined(self, other: Cells) -> tuple[Column, FloatArray]:
         """Return the column after these cells, and their codes in it; ValueError if they are of another kind."""
         if other.kind in (self.kind, cells.GAPS):
@@ -47,7 +62,20 @@ class Column:
             return self, other.codes
         if (self.kind, other.kind) == (cells.TIME, cells.DATE):
             return self, np.where(other.codes == cells.GAP, cells.GAP, other.codes * 86_400e6)
-        raise ValueError(f"holds values of the kind {other.kind}, but {self.kind} in the rows before.")
+        raise ValueError(self._refusal(other.kind))
+
+    def _refusal(self, other: str) -> str:
+        if self.kind == cells.ZONED and other in (cells.TIME, cells.DATE):
+            return (
+                f"holds a {other} without a zone, but times with a zone in the rows before: say which zone it is in, "
+                f"as pandas' .dt.tz_localize({self.zone!r}) does."
+            )
+        if other == cells.ZONED and self.kind == cells.TIME:
+            return (
+                "holds a time with a zone, but times without one in the rows before: convert it to their zone and "
+                "drop it, as pandas' .dt.tz_convert('UTC').dt.tz_localize(None) does for UTC."
+            )
+        return f"holds values of the kind {other}, but {self.kind} in the rows before."
 
 
 @storable

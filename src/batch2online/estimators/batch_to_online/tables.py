@@ -22,7 +22,7 @@ from batch2online.estimators.batch_to_online.living import living_points
 from batch2online.estimators.batch_to_online.shaping import as_table, first_row, shortened
 from batch2online.estimators.batch_to_online.targets import TakingTargets
 from batch2online.persistence.tree import decoded, encoded
-from batch2online.tables import cells
+from batch2online.tables import capsules, cells
 from batch2online.tables.given import GivenRows, first_gap
 from batch2online.tables.reading import container_of, read, read_one
 from batch2online.tables.table import LISTS, TableKind
@@ -98,7 +98,7 @@ class TakingTables(TakingTargets):
         given = self._given_rows
         if given.table is None:
             return super()._checked_rows(X)
-        points, _, texts = self._read(X, given.table, reset=False)
+        points, _, texts = self._read(capsules.table(X), given.table, reset=False)
         return self._as_given(points, texts)
 
     def _as_given(self, points: FloatArray, texts: dict[float, str]) -> Any:
