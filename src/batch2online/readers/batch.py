@@ -55,11 +55,15 @@ class Kind(StrEnum):
     NUMBER = "numbers"
     TEXT = "text"
     DATE = "dates"
+    ZONED = "dates with a zone"
     CLOCK = "times of day or durations"
     OTHER = "lists or other values"
 
 
-UNITS = {Kind.DATE: "days since 1970", Kind.CLOCK: "hours"}
+DATES = (Kind.DATE, Kind.ZONED)
+"""Points in time: readings of some clock, and such with a zone. The two never mix."""
+
+UNITS = {Kind.DATE: "days since 1970", Kind.ZONED: "days since 1970, UTC", Kind.CLOCK: "hours"}
 """What readers make of dates and times."""
 
 
@@ -103,8 +107,21 @@ def kind_of(dtype: Any) -> Kind:
     if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
         return Kind.TEXT
     if types.is_timestamp(dtype) or types.is_date(dtype):
-        return Kind.DATE
+        return Kind.DATE if getattr(dtype, "tz", None) is None else Kind.ZONED
     return Kind.CLOCK if types.is_time(dtype) or types.is_duration(dtype) else Kind.OTHER
+
+
+def mismatch(column: str, wanted: Kind, found: Kind) -> str:
+    """Return what to say of a column that holds something else than it must."""
+    ways = {Kind.DATE: "take the zone off these", Kind.ZONED: "add the zone to these"}
+    way = f": {ways[wanted]}" if wanted in DATES and found in DATES else ""
+    return f"column {column!r} must hold {wanted}, it holds {found}{way}."
+
+
+def both_sorts(place: str, column: str, text: str) -> DataError:
+    """Return the error of a date with a zone among dates without one, or the reverse."""
+    message = f"{place}: {text!r} and the dates before it are not alike: all must have a zone, or none."
+    return DataError(message, Remedy.LEAVE_OUT, about=(column, ""))
 
 
 def with_plain_types(table: Any, untouched: Sequence[str] = ()) -> Any:
@@ -123,7 +140,7 @@ def _named(table: Any) -> Any:
 def plain(column: Any) -> Any:
     """Return a column as float64 or string, if it is of any of the kinds that a model can use."""
     kind = kind_of(column.type)
-    if kind is Kind.DATE:
+    if kind in DATES:
         return _days(column)
     if kind is Kind.CLOCK:
         return _hours(column)

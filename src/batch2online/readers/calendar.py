@@ -24,7 +24,12 @@ def _month(days: FloatArray) -> FloatArray:
 
 
 PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {"hour": _hour, "weekday": _weekday, "month": _month}
-UNITS = {"hour": "hours", "weekday": "1 is Monday", "month": "1 is January"}
+_UNITS = {"hour": "hours", "weekday": "1 is Monday", "month": "1 is January"}
+
+
+def unit_of(part: str, is_zoned: bool) -> str:
+    """Return the unit of a part; those of dates with a zone are parts of the date in UTC."""
+    return f"{_UNITS[part]}, UTC" if is_zoned else _UNITS[part]
 
 
 def part_of(days: FloatArray, part: str) -> FloatArray:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from batch2online.readers.batch import Kind, kind_of
+from batch2online.readers.batch import DATES, Kind, kind_of
 
 MISSING = frozenset(arrow_csv.ConvertOptions().null_values)
+_DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
+_ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
@@ -26,6 +29,17 @@ def settled(column: Any) -> Any:
     if pa.types.is_date(dtype) or pa.types.is_timestamp(dtype):
         return pa.timestamp("us", getattr(dtype, "tz", None))
     return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
+
+
+def first_of_both(column: Any) -> int | None:
+    """Return the first row where a column of dates has a zone and the rows before have none, or the reverse.
+
+    None if it has only dates of one sort, or anything else.
+    """
+    naive, zoned = (np.asarray(pc.match_substring_regex(column, pattern).fill_null(False)) for pattern in _ISO)
+    if not (naive.any() and zoned.any() and (naive | zoned | np.asarray(column.is_null())).all()):
+        return None
+    return int(max(naive.argmax(), zoned.argmax()))
 
 
 def asked_type(kind: Kind) -> Any:
@@ -51,7 +65,7 @@ def is_number(cell: str) -> bool:
 def is_of_type(cell: str, dtype: Any, date_format: str | None) -> bool:
     """Whether a cell is a date or a time of this type."""
     readers: list[Callable[[], Any]] = [lambda: pa.array([cell]).cast(dtype)]
-    if date_format is not None and kind_of(dtype) is Kind.DATE:
+    if date_format is not None and kind_of(dtype) in DATES:
         readers.append(lambda: pc.strptime(pa.array([cell]), date_format, "us"))
     for read in readers:
         try:

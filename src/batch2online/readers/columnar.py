@@ -54,13 +54,16 @@ class Parquet(Columnar):
     def __init__(self, file: Any, name: str) -> None:
         try:
             self._file = parquet.ParquetFile(file, pre_buffer=False)
+            self._is_local = isinstance(file, str)  # threads of Arrow must not wait for files of Python's
         except _DAMAGE as error:
             raise DataError(f"{name} is truncated or no Parquet file: {_first_line(error)}") from error
         super().__init__(name, self._file.schema_arrow)
         self.n_rows = int(self._file.metadata.num_rows)
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        return self._file.iter_batches(batch_size=ROWS, columns=columns)  # type: ignore[no-any-return]
+        return self._file.iter_batches(  # type: ignore[no-any-return]
+            batch_size=ROWS, columns=columns, use_threads=self._is_local
+        )
 
 
 class ArrowStream(Columnar):

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from batch2online.readers.batch import Batch, DataError, Kind, Remedy, kind_of, row_place, with_plain_types
+from batch2online.readers.batch import Batch, DataError, Kind, Remedy, both_sorts, kind_of, row_place, with_plain_types
+from batch2online.readers.cells import first_of_both
 from batch2online.readers.columnar import ROWS, Columnar
 
 SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
@@ -74,6 +75,15 @@ class SqliteRows:
         self._first = self._cursor.fetchmany(ROWS)
         self._types = {column: _type_of([row[j] for row in self._first]) for j, column in enumerate(self.names)}
         self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
+        for j, column in enumerate(self.names):
+            if self.kinds[column] is Kind.TEXT:
+                self._check_zones(column, [row[j] for row in self._first])
+
+    def _check_zones(self, column: str, values: list[Any]) -> None:
+        """Refuse dates of which some have a zone and some have none."""
+        bad = first_of_both(pa.array(values, pa.string())) if set(map(type, values)) <= {str, type(None)} else None
+        if bad is not None:
+            raise both_sorts(f"{row_place(self._name, 0, bad)}, column {column!r}", column, values[bad])
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows, with these columns, and with others that are left untouched."""

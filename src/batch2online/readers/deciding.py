@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from batch2online._types import FloatArray
 from batch2online.readers import calendar
-from batch2online.readers.batch import UNITS, Batch, DataError, Kind, Remedy
+from batch2online.readers.batch import DATES, UNITS, Batch, DataError, Kind, Remedy
 from batch2online.readers.preparation import Preparation, values_of
 
 MOST_LEVELS = 100
@@ -111,7 +111,7 @@ def prepare(
     named = {target: Kind.TEXT} if target is not None and kinds[target] is Kind.TEXT else {}
     units = {column: wanted.units[column] for column in (*inputs, target) if column in wanted.units}
     units |= {column: UNITS[kind] for column, kind in times.items()}
-    units |= {part: calendar.UNITS[pair[1]] for part, pair in derived.items()}
+    units |= {part: calendar.unit_of(pair[1], kinds[pair[0]] is Kind.ZONED) for part, pair in derived.items()}
     return Preparation(
         numbers=numbers,
         levels=levels,
@@ -151,7 +151,7 @@ def _check_target(target: str, kind: Kind, labels: frozenset[Kind], name: str) -
 
 
 def _parts(inputs: Sequence[str], kinds: dict[str, Kind]) -> dict[str, list[str]]:
-    dates = [column for column in inputs if kinds[column] is Kind.DATE]
+    dates = [column for column in inputs if kinds[column] in DATES]
     return {f"{column}: {part}": [column, part] for column in dates for part in calendar.PARTS}
 
 

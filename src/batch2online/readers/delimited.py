@@ -12,9 +12,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from batch2online.readers.batch import Batch, DataError, Kind, Remedy, distinct, kind_of, with_plain_types
+from batch2online.readers.batch import (
+    DATES,
+    Batch,
+    DataError,
+    Kind,
+    Remedy,
+    both_sorts,
+    distinct,
+    kind_of,
+    mismatch,
+    with_plain_types,
+)
 from batch2online.readers.blocks import LineBlock
-from batch2online.readers.cells import MISSING, asked_type, is_number, is_of_type, settled
+from batch2online.readers.cells import MISSING, asked_type, first_of_both, is_number, is_of_type, settled
 from batch2online.readers.cleaning import cleaned, delimiter_of, first_block, spaced, without_first_record
 from batch2online.readers.layout import WHITESPACE, Layout
 
@@ -88,6 +99,8 @@ class Delimited:
         known = {name: asked_type(kind) for name, kind in self.kinds.items() if asked_type(kind) is not None}
         table, self._first = self._parsed(self._first, known, only=False)
         found = {name: settled(table.column(name)) for name in self.names}
+        for name in (name for name in self.names if pa.types.is_string(found[name]) and name not in known):
+            self._check_zones(name, table.column(name))
         self._check_times(found)
         return found | known
 
@@ -95,7 +108,16 @@ class Delimited:
         """Refuse text where dates are wanted; a column of nothing but gaps holds them, too."""
         for name in (name for name, kind in self.kinds.items() if asked_type(kind) is None):
             if kind_of(found[name]) is not self.kinds[name]:
-                raise DataError(f"{self._name}: column {name!r} must hold {self.kinds[name]}.", Remedy.DATE_FORMAT)
+                found_kind = kind_of(found[name])
+                remedies = [] if found_kind in DATES else [Remedy.DATE_FORMAT]
+                raise DataError(f"{self._name}: {mismatch(name, self.kinds[name], found_kind)}", *remedies)
+
+    def _check_zones(self, name: str, column: Any) -> None:
+        """Refuse dates of which some have a zone and some have none."""
+        row = first_of_both(column)
+        if row is not None:
+            place = f"{self._name}, line {self._first.line_of(row):,}, column {name!r}"
+            raise both_sorts(place, name, column[row].as_py())
 
     def _holds(self, types: dict[str, Any]) -> bool:
         """Whether the first block is of these types; to ask is far cheaper than to infer them for many columns."""
@@ -132,7 +154,7 @@ class Delimited:
         is_whole = is_wide or not only  # types are inferred from the first piece alone
         size = len(block.content) + 1 if is_whole else 1 << 20
         return arrow_csv.read_csv(
-            pa.py_buffer(block.content),
+            _in_arrow(block.content),
             read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size, use_threads=not is_wide),
             parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=b'"' in block.content),
             convert_options=options,
@@ -199,6 +221,17 @@ class Delimited:
     def _check_names(self, names: list[str]) -> None:
         if all(is_number(name) and name for name in names):
             raise DataError(f"{self._name} has numbers in its first line, not names.", Remedy.NO_HEADER)
+
+
+def _in_arrow(content: bytes) -> Any:
+    """Return a copy in memory that Arrow owns.
+
+    Arrow's threads may drop their last reference late, even while the interpreter ends. Memory of Python's could then
+    be released by none of them: a thread that waits for the interpreter is ended there, and the process with it.
+    """
+    buffer = pa.allocate_buffer(len(content))
+    memoryview(buffer).cast("B")[:] = content
+    return buffer
 
 
 def _count(n: int, noun: str) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from batch2online.readers.batch import Batch, DataError, Kind, Remedy, plain
+from batch2online.readers.batch import DATES, Batch, DataError, Kind, Remedy, both_sorts, plain
 from batch2online.readers.blocks import LineBlock
+from batch2online.readers.cells import first_of_both
 from batch2online.readers.cleaning import first_block
 from batch2online.readers.layout import Layout
 
@@ -77,12 +78,24 @@ class JsonLines:
             return Kind.NUMBER
         if type(values[0]) is not str:
             return Kind.OTHER
-        return Kind.DATE if _dates(values) is not None else Kind.TEXT
+        found = next((kind for kind in DATES if _dates(values, kind) is not None), Kind.TEXT)
+        self._check_zones(column, values, found)
+        return found
+
+    def _check_zones(self, column: str, values: list[Any], kind: Kind) -> None:
+        """Refuse dates of which some have a zone and some have none."""
+        if kind is not Kind.TEXT or set(map(type, values)) != {str}:
+            return
+        rows = [row for row, own in enumerate(self._first_rows) if own.get(column) is not None]
+        bad = first_of_both(pa.array(values, pa.string()))
+        if bad is not None:
+            place = f"{self._name}, line {self._first.line_of(rows[bad]):,}, column {column!r}"
+            raise both_sorts(place, column, values[bad])
 
     def _batch(self, block: LineBlock, rows: list[_Row], columns: Sequence[str], untouched: Sequence[str]) -> Batch:
         found = self._numbers([column for column in columns if self.kinds[column] is Kind.NUMBER], rows, block)
         found |= {column: self._text(column, rows, block) for column in columns if self.kinds[column] is Kind.TEXT}
-        found |= {column: self._days(column, rows, block) for column in columns if self.kinds[column] is Kind.DATE}
+        found |= {column: self._days(column, rows, block) for column in columns if self.kinds[column] in DATES}
         found |= {column: _as_text(row.get(column) for row in rows) for column in untouched}
         nothing = pa.nulls(len(rows))
         names = [*columns, *untouched]
@@ -91,10 +104,11 @@ class JsonLines:
 
     def _days(self, column: str, rows: list[_Row], block: LineBlock) -> Any:
         values = self._text(column, rows, block)
-        dates = _dates(values)
+        kind = self.kinds[column]
+        dates = _dates(values, kind)
         if dates is None:
-            bad = next(row for row, value in enumerate(values) if _dates([value.as_py()]) is None)
-            raise self._error(column, bad, values[bad].as_py(), block, "is not a date")
+            bad = next(row for row, value in enumerate(values) if _dates([value.as_py()], kind) is None)
+            raise self._error(column, bad, values[bad].as_py(), block, f"is not one of the {kind}")
         return plain(dates)
 
     def _numbers(self, columns: list[str], rows: list[_Row], block: LineBlock) -> dict[str, Any]:
@@ -137,15 +151,14 @@ def _mistake(line: bytes) -> str:
     return "" if isinstance(row, dict) else " is not a JSON object."
 
 
-def _dates(values: Any) -> Any:
-    """Return texts as points in time; None if they are anything else."""
+def _dates(values: Any, kind: Kind) -> Any:
+    """Return texts as dates with a zone or without; None if they are anything else."""
     try:
         texts = pa.array(values, pa.string())
     except pa.ArrowTypeError:  # a number among them
         return None
-    for dtype in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        with suppress(pa.ArrowInvalid):
-            return texts.cast(dtype)
+    with suppress(pa.ArrowInvalid):
+        return texts.cast(pa.timestamp("us", "UTC" if kind is Kind.ZONED else None))
     return None
 
 

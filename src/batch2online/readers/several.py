@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from glob import glob, has_magic
 
-from batch2online.readers.batch import Batch, DataError, Remedy
+from batch2online.readers.batch import Batch, DataError, Remedy, mismatch
 from batch2online.readers.layout import Layout
 from batch2online.readers.source import Source, name_of, open_source
 
@@ -88,7 +88,5 @@ class Several:
                 message = f"{self._now.name} has no column {column!r}, which {name_of(self._paths[0])} has."
                 raise DataError(message, Remedy.LEAVE_OUT, about=(column, ""))
             if self._now.kinds[column] is not self.kinds[column]:
-                message = (
-                    f"{self._now.name}: column {column!r} holds {self._now.kinds[column]}, not {self.kinds[column]}."
-                )
+                message = f"{self._now.name}: {mismatch(column, self.kinds[column], self._now.kinds[column])}"
                 raise DataError(message, Remedy.LEAVE_OUT, about=(column, ""))

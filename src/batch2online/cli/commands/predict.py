@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -53,7 +53,11 @@ def predict(
     ``named`` is a wrapped estimator again.
     """
     stored = load_model(model_path, **named)
-    source = open_source(path, Layout(kinds=needed_kinds(stored), **layout))
+    with closing(open_source(path, Layout(kinds=needed_kinds(stored), **layout))) as source:
+        _predict(stored, source, out, beside)
+
+
+def _predict(stored: StoredModel, source: Source, out: Path | None, beside: Beside) -> None:
     preparation = preparation_for(stored, source)
     kept = beside.columns(source)
     inputs = set(preparation.columns)

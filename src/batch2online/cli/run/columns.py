@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from batch2online.cli.settings import Settings
 from batch2online.readers import Batch, DataError, Kind, Remedy
+from batch2online.readers.batch import mismatch
 from batch2online.readers.deciding import counting_columns, identifiers
 from batch2online.readers.preparation import Preparation
 
@@ -55,4 +56,4 @@ def check_columns(names: Sequence[str], kinds: dict[str, Kind], name: str, known
         if column not in kinds:
             raise DataError(f"{name} has no column {column!r}, which the model needs.")
         if kinds[column] is not kind:
-            raise DataError(f"{name}: column {column!r} must hold {kind}, it holds {kinds[column]}.")
+            raise DataError(f"{name}: {mismatch(column, kind, kinds[column])}")
