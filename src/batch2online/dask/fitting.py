@@ -11,7 +11,7 @@ from batch2online.coresets.clustering import Clustering
 from batch2online.dask import shards
 from batch2online.dask.clusters import Rounds
 from batch2online.dask.partitions import Table, table_of, with_rows
-from batch2online.dask.running import Progress, computed_root
+from batch2online.dask.running import Progress, computed
 from batch2online.dask.shards import Piece
 from batch2online.dask.spans import learned, spans
 from batch2online.engine.shard import Shard
@@ -76,7 +76,7 @@ def partial_fit(
     if not model.__sklearn_is_fitted__():
         return fit(model, X, y, sample_weight, progress=progress)
     construction = model._engine.construction
-    table = table_of(X, y, sample_weight, construction.next_id + len(construction.queue))
+    table = table_of(X, y, sample_weight, model._next_id())
     template = _template(model, construction.seed, construction.needs_no_order)
     if construction.history is not None and _keeps_all_rows(template):
         own, (leaves, ids) = list(construction.caught_up().intervals), _leaves(template, table)
@@ -117,7 +117,7 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     if _keeps_all_rows(template):
         return Rounds(*_leaves(template, table)).fitted()
     leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
-    root = computed_root(tree(leaves), leaves, progress)
+    (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
     if len(leaves) == 1 and not isinstance(root._engine, Shard):
         root._engine = root._engine.refreshed("merged")
     return root

@@ -11,9 +11,6 @@ import dask
 Progress = Callable[[int, int], None]
 """What hears how many partitions are done, and how many there are."""
 
-_TOGETHER = {"optimization.fuse.delayed": True}
-"""One task makes rows and learns them: no rows wait in the memory of workers."""
-
 _LOST = ("CommClosedError", "FutureCancelledError", "CancelledError", "TimeoutError", "FuturesCancelledError")
 _KILLED = "KilledWorker"
 
@@ -28,12 +25,6 @@ def computed(*wanted: Any, leaves: list[Any] | None = None, progress: Progress |
         if leaves is not None and progress is not None:
             wanted = _watched(wanted, leaves, progress)
         return tuple(dask.compute(*wanted))
-
-
-def computed_root(root: Any, leaves: list[Any], progress: Progress | None = None) -> Any:
-    """Return the result at the root of a tree."""
-    with dask.config.set(_TOGETHER if progress is None else {}):
-        return computed(root, leaves=leaves, progress=progress)[0]
 
 
 def kept(work: list[Any]) -> list[Any]:

@@ -53,6 +53,40 @@ class Sharding:
         shard.first_id, shard.random_state, shard._is_shard = first_id, self._seed_of_shards(), True
         return shard
 
+    def check_ids(self, ids: Any) -> Self:
+        """Raise ValueError unless the rows that a shard learns next have these ids, one after the other.
+
+        A shard counts its rows on from ``first_id``. Where rows carry ids of their own, which a filter after the
+        numbering leaves with holes, ``forget`` and the coreset would name other rows: call this with the ids of each
+        batch, those of rows of weight zero left out, before the rows are learned.
+
+        Examples
+        --------
+        >>> from batch2online import OnlineLowRank
+        >>> shard = OnlineLowRank(1, random_state=0).new_shard(40)
+        >>> shard = shard.check_ids([40, 41]).partial_fit([[1.0, 2.0], [3.0, 4.0]])
+        >>> shard.check_ids([42, 44])  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: Row 1 has the id 44, expected 43: rows were dropped, repeated or moved after they were numbered...
+        """
+        given = np.asarray(ids).reshape(-1)
+        expected = self._next_id() + np.arange(len(given))
+        wrong = np.flatnonzero(given != expected)
+        if wrong.size:
+            row = int(wrong[0])
+            raise ValueError(
+                f"Row {row} has the id {given[row]}, expected {expected[row]}: rows were dropped, repeated or moved "
+                "after they were numbered. Number the rows after the last filter."
+            )
+        return self
+
+    def _next_id(self) -> int:
+        """Return the id that the next row gets."""
+        if not self.__sklearn_is_fitted__():
+            return int(self.first_id)
+        construction = self._engine.construction
+        return int(construction.next_id + len(construction.queue))
+
     def _seed_of_shards(self) -> int:
         if self.__sklearn_is_fitted__():
             return int(self._engine.construction.seed)
