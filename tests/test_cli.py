@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
+import threading
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
@@ -31,6 +31,9 @@ from batch2online.cli.settings import Settings
 from batch2online.cli.tasks import task_for
 
 SOURCES = Path(batch2online.__file__).parents[1]
+PATIENCE = 600
+"""Seconds after which a process has surely failed, however busy the machine is."""
+
 FILES = {"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"}
 
 
@@ -360,29 +363,41 @@ def outputs(folder):
 
 
 def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
-    """Killed twice in the midst of it; at random moments: torture/kills.py."""
-    options = ("--chunk", "500", "--quiet")
-    task = ["--task", "regression", "--target", "y"]
-    assert run_safely(["run", str(long_stream), *task, *options, "--out", str(tmp_path / "one")]) == 0
-    words = run_with_state(long_stream, tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
-    for _ in range(2):
-        process = command(*words)
-        wait_for_rows(tmp_path, process)
+    """Killed twice in the midst of it; at random moments: torture/kills.py.
+
+    The rows come through a pipe that stays open, so that no run can end before it is killed.
+    """
+    content = b"".join(long_stream.read_bytes().splitlines(keepends=True)[:9001])
+    options = ("--chunk", "500", "--quiet", "--flush", "0.01")
+    assert piped(content, "run", "-", "--task", "regression", "--target", "y", *options, "--out", tmp_path / "one") == 0
+    words = run_with_state("-", tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
+    for rows in (2000, 6000):
+        process = command(*words, "--emit", "predictions", stdin=subprocess.PIPE)
+        writer = threading.Thread(target=send, args=(process, content))
+        writer.start()
+        while json.loads(process.stdout.readline())["row"] < rows:
+            pass
         process.kill()
+        writer.join()
         process.communicate()
         assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "two").exists()
-    assert run_safely([str(word) for word in words]) == 0
+    assert piped(content, *words) == 0
     assert outputs(tmp_path / "one") == outputs(tmp_path / "two")
 
 
-def wait_for_rows(folder, process, writes=15):
-    """Until the files of the state have been written to a few times."""
-    seen = set()
-    while process.poll() is None and len(seen) < writes:
-        with suppress(FileNotFoundError):  # files of the database that come and go
-            seen.add(tuple((file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("state.b2o*"))))
-        time.sleep(0.002)
+def piped(content, *words):
+    """Run a command on this input to its end; return its exit code."""
+    process = command(*words, stdin=subprocess.PIPE)
+    process.communicate(content)
+    return process.returncode
+
+
+def send(process, content):
+    """Write to a process that may be killed, and leave its input open."""
+    with suppress(BrokenPipeError):
+        process.stdin.write(content)
+        process.stdin.flush()
 
 
 @pytest.mark.parametrize("words", [["--order", "random"], ["--missing", "drop", "--standardize"]])
@@ -473,7 +488,7 @@ def test_an_interrupt_is_no_traceback():
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["row"] == 1  # from now on it waits for rows
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=60)  # standard input stays open: its end would be another reason to stop
+    process.wait(PATIENCE)  # standard input stays open: its end would be another reason to stop
     _, error = process.communicate()
     assert process.returncode == 130
     assert b"Traceback" not in error

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 from itertools import pairwise
 
@@ -134,7 +135,7 @@ def test_a_seed_is_drawn_once_for_all_partitions():
 def local_cluster():
     distributed = pytest.importorskip("distributed")
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "5s"}),
+        dask.config.set({"distributed.comm.timeouts.connect": "60s"}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as own,
         distributed.Client(own),
     ):
@@ -144,9 +145,36 @@ def local_cluster():
 RANGES = list(pairwise([*range(0, N, 3_000), N]))
 
 
-def slow_rows(start, stop):
-    time.sleep(0.05)
+def rows_between(start, stop):
     return X[start:stop]
+
+
+def held_rows(folder):
+    """Say that a worker has begun, and hold it until the test is over."""
+    with open(os.path.join(folder, "begun"), "w"):
+        pass
+    while not os.path.exists(os.path.join(folder, "over")):
+        time.sleep(0.01)
+    return X[:1_000]
+
+
+@contextlib.contextmanager
+def scheduler_lost_while_workers_are_busy(own, folder):
+    """Close the scheduler as soon as a worker has begun with its rows, which it does not end."""
+
+    def close():
+        while not (folder / "begun").exists():
+            time.sleep(0.01)
+        own.loop.add_callback(own.scheduler.close)
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    try:
+        yield
+    finally:
+        (folder / "begun").touch()
+        (folder / "over").touch()
+        closing.join()
 
 
 def die_once(start, stop, marker):
@@ -158,7 +186,7 @@ def die_once(start, stop, marker):
 
 
 def fitted_by_dying_workers(name, marker):
-    rows = [dask.delayed(slow_rows)(*own) for own in RANGES]
+    rows = [dask.delayed(rows_between)(*own) for own in RANGES]
     rows[5] = dask.delayed(die_once)(*RANGES[5], marker)
     model, done = (EXACT | BY_SPANS)[name](), []
     targets = [dask.delayed(Y[start:stop]) for start, stop in RANGES] if model._needs_targets else None
@@ -187,9 +215,11 @@ def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path, monkeypatch
         for name, model in expected.items():
             assert same(fitted_by_dying_workers(name, str(tmp_path / name)), model)
         before = told(model)
-        own.loop.call_later(1.0, lambda: own.loop.add_callback(own.scheduler.close))
-        with pytest.raises(ClusterError, match="scheduler was lost"):
-            cluster.fit(model, [dask.delayed(slow_rows)(0, 1_000) for _ in range(200)])
+        with (
+            scheduler_lost_while_workers_are_busy(own, tmp_path),
+            pytest.raises(ClusterError, match="scheduler was lost"),
+        ):
+            cluster.fit(model, [dask.delayed(held_rows)(str(tmp_path)) for _ in range(10)])
         raised = True
     assert raised
     assert all(map(np.array_equal, told(model), before))

@@ -133,10 +133,10 @@ def test_deep_nesting_is_refused(n, shape):
     ids=lambda text: text[:20],
 )
 def test_numbers_and_kinds_that_no_tree_holds_are_refused_at_once(text):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(CheckpointError):
         decoded(text, [])
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(
@@ -366,11 +366,11 @@ def in_several_places(parts):
 def test_a_forged_model_is_not_believed(change, tmp_path):
     model = ridge()
     forged_model(tmp_path / "model", model, change)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(CheckpointError, match="no fitted Ridge to load"):
         load(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model", refit=True).coef_, model.coef_)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_model_of_other_rows_is_not_believed(tmp_path):

@@ -118,7 +118,7 @@ def passages(call: Call) -> Counter[Place]:
 
 
 def signalled(subject: Subject, call: Call, delay: float) -> Outcome:
-    """Make a call, with a real signal after this many seconds."""
+    """Make a call, with a real signal after this many seconds of the processor."""
     armed, where = True, ""
 
     def handler(number: int, frame: FrameType | None) -> None:
@@ -127,17 +127,17 @@ def signalled(subject: Subject, call: Call, delay: float) -> Outcome:
             armed, where = False, f"{frame.f_code.co_filename}:{frame.f_lineno}"
             raise KeyboardInterrupt
 
-    former, raised = signal.signal(signal.SIGALRM, handler), None
+    former, raised = signal.signal(signal.SIGPROF, handler), None
     try:
-        signal.setitimer(signal.ITIMER_REAL, delay)
+        signal.setitimer(signal.ITIMER_PROF, delay)
         call.act(subject)
         armed = False
     except KeyboardInterrupt as interrupt:
         raised = interrupt
     finally:
         armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, former)
     return Outcome(where, raised)
 
 
@@ -250,9 +250,9 @@ def signals(
 
 def _seconds_of(call: Call) -> float:
     subject = call.new()
-    started = time.perf_counter()
+    started = time.process_time()
     call.act(subject)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     subject.end()
     return seconds
 
