@@ -1,4 +1,4 @@
-"""The recipes of ``docs/cluster.md`` for engines that are not Dask, run as they stand: they give the model of ``fit``."""
+"""The recipes of ``docs/cluster.md`` for engines that are not Dask, run as they stand."""
 
 import os
 import re
