@@ -202,7 +202,13 @@ def test_largest_losses_are_exact_whatever_the_chunks_and_merges():
 
     order = np.lexsort((np.arange(5_000), -losses))[:10]
     halves = [Record().after(rows[s], totals_of(losses[s], losses[s])) for s in (slice(0, 2500), slice(2500, None))]
-    for record in (recorded(), recorded(3, 1_500, 1_501), halves[0].joined(halves[1]), halves[1].joined(halves[0])):
+    for record in (
+        recorded(),
+        recorded(3, 1_500, 1_501),
+        recorded(*range(7, 5_000, 7)),
+        halves[0].joined(halves[1]),
+        halves[1].joined(halves[0]),
+    ):
         assert record.largest_ids.tolist() == order.tolist()
         np.testing.assert_array_equal(record.largest, losses[order])
 

@@ -306,10 +306,21 @@ def test_no_path_is_broken_however_long(tmp_path, monkeypatch, capsys):
 
 def test_words_are_wrapped_between_them():
     screen = Console(width=24, file=io.StringIO(), color_system=None)
-    print_paragraphs(pairs([("name", "some words in a row"), ("of", "x" * 30), ("list", ["a b", "c d", "e"])]), screen)
+    print_paragraphs(
+        pairs(
+            [
+                ("name", "some words in a row"),
+                ("fits", "exactly sixteen!"),
+                ("of", "x" * 30),
+                ("list", ["a b", "c d", "e"]),
+            ]
+        ),
+        screen,
+    )
     assert screen.file.getvalue().splitlines() == [
         "  name  some words in a",
         "        row",
+        "  fits  exactly sixteen!",
         f"    of  {'x' * 30}",
         "  list  a b, c d, e",
     ]
