@@ -33,11 +33,11 @@ def test_the_headline_says_which_rows_count():
         }.items()
     }
     assert told["plain"].endswith("the best possible linear fit")
-    assert told["fading"].endswith("the best possible linear fit for rows that fade with a half-life of 500")
+    assert told["fading"].endswith("the best possible linear fit for rows weighted by a half-life of 500")
     assert told["window"].endswith("the best possible linear fit for the last 162 rows")
-    assert told["auto"].endswith("for rows that fade with a half-life of 600")
+    assert told["auto"].endswith("for rows weighted by a half-life of 600")
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
-    assert calm.headline().distance.endswith("for all rows, which no half-life fades for now")
+    assert calm.headline().distance.endswith("for all rows, unweighted: no half-life is active")
 
 
 def test_the_report_says_which_half_life_was_in_force_when():
@@ -46,7 +46,7 @@ def test_the_report_says_which_half_life_was_in_force_when():
     switch = next(event for event in model.changes_ if event.kind == "half_life")
     page = of_model(model)
     assert f"Half-life: none at first, 600 from row {switch.at:,}." in page
-    assert "rows so far, the older the less" in page
+    assert "rows so far, weighted by a half-life of 600" in page
     assert following.switches(OnlineRegression().partial_fit(X, y)) == ""
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
     assert "no half-life was better" in of_model(calm)
@@ -74,8 +74,8 @@ def test_a_run_judges_its_last_model_on_the_rows_that_count(option, tmp_path, ca
     np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")
     command = ["run", str(tmp_path / "rows.csv"), "--task", "regression", "--target", "y", *option]
     assert run_safely([*command, "--out", str(tmp_path / "out")]) == 0
-    said = "on the rows in the window" if option[0] == "--window" else "on all rows, the older the less"
-    assert said in capsys.readouterr().out
+    said = "on the last " if option[0] == "--window" else "weighted by a half-life"
+    assert said in " ".join(capsys.readouterr().out.split())
     curve = json.loads((tmp_path / "out" / "result.json").read_text())["curve"]
     last = curve[-1]
     assert last["weight"] < 0.5 * last["rows"]  # means over rows would be too small

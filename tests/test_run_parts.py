@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from batch2online import OnlineRegression
+from batch2online.cli.app import run_safely
 from batch2online.cli.commands.check import verdict_of
 from batch2online.cli.run.learning import LearningLoop
 from batch2online.cli.run.recorder import Recorder, following, point
@@ -79,6 +80,20 @@ def test_another_input_is_not_continued():
 def test_an_input_that_is_too_short_is_refused():
     with pytest.raises(DataError, match="ends after 100 rows, but 150 of them were learned before"):
         loop_after(100, start=position())
+
+
+def test_names_stand_once_before_predictions_of_several_blocks(tmp_path, monkeypatch, capsys):
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    words = ["--task", "regression", "--target", "y", "--out", str(tmp_path / "out"), "--quiet"]
+    assert run_safely(["run", str(tmp_path / "t.parquet"), *words]) == 0
+    monkeypatch.setattr(columnar, "ROWS", 100)
+    capsys.readouterr()
+    assert run_safely(["predict", str(tmp_path / "out"), str(tmp_path / "t.parquet")]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.strip('"') == "prediction"
+    assert len(lines) == 400
+    assert header not in lines
 
 
 def test_records_of_changes_hold_no_times():

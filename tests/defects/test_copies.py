@@ -124,4 +124,4 @@ def test_merging_in_bounded_memory_promises_what_it_says():
         assert all(
             words in text for words in ("bounded", "not equal to", "one stream", "depends on the order of merging")
         )
-    assert 'except with ``history="coreset"``' in OnlineClustering.merge.__doc__
+    assert 'With ``history="coreset"``' in OnlineClustering.merge.__doc__

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from batch2online.core.registry import storable
 from batch2online.problems.matching import ClusterChange
 
-KEPT = 1_000
+KEPT = 10_000
 """Changes that an engine holds, the newest ones; of the others it holds the number."""
 
 Counts = tuple[tuple[str, int], ...]

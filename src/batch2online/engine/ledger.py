@@ -35,7 +35,7 @@ class Costs:
     solves, rows, seconds : int, int, float
         How many there were, with those that left the model in place; rows solved on and seconds in all.
     models : tuple of Solve
-        Those that brought a model, the newest 1,000 of them.
+        Those that brought a model, the newest 10,000 of them.
     """
 
     solves: int = 0

@@ -60,8 +60,8 @@ class Durable:
         Remember the keys of so many calls, the newest ones; a call with an older key is carried out again. A key takes
         24 bytes of the file.
     log_changes : bool, default False
-        Keep every change of the model in the file, see :meth:`changes`; the model itself holds the newest 1,000. A file
-        that has begun to log goes on.
+        Keep every change of the model in the file, see :meth:`changes`; the model itself holds the newest
+        10,000. A file that has begun to log goes on.
     trusted, refit
         As for :func:`batch2online.load`. Rows since the last state are learned again when a file is opened; where that
         fits a wrapped estimator, pass ``model`` with that estimator, or ``refit=True``.
@@ -187,7 +187,7 @@ class Durable:
     def changes(self) -> Iterator[ChangeEvent]:
         """Iterate over every change of the model, oldest first, that the file has logged; see ``log_changes``.
 
-        Of the first call, and of what the model had learned before the log began, these are the newest 1,000. A
+        Of the first call, and of what the model had learned before the log began, these are the newest 10,000. A
         ``forget`` replaces the changes by those of the rows that are left, as it does in the model.
         """
         if not change_log.is_begun(self._database):
