@@ -13,8 +13,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from batch2online.persistence.database import Database, checksum
-from batch2online.persistence.model_file import _digest
+from batch2online.storage.database import Database, checksum
+from batch2online.storage.model_file import _digest
 
 _COMMENT = 71
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from batch2online.core.rows import Rows
-from batch2online.statistics.moments import Moments
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.rows import Rows
 
 
 def hostile_stream(seed):

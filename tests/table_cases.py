@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline
-from batch2online.persistence import tree
 from batch2online.refresh import Geometric
+from batch2online.storage import tree
 
 WORDS = ("red", "green", "blue", "lilac", "ochre")
 

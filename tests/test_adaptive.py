@@ -19,8 +19,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, theory
-from batch2online.problems.clustering import KZClustering
-from batch2online.problems.parameters import degrees_of
+from batch2online.methods.any_estimator.problem import degrees_of
+from batch2online.methods.clustering.problem import KZClustering
 from batch2online.refresh import Adaptive, Geometric
 from streams import stream
 
@@ -254,7 +254,7 @@ def test_a_solve_that_changes_nothing_doubles_the_step():
 
 def solves(policy, monkeypatch):
     """Row counts at which a clustering of calm rows is solved."""
-    from batch2online.problems.clustering import KZClustering
+    from batch2online.methods.clustering.problem import KZClustering
 
     at, solve = [], KZClustering.contender
 

@@ -14,7 +14,7 @@ import pytest
 
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.coresets import Anchored
-from batch2online.losses import Logistic, Poisson, Quantile
+from batch2online.methods.linear_losses.losses import Logistic, Poisson, Quantile
 from batch2online.refresh import Geometric
 
 SEEDS, N, SIZE, CUTS = 600, 1_200, 1_000, (200, 1_025)

@@ -9,20 +9,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from batch2online import OnlineClassifier, OnlineRegression
-from batch2online.core import randomness
-from batch2online.core.rows import Rows, ones
-from batch2online.coresets import Anchored, recoding
-from batch2online.coresets.pilot import counted
-from batch2online.losses import Logistic
-from batch2online.solvers import anchored_fit
-from batch2online.solvers import objective as objectives
-from batch2online.solvers.conjugate import Curvature
-from batch2online.solvers.metric import Metric
-from batch2online.solvers.newton import definite_solution, minimise
-from batch2online.solvers.objective import Objective
-from batch2online.statistics.by_class import SumsByClass
-from batch2online.statistics.expansion import Expanded
+from batch2online import OnlineClassifier, OnlineRegression, sampling
+from batch2online.coresets import Anchored
+from batch2online.methods.linear_losses import class_expansions, solver
+from batch2online.methods.linear_losses import objective as objectives
+from batch2online.methods.linear_losses.class_expansions import SumsByClass
+from batch2online.methods.linear_losses.expansion import Expanded
+from batch2online.methods.linear_losses.losses import Logistic
+from batch2online.methods.linear_losses.newton import Curvature, Metric, definite_solution, minimise
+from batch2online.methods.linear_losses.objective import Objective
+from batch2online.methods.linear_losses.pilot import counted
+from batch2online.rows import Rows, ones
 
 RNG = np.random.default_rng(5)
 ROWS = RNG.standard_t(3, size=(6_000, 4)) @ RNG.normal(size=(4, 4)) + 2
@@ -57,10 +54,10 @@ def test_bounds_of_scores_are_not_below_them(n_classes):
 def test_rows_that_are_ruled_out_early_are_those_that_their_scores_rule_out(n_classes):
     known, y = anchors(n_classes), labels(n_classes).astype(float)
     rows = Rows(ROWS, y[:, None], ones(len(ROWS)), np.arange(len(ROWS)))
-    words = randomness.words(3, randomness.SAMPLING, range(len(ROWS)))
+    words = sampling.words(3, sampling.SAMPLING, range(len(ROWS)))
     (some, few), (every, all_rows) = (known.expanded(rows, known.coded(rows), words, rate) for rate in (0.1, np.inf))
     assert len(all_rows) == len(ROWS)
-    wanted = randomness.inclusion_uniforms(words) <= 0.1 * all_rows.rows.targets[:, 1]
+    wanted = sampling.inclusion_uniforms(words) <= 0.1 * all_rows.rows.targets[:, 1]
     assert 100 < wanted.sum() < 1_500
     assert np.array_equal(few.rows.ids, np.flatnonzero(wanted))
     np.testing.assert_allclose(few.rows.targets, all_rows.rows.targets[wanted], rtol=1e-9)
@@ -141,15 +138,15 @@ def test_steps_of_four_times_the_classes_take_four_times_the_calls():
     ],
 )
 def test_predictors_in_terms_of_more_classes_are_those_of_the_pseudo_inverse(old, new):
-    matrix = recoding.outputs(old, new)
+    matrix = class_expansions.outputs(old, new)
     eta = np.random.default_rng(0).normal(size=(6, len(matrix)))
-    found, is_known = recoding.recoded(eta, matrix), matrix.any(axis=0)
+    found, is_known = class_expansions.recoded(eta, matrix), matrix.any(axis=0)
     np.testing.assert_allclose(found[:, is_known], (eta @ np.linalg.pinv(matrix).T)[:, is_known], atol=1e-15)
     assert (found[:, ~is_known] < found[:, is_known].min() - 900).all()
     theta = np.random.default_rng(1).normal(size=(len(matrix), 2))
     expected = np.linalg.pinv(matrix) @ theta
     expected[~is_known, 0] -= np.log(11)
-    np.testing.assert_allclose(recoding.parameters(theta, matrix, 10), expected, atol=1e-15)
+    np.testing.assert_allclose(class_expansions.parameters(theta, matrix, 10), expected, atol=1e-15)
 
 
 def test_minima_and_noise_are_the_same_without_the_matrix(monkeypatch):
@@ -226,9 +223,9 @@ def test_second_derivatives_are_left_out_only_where_neither_anchors_nor_steps_ar
     theta = np.array([[-0.3, 0.3, -0.2, 0.1, 0.0]])
     sample = sample_anchored_at(theta + anchor * np.array([[0.0, 0.5, 0.5, 0.0, 0.0]]))
     inner = sample.frame.inner(theta[:, 1:], theta[:, 0])
-    found = anchored_fit._Found(inner, 1.0, 0.0)
-    metric = anchored_fit._metric(sample, anchored_fit.Penalty(0.1), found)
-    assert anchored_fit._is_flat(sample, metric, found, inner + step * 0.5) is flat
+    found = solver._Found(inner, 1.0, 0.0)
+    metric = solver._metric(sample, solver.Penalty(0.1), found)
+    assert solver._is_flat(sample, metric, found, inner + step * 0.5) is flat
 
 
 def test_a_class_without_rows_weighs_as_much_as_the_heaviest():

@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from batch2online.core.arena import Arena, joined
-from batch2online.linalg.scratch import Scratch
+from batch2online.numerics.arena import Arena, joined
+from batch2online.numerics.scratch import Scratch
 
 
 def test_rows_that_are_handed_out_do_not_overlap():
@@ -23,7 +23,7 @@ def test_rows_that_are_handed_out_do_not_overlap():
 
 
 def test_large_arrays_hold_as_much_as_was_handed_out_before_within_bounds(monkeypatch):
-    monkeypatch.setattr("batch2online.core.arena._LARGEST_BYTES", 8 * 2 * 100)
+    monkeypatch.setattr("batch2online.numerics.arena._LARGEST_BYTES", 8 * 2 * 100)
     arena = Arena(2)
     sizes = set()
     for _ in range(60):
@@ -88,7 +88,7 @@ def test_rooms_have_the_shape_and_type_asked_for_and_are_used_again():
 
 
 def test_rooms_are_not_held_without_bound(monkeypatch):
-    monkeypatch.setattr("batch2online.linalg.scratch._MOST", 100)
+    monkeypatch.setattr("batch2online.numerics.scratch._MOST", 100)
     scratch = Scratch()
     assert not np.shares_memory(scratch.room("a", (200,)), scratch.room("a", (200,)))
     for size in range(1, 100):

@@ -10,9 +10,9 @@ from unittest.mock import patch
 import numpy as np
 
 from batch2online import OnlineClustering
-from batch2online.core.coreset import Coreset
-from batch2online.problems import assignments
-from batch2online.problems.assignments import Assignments
+from batch2online.methods.clustering import problem
+from batch2online.methods.clustering.problem import Assignments
+from batch2online.sketches.base import Coreset
 
 X = np.random.default_rng(0).normal(size=(500, 2))
 CENTERS = X[:3]
@@ -24,7 +24,7 @@ def coreset(rows=X):
 
 def counted(known, sample, *sets):
     """How often distances are computed to answer these questions."""
-    with patch.object(assignments, "nearest", wraps=assignments.nearest) as nearest:
+    with patch.object(problem, "nearest", wraps=problem.nearest) as nearest:
         for centers in sets:
             known.of(sample, centers)
         return nearest.call_count

@@ -8,10 +8,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import OnlineLowRank, OnlineRegression, coresets, datasets
-from batch2online.core.sampling import exponents
 from batch2online.evaluate import average_sensitivity, sensitivity_decay
 from batch2online.evaluate.exact_sensitivity import _outcomes_of, total_variation
 from batch2online.evaluate.sensitivity import binomial_interval
+from batch2online.sampling import exponents
 
 X, Y = datasets.load_regression("diabetes")
 EPSILON = 0.5

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from batch2online import OnlineRegression, coresets
-from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.storage import checkpoint as storage
 from contract import refusals
 from contract.subjects import refuses, state
 

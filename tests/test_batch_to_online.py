@@ -13,8 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 import forging
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
-from batch2online.persistence import checkpoint as storage
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
+from batch2online.storage import checkpoint as storage
 from wrapped_cases import (
     CASES,
     N,

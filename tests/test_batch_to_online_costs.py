@@ -9,12 +9,12 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
-from batch2online.core.rows import Rows
-from batch2online.engine.ledger import Costs, Solve
 from batch2online.estimators.stored import costs_from
-from batch2online.problems.remembered import LastLosses
-from batch2online.problems.wrapped import Wrapped
+from batch2online.methods.any_estimator.problem import Wrapped
+from batch2online.methods.clustering.remembered import LastLosses
 from batch2online.refresh import Geometric
+from batch2online.results import Costs, Solve
+from batch2online.rows import Rows
 from wrapped_cases import N, assert_same, data, learn, learned, new, weighted_mean
 
 

@@ -20,11 +20,11 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets
-from batch2online.estimators.batch_to_online import kinds
-from batch2online.problems.losses import LOSSES
-from batch2online.problems.wrapped import LossBoundWarning
+from batch2online.methods.any_estimator import kinds
+from batch2online.methods.any_estimator.problem import LossBoundWarning
+from batch2online.methods.any_estimator.row_losses import LOSSES
+from batch2online.methods.any_estimator.weighted_fit import copies, part_of
 from batch2online.refresh import Geometric
-from batch2online.solvers.weighted_fit import copies, part_of
 from wrapped_cases import (
     N,
     data,

@@ -142,7 +142,7 @@ def test_a_file_without_the_texts_of_its_rows_is_refused(tmp_path):
     model = classifier().partial_fit(DOCUMENTS, LABELS)
     state = model._state()
     state["texts"] = type(state["texts"])()
-    from batch2online.persistence import model_file
+    from batch2online.storage import model_file
 
     model_file.save(path, state)
     with pytest.raises(ValueError, match="the texts of all rows are known"):

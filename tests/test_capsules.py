@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.tables import capsules
+from batch2online.frames import capsules
 
 N = 200
 RNG = np.random.default_rng(0)

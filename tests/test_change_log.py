@@ -8,12 +8,12 @@ import sqlite3
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineRegression, load
-from batch2online.engine import ledger, looks, stored
-from batch2online.engine.changes import KEPT
+from batch2online import Durable, OnlineRegression, load, results
+from batch2online.engine import looks, stored
 from batch2online.engine.invariants import engine as checks
-from batch2online.persistence.errors import StoreCorrupted
 from batch2online.refresh import EveryStep
+from batch2online.results import KEPT
+from batch2online.storage.errors import StoreCorrupted
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1400, 2))
@@ -38,7 +38,7 @@ def path(tmp_path):
 
 
 def test_the_newest_changes_are_held_and_all_are_counted(path, few, monkeypatch):
-    monkeypatch.setattr(ledger, "KEPT", FEW)
+    monkeypatch.setattr(results, "KEPT", FEW)
     assert KEPT >= 1_000  # no ordinary stream meets it
     online = model().partial_fit(X, Y)
     assert online.n_changes_ > FEW + 100
@@ -104,7 +104,7 @@ def test_a_call_that_is_undone_is_not_logged(path, few, monkeypatch):
         durable.partial_fit(X[:5], Y[:5]).partial_fit(X[5:30], Y[5:30])
         before = list(durable.changes())
         with monkeypatch.context() as patch:
-            patch.setattr("batch2online.persistence.tail.append", lambda *_: 1 / 0)
+            patch.setattr("batch2online.storage.tail.append", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 durable.partial_fit(X[30:60], Y[30:60])
         assert list(durable.changes()) == before

@@ -21,14 +21,14 @@ import pytest
 
 import batch2online
 from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets
-from batch2online.cli.app import run_safely
-from batch2online.cli.commands.run import rechunked
-from batch2online.cli.run.inputs import open_input
-from batch2online.cli.run.learning import LearningLoop
-from batch2online.cli.run.recorder import Recorder
-from batch2online.cli.run.state import Kept, checksum
-from batch2online.cli.settings import Settings
-from batch2online.cli.tasks import task_for
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.commands.run import rechunked
+from batch2online.app.cli.run.inputs import open_input
+from batch2online.app.cli.run.learning import LearningLoop
+from batch2online.app.cli.run.recorder import Recorder
+from batch2online.app.cli.run.state import Kept, checksum
+from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.tasks import task_for
 
 SOURCES = Path(batch2online.__file__).parents[1]
 PATIENCE = 600
@@ -209,7 +209,8 @@ def test_earlier_outputs_stay_when_a_run_fails(stream, tmp_path, capsys):
 
 def test_help_comes_fast_and_imports_nothing_heavy():
     code = (
-        "import sys; from batch2online.cli.app import run_safely as r; r(['run', '--help']); print(list(sys.modules))"
+        "import sys; from batch2online.app.cli.app import run_safely; run_safely(['run', '--help']);"
+        "print(list(sys.modules))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code],
@@ -225,7 +226,7 @@ def test_help_comes_fast_and_imports_nothing_heavy():
 @pytest.mark.parametrize("package", ["click", "pyarrow", "rich"])
 def test_a_missing_package_is_named(package):
     hide = f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['datasets']"
-    code = f"{hide}; from batch2online.cli import main; main()"
+    code = f"{hide}; from batch2online.app.cli import main; main()"
     process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

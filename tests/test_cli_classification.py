@@ -11,9 +11,9 @@ import pytest
 
 import batch2online
 from batch2online import OnlineClassifier, OnlineRegression
-from batch2online.cli.app import run_safely
-from batch2online.cli.run.state import checksum
-from batch2online.report.classification import judged, reliability
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.run.state import checksum
+from batch2online.app.report.classification import judged, reliability
 
 LABELS = {"text": ["on time", "late, very", "<b>"], "numbers": [7, -1, 3]}
 

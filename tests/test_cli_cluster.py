@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import batch2online
-from batch2online.cli import app as command_line
-from batch2online.cli.commands import run as command
+from batch2online.app.cli import app as command_line
+from batch2online.app.cli.commands import run as command
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline
-from batch2online.cli.app import run_safely
+from batch2online.app.cli.app import run_safely
 
 RIDGE = ["--estimator", "sklearn.linear_model.Ridge", "--set", "alpha=0.5"]
 TASKS = {

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import coresets
-from batch2online.core import sampling
-from batch2online.core.coreset import Coreset
-from batch2online.coresets import Clustering, Everything, Uniform, scores
-from batch2online.linalg.distances import nearest
-from batch2online.persistence import checkpoint as storage
-from batch2online.solvers import kz
+from batch2online import coresets, sampling
+from batch2online.coresets import Clustering, Everything, Uniform
+from batch2online.methods import scores
+from batch2online.methods.clustering import solver
+from batch2online.numerics.distances import nearest
+from batch2online.sketches.base import Coreset
+from batch2online.storage import checkpoint as storage
 
 FALSE_ALARM = 1e-6
 
@@ -67,9 +67,11 @@ def test_scores_sum_to_one_and_bound_the_share_of_a_row_in_any_cost(seed, k, z, 
     score = scores.clustering(points, seeds, k, z, weights)
     assert score.sum() == pytest.approx(1.0)
     # |x - c|^z <= 2^(z-1) (|x - s|^z + |s - c|^z), and the same once more for the rows of the seed's cluster
-    ratio = kz.cost(points, weights, seeds, z) / kz.cost(points, weights, kz.solve(points, weights, k, z, 0), z)
+    ratio = solver.cost(points, weights, seeds, z) / solver.cost(
+        points, weights, solver.solve(points, weights, k, z, 0), z
+    )
     centers = rng.normal(size=(k, 2))
-    share = weights * kz.losses(points, centers, z) / kz.cost(points, weights, centers, z)
+    share = weights * solver.losses(points, centers, z) / solver.cost(points, weights, centers, z)
     assert (share <= 4**z * max(1.0, ratio) * (1 + k) * score).all()
 
 
@@ -119,14 +121,14 @@ def two_stages(X, seed, size=150, k=4):
 def test_the_second_stage_must_carry_the_weights_of_the_first():
     """Cost errors without the factor u, which the paper's Algorithm 7 omits, are several times those with it."""
     X = mixture(30_000)
-    centers = [kz.solve(X[seed::60], np.ones(500), 4, 2.0, seed) for seed in range(4)]
+    centers = [solver.solve(X[seed::60], np.ones(500), 4, 2.0, seed) for seed in range(4)]
     corrected, printed = [], []
     for seed in range(12):
         ours, theirs, _ = two_stages(X, seed)
         for own in centers:
-            full = kz.cost(X, np.ones(len(X)), own, 2.0)
-            corrected.append(abs(kz.cost(ours.points, ours.weights, own, 2.0) / full - 1))
-            printed.append(abs(kz.cost(theirs.points, theirs.weights, own, 2.0) / full - 1))
+            full = solver.cost(X, np.ones(len(X)), own, 2.0)
+            corrected.append(abs(solver.cost(ours.points, ours.weights, own, 2.0) / full - 1))
+            printed.append(abs(solver.cost(theirs.points, theirs.weights, own, 2.0) / full - 1))
     assert np.median(corrected) < 0.12
     assert np.median(printed) > 0.3
     assert np.median(printed) > 4 * np.median(corrected)

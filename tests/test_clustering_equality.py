@@ -16,10 +16,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import OnlineClustering, load
-from batch2online.core import randomness, sampling
-from batch2online.coresets import Clustering, race, scores
-from batch2online.problems.clustering import KZClustering
+from batch2online import OnlineClustering, load, sampling
+from batch2online.coresets import Clustering
+from batch2online.methods import scores
+from batch2online.methods.clustering import race
+from batch2online.methods.clustering.problem import KZClustering
 from batch2online.refresh import Geometric
 from contract.blocks import blocks_of
 from contract.estimators import failing_on_call
@@ -156,9 +157,9 @@ def from_scratch(points, ids, built, weights):
     seeds = points[scores.clustering_seeds(points, built.k, built.z, built.seed, weights, ids)]
     score = scores.clustering(points, seeds, built.k, built.z, weights)
     q = sampling.probabilities(score, built.coreset_size)
-    words = randomness.words_of(built.seed, randomness.SAMPLING, ids)
-    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
-    exponents = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), built.epsilon)
+    words = sampling.words_of(built.seed, sampling.SAMPLING, ids)
+    keep = sampling.kept(sampling.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), built.epsilon)
     return seeds, ids[keep], weights[keep] * sampling.weights_of(exponents, built.epsilon)
 
 

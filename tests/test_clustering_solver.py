@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
-from batch2online.linalg.distances import nearest
-from batch2online.solvers import kz
-from batch2online.solvers.bounded_lloyd import means_after
-from batch2online.solvers.lloyd import WeightedPoints, raced, refined
-from batch2online.solvers.search import Search
+from batch2online.methods.clustering import solver
+from batch2online.methods.clustering.lloyd import WeightedPoints, means_after, raced, refined
+from batch2online.methods.clustering.solver import Search
+from batch2online.numerics.distances import nearest
 
 POWERS = [1.0, 1.5, 2.0, 3.0]
 every_power = pytest.mark.parametrize("z", POWERS)
@@ -133,23 +132,24 @@ def test_refining_never_ends_above_its_start_and_more_steps_never_above_fewer(pr
 @settings(max_examples=100, deadline=None)
 def test_no_cluster_is_empty_and_few_points_are_their_own_centers(problem):
     points, weights, k, z, _ = problem
-    centers = kz.solve(points, weights, k, z, seed=1)
+    centers = solver.solve(points, weights, k, z, seed=1)
     assert centers.shape == (k, points.shape[1])
     if distinct(points) <= k:
         assert distinct(centers) == distinct(points)
-        assert kz.cost(points, weights, centers, z) == 0
+        assert solver.cost(points, weights, centers, z) == 0
     else:
         assert len(np.unique(nearest(points, centers)[0])) == k
-    assert np.array_equal(centers, kz.solve(points.copy(), weights.copy(), k, z, seed=1))
+    assert np.array_equal(centers, solver.solve(points.copy(), weights.copy(), k, z, seed=1))
 
 
 @given(problems())
 @settings(max_examples=60, deadline=None)
 def test_the_result_never_costs_more_than_the_current_centers(problem):
     points, weights, k, z, rng = problem
-    current = kz.solve(points, weights, k, z, 2) + 0.01 * rng.normal(size=(k, points.shape[1]))
+    current = solver.solve(points, weights, k, z, 2) + 0.01 * rng.normal(size=(k, points.shape[1]))
     before, after = (
-        plain_cost(points, weights, centers, z) for centers in (current, kz.solve(points, weights, k, z, 1, current))
+        plain_cost(points, weights, centers, z)
+        for centers in (current, solver.solve(points, weights, k, z, 1, current))
     )
     assert after <= before * (1 + 1e-6) + 1e-9 * plain_cost(points, weights, points.mean(axis=0)[None], z)
 
@@ -159,7 +159,7 @@ def test_the_result_never_costs_more_than_the_current_centers(problem):
 def test_one_center_is_where_a_general_minimiser_puts_it(z, seed):
     rng = np.random.default_rng(seed)
     points, weights = rng.standard_t(3, size=(30, 2)), rng.uniform(0.1, 3, size=30)
-    found = kz.solve(points, weights, 1, z, 0)
+    found = solver.solve(points, weights, 1, z, 0)
     best = min(
         (
             minimize(
@@ -178,11 +178,11 @@ def test_a_point_heavier_than_all_others_holds_the_center(z):
     rng = np.random.default_rng(1)
     points = rng.normal(size=(40, 3))
     weights = np.where(np.arange(40) == 7, 1000.0, 1.0)
-    found = kz.solve(points, weights, 1, z, 0)
+    found = solver.solve(points, weights, 1, z, 0)
     np.testing.assert_allclose(found[0], points[7], atol=1e-3)
     light = np.where(np.arange(40) == 7, 1e-6, 1.0)  # a start at a point of no weight must not stick there
     start = points[7:8]
-    assert plain_cost(points, light, kz.solve(points, light, 1, z, 0, start), z) < 0.99 * plain_cost(
+    assert plain_cost(points, light, solver.solve(points, light, 1, z, 0, start), z) < 0.99 * plain_cost(
         points, light, start, z
     )
 
@@ -197,7 +197,7 @@ def test_a_center_leaves_a_point_that_is_not_the_median():
 
 def alone(points, weights, z):
     """The cost of one cluster."""
-    return plain_cost(points, weights, kz.solve(points, weights, 1, z, 0), z)
+    return plain_cost(points, weights, solver.solve(points, weights, 1, z, 0), z)
 
 
 @pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
@@ -207,14 +207,17 @@ def test_tiny_problems_are_solved_to_the_optimum(z, seed):
     points, weights = rng.normal(size=(8, 2)), rng.uniform(0.5, 2, size=8)
     sides = [np.array([*side, 0], dtype=bool) for side in product((0, 1), repeat=7) if any(side)]
     best = min(alone(points[side], weights[side], z) + alone(points[~side], weights[~side], z) for side in sides)
-    assert plain_cost(points, weights, kz.solve(points, weights, 2, z, 0), z) <= 1.0001 * best
+    assert plain_cost(points, weights, solver.solve(points, weights, 2, z, 0), z) <= 1.0001 * best
 
 
 @pytest.mark.parametrize("k", [3, 8, 15])
 def test_kmeans_with_restarts_is_not_better(k):
     points, _ = blobs(12, n=1_500)
     best = KMeans(k, n_init=10, random_state=0).fit(points).inertia_
-    assert kz.cost(points, np.ones(len(points)), kz.solve(points, np.ones(len(points)), k, 2.0, 0), 2.0) <= 1.005 * best
+    assert (
+        solver.cost(points, np.ones(len(points)), solver.solve(points, np.ones(len(points)), k, 2.0, 0), 2.0)
+        <= 1.005 * best
+    )
 
 
 # -- what must not matter ------------------------------------------------------------------------------
@@ -225,8 +228,8 @@ def test_kmeans_with_restarts_is_not_better(k):
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 def test_units_do_not_matter(z, scale, shift):
     points, weights = blobs(5)[0], np.ones(400)
-    expected = kz.solve(points, weights, 5, z, 0)
-    found = kz.solve((points + shift) * scale, weights, 5, z, 0) / scale - shift
+    expected = solver.solve(points, weights, 5, z, 0)
+    found = solver.solve((points + shift) * scale, weights, 5, z, 0) / scale - shift
     np.testing.assert_allclose(found[nearest(expected, found)[0]], expected, atol=0.02)
     assert plain_cost(points, weights, found, z) == pytest.approx(plain_cost(points, weights, expected, z), rel=1e-4)
 
@@ -234,16 +237,16 @@ def test_units_do_not_matter(z, scale, shift):
 @every_power
 def test_a_unit_of_weight_does_not_matter(z):
     points, weights = blobs(5)[0], np.random.default_rng(0).uniform(0.1, 2, size=400)
-    expected = kz.solve(points, weights, 5, z, 0)
+    expected = solver.solve(points, weights, 5, z, 0)
     for unit in (1e-60, 1e60):
-        np.testing.assert_allclose(kz.solve(points, unit * weights, 5, z, 0), expected, rtol=1e-6)
+        np.testing.assert_allclose(solver.solve(points, unit * weights, 5, z, 0), expected, rtol=1e-6)
 
 
 @every_power
 def test_whole_weights_are_repetitions(z):
     points, times = blobs(4, n=120)[0], np.random.default_rng(0).integers(1, 4, size=120)
-    weighted = kz.solve(points, times.astype(float), 4, z, 0)
-    repeated = kz.solve(np.repeat(points, times, axis=0), np.ones(times.sum()), 4, z, 0)
+    weighted = solver.solve(points, times.astype(float), 4, z, 0)
+    repeated = solver.solve(np.repeat(points, times, axis=0), np.ones(times.sum()), 4, z, 0)
     np.testing.assert_allclose(sorted(weighted.tolist()), sorted(repeated.tolist()), atol=1e-2)
     costs = [plain_cost(points, times, centers, z) for centers in (weighted, repeated)]
     assert costs[0] == pytest.approx(costs[1], rel=1e-5)
@@ -254,8 +257,8 @@ def test_many_columns_are_solved_through_a_projection(z):
     rng = np.random.default_rng(0)
     centers = 5 * rng.normal(size=(6, 300))
     points = centers[np.arange(600) % 6] + rng.normal(size=(600, 300))
-    found = kz.solve(points, np.ones(600), 6, z, 0)
-    assert kz.cost(points, np.ones(600), found, z) <= kz.cost(points, np.ones(600), centers, z)
+    found = solver.solve(points, np.ones(600), 6, z, 0)
+    assert solver.cost(points, np.ones(600), found, z) <= solver.cost(points, np.ones(600), centers, z)
     assert len(np.unique(nearest(centers, found)[0])) == 6
 
 
@@ -270,7 +273,7 @@ def planted_local_optimum():
     points = CENTERS[np.arange(600) % 6] + np.random.default_rng(0).normal(size=(600, 2))
     bad = CENTERS.copy()
     bad[:3] = [[0.8, 0.0], [-0.8, 0.0], [105.0, 0.0]]
-    return points, bad, kz.cost(points, np.ones(600), CENTERS, 2.0)
+    return points, bad, solver.cost(points, np.ones(600), CENTERS, 2.0)
 
 
 def test_swaps_leave_a_local_optimum_that_steps_do_not():
@@ -282,9 +285,12 @@ def test_swaps_leave_a_local_optimum_that_steps_do_not():
     search = Search(full, 6, 2.0, seed=0)
     low = search._lowered(stuck[0])
     swapped = search.raised(search._swapped(low, float(search.low.assigned(low[None])[0].sum()), patience=2)) + origin
-    assert kz.cost(points, np.ones(600), swapped, 2.0) < 1.01 * good
+    assert solver.cost(points, np.ones(600), swapped, 2.0) < 1.01 * good
 
 
 def test_the_solver_leaves_a_local_optimum_that_it_is_started_from():
     points, bad, good = planted_local_optimum()
-    assert kz.cost(points, np.ones(600), kz.solve(points, np.ones(600), 6, 2.0, 0, bad, starts=1), 2.0) < 1.01 * good
+    assert (
+        solver.cost(points, np.ones(600), solver.solve(points, np.ones(600), 6, 2.0, 0, bad, starts=1), 2.0)
+        < 1.01 * good
+    )

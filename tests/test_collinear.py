@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from batch2online import OnlineClassifier, OnlineRegression, theory
-from batch2online.problems.regression import standard_errors
+from batch2online.methods.least_squares.problem import standard_errors
+from batch2online.methods.least_squares.solver import least_squares
 from batch2online.refresh import Geometric
-from batch2online.solvers.least_squares import least_squares
 
 N, CHUNK, FROM = 3_000, 100, 500
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineRegression, datasets
-from batch2online.cli.app import run_safely
-from batch2online.cli.commands import paper as paper_command
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.commands import paper as paper_command
 from batch2online.evaluate import prequential
 
 TASKS = {

@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online import OnlineClustering, coresets
-from batch2online.core import randomness, sampling
-from batch2online.core.rows import Rows
-from batch2online.coresets import scores
-from batch2online.coresets.bounded import MovingSeeds, _limited
-from batch2online.coresets.candidates import Candidates
-from batch2online.coresets.clustering import largest_value
-from batch2online.coresets.full_history import AssignedStatistics
-from batch2online.coresets.seed_scores import SeedStatistics
-from batch2online.linalg.distances import power
+from batch2online import OnlineClustering, coresets, sampling
+from batch2online.methods import scores
+from batch2online.methods.clustering.sketch import (
+    AssignedStatistics,
+    MovingSeeds,
+    SeedStatistics,
+    _limited,
+    largest_value,
+)
+from batch2online.numerics.distances import power
+from batch2online.rows import Rows
+from batch2online.sketches.candidates import Candidates
 
 RNG = np.random.default_rng
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
@@ -100,10 +102,10 @@ def test_a_clustering_coreset_is_the_plain_function_of_all_rows(z):
         construction.add(points[start : start + 7_000], weights=weights[start : start + 7_000])
     seeds = points[scores.clustering_seeds(points, 3, z, 4, weights)]
     exact = scores.clustering(points, seeds, 3, z, weights)
-    words = randomness.words(4, randomness.SAMPLING, range(25_000))
-    ids = np.flatnonzero(randomness.inclusion_uniforms(words) <= 60 * exact)
+    words = sampling.words(4, sampling.SAMPLING, range(25_000))
+    ids = np.flatnonzero(sampling.inclusion_uniforms(words) <= 60 * exact)
     q = np.minimum(1.0, 60 * exact[ids])
-    power = sampling.exponents(q, randomness.rounding_uniforms(words[ids]), construction.epsilon)
+    power = sampling.exponents(q, sampling.rounding_uniforms(words[ids]), construction.epsilon)
     coreset = construction.coreset()
     assert coreset.ids.tolist() == ids.tolist()
     np.testing.assert_allclose(coreset.weights, weights[ids] * (1 + construction.epsilon) ** power)
@@ -121,9 +123,9 @@ def test_the_second_stage_is_the_plain_function_of_the_first(z):
     two = coresets.Clustering(2, z, stages=2, coreset_size=40, random_state=3).add(points).coreset()
     losses = one.weights * np.linalg.norm(one.points[:, None] - seeds, axis=2).min(axis=1) ** z
     q = np.minimum(1.0, 40 * losses / losses.sum())
-    words = randomness.words_of(3, randomness.SECOND_STAGE, one.ids)
-    keep = randomness.inclusion_uniforms(words) <= q
-    power = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), 0.1)
+    words = sampling.words_of(3, sampling.SECOND_STAGE, one.ids)
+    keep = sampling.inclusion_uniforms(words) <= q
+    power = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), 0.1)
     expected = dict(zip(one.ids[keep].tolist(), (one.weights[keep] * 1.1**power).tolist(), strict=True))
     found = dict(zip(two.ids.tolist(), two.weights.tolist(), strict=True))
     others = set(found) - set(expected)
@@ -189,7 +191,7 @@ def moving_seeds(k=3, size=10):
 
 def candidates_of(points, weights=None, limits=None):
     n = len(points)
-    words = randomness.words(2, randomness.SAMPLING, range(n))
+    words = sampling.words(2, sampling.SAMPLING, range(n))
     return Candidates(rows_of(points, weights), words, np.ones(n) if limits is None else limits)
 
 
@@ -214,7 +216,7 @@ def test_in_bounded_memory_a_score_that_rises_does_not_raise_a_probability():
     for constant in (1.0, 10.0, 1e3):
         found = _limited(statistics, candidates, constant)
         expected = np.minimum(limits, constant * exact)
-        uniforms = randomness.inclusion_uniforms(candidates.words)
+        uniforms = sampling.inclusion_uniforms(candidates.words)
         assert found.rows.ids.tolist() == np.flatnonzero(uniforms <= expected).tolist()
         np.testing.assert_allclose(found.limits, expected[found.rows.ids])
         sampler = moving_seeds()
@@ -383,6 +385,6 @@ def test_rows_of_large_scores_are_kept_whatever_their_words_and_no_bound_drops_a
     weights = np.where(rng.random(30_000) < 0.002, 50.0, 1.0)
     construction = KINDS[kind](coreset_size=300, random_state=1).add(points, weights=weights)
     exact = construction.caught_up().statistics.scores(rows_of(points, weights))
-    words = randomness.words(1, randomness.SAMPLING, range(30_000))
-    expected = np.flatnonzero(randomness.inclusion_uniforms(words) <= construction.constant * exact)
+    words = sampling.words(1, sampling.SAMPLING, range(30_000))
+    expected = np.flatnonzero(sampling.inclusion_uniforms(words) <= construction.constant * exact)
     assert construction.coreset().ids.tolist() == expected.tolist()

@@ -10,7 +10,7 @@ import pytest
 import batch2online
 import batch2online.dask as cluster
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.dask import clusters, spans
+from batch2online.distributed import clusters, spans
 from dask_cases import BY_SPANS, DOUBLING, EXACT, WEIGHTS, N, X, Y, on_one_machine, rows_of, same, sizes
 
 

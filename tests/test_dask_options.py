@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import batch2online.dask as cluster
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.dask import spans
+from batch2online.distributed import spans
 from batch2online.refresh import Adaptive, Budget, Geometric, Lazy
 from dask_cases import same
 

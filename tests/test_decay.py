@@ -16,7 +16,7 @@ from batch2online import (
     coresets,
     refresh,
 )
-from batch2online.core.decay import ForwardDecay
+from batch2online.decay import ForwardDecay
 
 N = 200
 OFTEN = refresh.Geometric(growth=1.03, start=20)  # no step is longer than a quarter of a half-life

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online.linalg import distances
-from batch2online.linalg.distances import membership, nearest, nearest_squared, squared_distances, squared_lengths
+from batch2online.numerics import distances
+from batch2online.numerics.distances import membership, nearest, nearest_squared, squared_distances, squared_lengths
 
 SHAPES = [(1, 1, 1), (7, 3, 2), (500, 8, 5), (300, 40, 10), (200, 300, 3)]
 

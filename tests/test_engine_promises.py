@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.engine.changes import ChangeEvent
-from batch2online.engine.regret import Regret
 from batch2online.refresh import Adaptive, Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.results import ChangeEvent, Regret
 
 RNG = np.random.default_rng
 

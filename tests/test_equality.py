@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch2online import OnlineRegression, load
-from batch2online.core import randomness, sampling
-from batch2online.core.coreset import Coreset
-from batch2online.coresets import Everything, Leverage, Uniform, scores
+from batch2online import OnlineRegression, load, sampling
+from batch2online.coresets import Everything, Leverage, Uniform
+from batch2online.methods import scores
+from batch2online.methods.least_squares.solver import coreset_moments, least_squares
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from batch2online.solvers.least_squares import coreset_moments, least_squares
+from batch2online.sketches.base import Coreset
 from contract.blocks import blocks_of
 from streams import STREAMS, gaussian, stream
 
@@ -80,10 +80,10 @@ def from_scratch(points, targets, ids, *, construction, weights=1.0, kind=Levera
         score = scores.leverage(rows, intercept=construction.intercept)
     else:
         score = weights / weights.sum() if kind is Uniform else np.ones(len(points))
-    words = randomness.words(construction.seed, randomness.SAMPLING, np.asarray(ids))
+    words = sampling.words(construction.seed, sampling.SAMPLING, np.asarray(ids))
     q = sampling.probabilities(score, construction.constant)
-    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
-    exponents = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
+    keep = sampling.kept(sampling.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), construction.epsilon)
     return np.asarray(ids)[keep], weights[keep] * sampling.weights_of(exponents, construction.epsilon)
 
 

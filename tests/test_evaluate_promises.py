@@ -13,9 +13,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 
 from batch2online import coresets
-from batch2online.core.rows import Rows
 from batch2online.evaluate import average_sensitivity, deletion, losses, metrics, prequential, sensitivity, told_apart
 from batch2online.evaluate.result import Outcome
+from batch2online.rows import Rows
 
 RNG = np.random.default_rng
 

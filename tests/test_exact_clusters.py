@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering
-from batch2online.core.history import History
-from batch2online.core.rows import Rows, ones
-from batch2online.linalg.distances import nearest, sums_of_clusters
+from batch2online.history import History
+from batch2online.methods.clustering import solver
+from batch2online.methods.clustering.lloyd import WeightedPoints, means_after
+from batch2online.numerics.distances import nearest, sums_of_clusters
 from batch2online.refresh import Geometric
-from batch2online.solvers import kz
-from batch2online.solvers.bounded_lloyd import means_after
-from batch2online.solvers.lloyd import WeightedPoints
+from batch2online.rows import Rows, ones
 
 RNG = np.random.default_rng
 
@@ -109,7 +108,7 @@ def test_a_solve_from_sums_says_what_old_and_new_centers_cost_all_rows():
     X = blobs()
     current, some = X[:5] + 0.2, X[RNG(5).permutation(len(X))[: len(X) // 10]]
     sums_of = partial(sums_of_clusters, X, None)
-    found = kz.solved(some, np.full(len(some), 10.0), 5, 2.0, 0, current, sums_of=sums_of)
+    found = solver.solved(some, np.full(len(some), 10.0), 5, 2.0, 0, current, sums_of=sums_of)
     before, after = found.costs
     assert before == pytest.approx(cost(X, current))
     assert after == pytest.approx(cost(X, found.centers), rel=0.02)
@@ -122,8 +121,8 @@ def test_sums_of_centers_that_nearly_all_rows_leave_are_not_used():
     current, some = X[:5] + 0.2, X[::10]
     weights, sums_of = np.full(len(some), 10.0), partial(sums_of_clusters, X, None)
     assert means_after(WeightedPoints(some, weights), current, 10, sums_of(current[None]).of_each()[0]) is None
-    found = kz.solved(some, weights, 5, 2.0, 0, current, sums_of=sums_of).centers
-    assert cost(X, found) <= cost(X, kz.solve(some, weights, 5, 2.0, 0, current)) * 1.001
+    found = solver.solved(some, weights, 5, 2.0, 0, current, sums_of=sums_of).centers
+    assert cost(X, found) <= cost(X, solver.solve(some, weights, 5, 2.0, 0, current)) * 1.001
 
 
 def test_all_rows_decide_between_two_sets_of_centers():
@@ -137,8 +136,8 @@ def test_all_rows_decide_between_two_sets_of_centers():
         asked.append(centers)
         return sums_of_clusters(X, None, centers, origin)
 
-    misled = kz.solved(coreset, weights, 3, 2.0, 0, current)[0]
-    found = kz.solved(coreset, weights, 3, 2.0, 0, current, sums_of=sums_of)[0]
+    misled = solver.solved(coreset, weights, 3, 2.0, 0, current)[0]
+    found = solver.solved(coreset, weights, 3, 2.0, 0, current, sums_of=sums_of)[0]
     assert [len(centers) for centers in asked] == [2]
     assert (misled[:, 0] > 50).sum() == 2
     np.testing.assert_allclose(found[np.argsort(found[:, 0])], current, atol=0.5)
@@ -178,9 +177,10 @@ def test_the_optimum_is_settled_on_all_rows_that_are_kept(z, solve):
     X = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], 7000, axis=0) + RNG(0).normal(size=(21_000, 2))
     X = X[RNG(1).permutation(len(X))]
     model = OnlineClustering(3, z=z, solve=solve, coreset_size=60, random_state=0).partial_fit(X)
-    best = kz.cost(X, np.ones(len(X)), kz.solve(X, np.ones(len(X)), 3, z, 0), z)
+    best = solver.cost(X, np.ones(len(X)), solver.solve(X, np.ones(len(X)), 3, z, 0), z)
     assert (
-        kz.cost(X, np.ones(len(X)), kz.solve(model.coreset_.points, model.coreset_.weights, 3, z, 0), z) > 1.005 * best
+        solver.cost(X, np.ones(len(X)), solver.solve(model.coreset_.points, model.coreset_.weights, 3, z, 0), z)
+        > 1.005 * best
     )
     known = model.regret_
     assert known.error == 0
@@ -192,10 +192,10 @@ def test_rows_share_the_cost_by_their_weights():
     X = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], 100, axis=0) + RNG(0).standard_t(3, size=(300, 2))
     weights = RNG(1).integers(1, 6, 300)
     current = np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]])
-    weighted = kz.solved(X, weights.astype(float), 3, 2.0, 0, current).evenness
-    repeated = kz.solved(np.repeat(X, weights, axis=0), np.ones(weights.sum()), 3, 2.0, 0, current).evenness
+    weighted = solver.solved(X, weights.astype(float), 3, 2.0, 0, current).evenness
+    repeated = solver.solved(np.repeat(X, weights, axis=0), np.ones(weights.sum()), 3, 2.0, 0, current).evenness
     squared = np.square(np.repeat(X, weights, axis=0)[:, None] - current).sum(axis=2).min(axis=1)
     assert weighted == pytest.approx(repeated, rel=0.02)  # each from where its own search began
     assert weighted == pytest.approx(squared.sum() ** 2 / (np.square(squared).sum() * weights.sum()), rel=0.02)
-    plain = kz.solved(X, np.ones(300), 3, 2.0, 0, current).evenness
+    plain = solver.solved(X, np.ones(300), 3, 2.0, 0, current).evenness
     assert abs(plain / repeated - 1) > 0.05

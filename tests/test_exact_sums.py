@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from batch2online import OnlineLowRank, OnlineRegression
 from batch2online.coresets import Leverage
-from batch2online.statistics import digits, open_sums
-from batch2online.statistics.exact_sums import ExactGram
-from batch2online.statistics.from_sums import ExactMatrix
+from batch2online.methods.from_sums import ExactMatrix
+from batch2online.sketches import digits, open_sums
+from batch2online.sketches.exact_sums import ExactGram
 
 ROWS = 300
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from batch2online import Durable, OnlineClustering, OnlineRegression
-from batch2online.core.rows import Rows
-from batch2online.persistence import disk_history
-from batch2online.persistence.disk_history import DiskHistory, scratch
 from batch2online.refresh import Geometric
+from batch2online.rows import Rows
+from batch2online.storage import disk_history
+from batch2online.storage.disk_history import DiskHistory, scratch
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from batch2online import Durable, OnlineRegression, load
-from batch2online.persistence import atomic, owner
-from batch2online.persistence.checkpoint import serialise
-from batch2online.persistence.database import Database
-from batch2online.persistence.errors import StoreCorrupted, StoreError, StoreLocked
-from batch2online.persistence.tree import CheckpointError
 from batch2online.refresh import Geometric
+from batch2online.storage import atomic, owner
+from batch2online.storage.checkpoint import serialise
+from batch2online.storage.database import Database
+from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked
+from batch2online.storage.tree import CheckpointError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))
@@ -188,7 +188,7 @@ def test_an_error_leaves_model_and_file_together(path, monkeypatch):
         durable.partial_fit(X[:100], Y[:100])
         before = state(durable.model)
         with monkeypatch.context() as patch:
-            patch.setattr("batch2online.persistence.tail.append", lambda *_: 1 / 0)
+            patch.setattr("batch2online.storage.tail.append", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 durable.partial_fit(X[100:200], Y[100:200])
         assert state(durable.model) == before

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineRegression
-from batch2online.cli.app import run_safely
-from batch2online.engine.changes import ChangeEvent
-from batch2online.report import following
-from batch2online.report.page import of_model
+from batch2online.app.cli.app import run_safely
+from batch2online.app.report import following
+from batch2online.app.report.page import of_model
+from batch2online.results import ChangeEvent
 
 
 def drifting(n=4_000, speed=0.05):

@@ -9,12 +9,12 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score, silhouette_score
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.cli.app import run_safely
-from batch2online.engine.regret import Regret
-from batch2online.estimators.headline import distance
-from batch2online.problems.clustering import KZClustering
-from batch2online.problems.hindsight import held_out_bound, sampling_error
-from batch2online.solvers import kz
+from batch2online.app.cli.app import run_safely
+from batch2online.headline import distance
+from batch2online.methods.clustering import solver
+from batch2online.methods.clustering.problem import KZClustering
+from batch2online.problem import held_out_bound, sampling_error
+from batch2online.results import Regret
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))
@@ -227,7 +227,7 @@ def test_the_optimum_of_all_rows_is_within_the_interval():
 def test_the_optimum_of_a_coreset_that_is_fitted_too_closely_is_within_the_interval(z):
     """Ten rows for each of 30 centers, in rows without groups: what these cost the coreset is far too little."""
     rows = np.random.default_rng(0).normal(size=(6_000, 12))
-    best = kz.cost(rows, np.ones(len(rows)), kz.solve(rows, np.ones(len(rows)), 30, z, 0), z)
+    best = solver.cost(rows, np.ones(len(rows)), solver.solve(rows, np.ones(len(rows)), 30, z, 0), z)
     for seed in range(3):
         known = (
             OnlineClustering(30, z=z, history="coreset", coreset_size=300, random_state=seed).partial_fit(rows).regret_

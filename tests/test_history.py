@@ -9,9 +9,9 @@ import pickle
 import numpy as np
 import pytest
 
-from batch2online.core.history import History
-from batch2online.core.rows import Rows
-from batch2online.persistence.disk_history import DiskHistory, scratch
+from batch2online.history import History
+from batch2online.rows import Rows
+from batch2online.storage.disk_history import DiskHistory, scratch
 
 BLOCK = 10
 IN_MEMORY, ON_DISK = History, lambda *shape: DiskHistory(*shape, scratch())

@@ -16,8 +16,8 @@ import pyarrow.parquet
 import pytest
 
 import batch2online
-from batch2online.cli.app import run_safely
-from batch2online.persistence import model_file
+from batch2online.app.cli.app import run_safely
+from batch2online.storage import model_file
 
 SOURCES = Path(batch2online.__file__).parents[1]
 NAMES = ["[/a]", "[bold]", "\x1b[31mRED\x1b]0;owned\x07", ":smile:", "<b>x</b>"]
@@ -106,8 +106,8 @@ TABLES = {
 
 READ_ALL = """
 import sys
-from batch2online.cli.app import run_safely
-from batch2online.persistence import model_file
+from batch2online.app.cli.app import run_safely
+from batch2online.storage import model_file
 for name in sys.argv[1:]:
     assert run_safely(["run", name, "--task", "lowrank", "--k", "1"]) == 2, name
 """
@@ -212,10 +212,10 @@ def test_json_holds_finite_numbers_alone(tmp_path, capsys):
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_many_columns_start_soon(tmp_path, suffix):
     """40,000 columns in about a second of an idle processor; pairwise comparisons took half a minute."""
-    from batch2online.cli.run.stream import open_stream
-    from batch2online.cli.settings import Settings
-    from batch2online.cli.tasks import task_for
-    from batch2online.readers import open_source
+    from batch2online.app.cli.run.stream import open_stream
+    from batch2online.app.cli.settings import Settings
+    from batch2online.app.cli.tasks import task_for
+    from batch2online.app.inputs import open_source
 
     rows = np.random.default_rng(0).standard_normal((5, 40_000)).round(3)
     names = [f"column_{j}" for j in range(40_000)]

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 
-from batch2online.core.ids import check_disjoint, check_ids, extended, united
+from batch2online.rows import check_disjoint, check_ids, extended, united
 
 SMALL = [list(pair) for pair in combinations(range(6), 2)]
 FEW = [[]] + [[tuple(one)] for one in SMALL] + [[(0, 1), (2, 3)], [(0, 2), (4, 5)], [(1, 2), (3, 5)]]

@@ -5,10 +5,10 @@ from itertools import count
 import pytest
 
 from batch2online import OnlineRegression
-from batch2online.core.history import History
 from batch2online.estimators import base
-from batch2online.persistence.session import Session
-from batch2online.persistence.tree import CheckpointError
+from batch2online.history import History
+from batch2online.storage.session import Session
+from batch2online.storage.tree import CheckpointError
 from torture import interrupts, writers
 
 

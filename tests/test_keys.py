@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from batch2online import Durable, OnlineRegression
-from batch2online.persistence import requests
-from batch2online.persistence.database import _TABLES_2, Database, checksum
-from batch2online.persistence.errors import StoreCorrupted
 from batch2online.refresh import Geometric
+from batch2online.storage import requests
+from batch2online.storage.database import _TABLES_2, Database, checksum
+from batch2online.storage.errors import StoreCorrupted
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))

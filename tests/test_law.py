@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from batch2online.core import randomness, sampling
-from batch2online.coresets import Leverage, scores
+from batch2online import sampling
+from batch2online.coresets import Leverage
+from batch2online.methods import scores
 from streams import stream
 
 FALSE_ALARM = 1e-6
@@ -35,8 +36,8 @@ def share_of_hi(q, epsilon):
 
 def sampled_weights(q, words, epsilon, bias=1.0):
     """The weight of each point, 0 for those not kept; a bias in keeping is a defect."""
-    keep = sampling.kept(randomness.inclusion_uniforms(words), bias * q)
-    exponents = sampling.exponents(q, randomness.rounding_uniforms(words), epsilon)
+    keep = sampling.kept(sampling.inclusion_uniforms(words), bias * q)
+    exponents = sampling.exponents(q, sampling.rounding_uniforms(words), epsilon)
     return np.where(keep, sampling.weights_of(exponents, epsilon), 0.0)
 
 
@@ -47,7 +48,7 @@ def sampled_weights(q, words, epsilon, bias=1.0):
 def test_exactly_the_share_q_of_words_keeps_a_point(q):
     first_lost = math.floor(q * 2**44 + 0.5)
     around = np.array([k for k in (first_lost - 1, first_lost) if k < 2**44], dtype=np.uint64)
-    keep = sampling.kept(randomness.inclusion_uniforms(around << np.uint64(20)), np.full(len(around), q))
+    keep = sampling.kept(sampling.inclusion_uniforms(around << np.uint64(20)), np.full(len(around), q))
     assert keep.tolist() == [True, False][: len(around)]
 
 
@@ -73,7 +74,7 @@ def test_the_expected_weighted_gram_matrix_is_that_of_all_rows():
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.02])
 def test_as_probabilities_fall_no_point_returns_and_no_weight_falls(epsilon):
-    words = randomness.words(1, randomness.SAMPLING, range(2000))
+    words = sampling.words(1, sampling.SAMPLING, range(2000))
     weights = np.array([sampled_weights(np.full(2000, q), words, epsilon) for q in np.geomspace(1, 1e-3, 500)])
     earlier, later = weights[:-1], weights[1:]
     assert ((later == 0) | (later >= earlier)).all()
@@ -93,7 +94,7 @@ def is_plausible(total, expected, variance, largest):
 def has_the_right_law(sampler, epsilon=0.02, n=3_000_000):
     """Whether counts and weights of a sampler agree with kept probability q and expected weight 1."""
     q = np.random.default_rng(0).uniform(0.2, 0.9, size=n)
-    weights = sampler(q, randomness.words(5, randomness.SAMPLING, range(n)), epsilon)
+    weights = sampler(q, sampling.words(5, sampling.SAMPLING, range(n)), epsilon)
     lo, hi = grid(q, epsilon)
     up = share_of_hi(q, epsilon)
     second_moment = q * (lo**2 * (1 - up) + hi**2 * up)
@@ -154,28 +155,28 @@ def looks_independent(u, v, bins=16):
 
 
 def inclusion(seed, stream, ids):
-    return randomness.inclusion_uniforms(randomness.words(seed, stream, ids))
+    return sampling.inclusion_uniforms(sampling.words(seed, stream, ids))
 
 
 IDS = range(1_000_000)
 
 
 def both_uniforms_of_a_point():
-    words = randomness.words(0, randomness.SAMPLING, IDS)
-    return randomness.inclusion_uniforms(words), randomness.rounding_uniforms(words)
+    words = sampling.words(0, sampling.SAMPLING, IDS)
+    return sampling.inclusion_uniforms(words), sampling.rounding_uniforms(words)
 
 
 def neighbouring_ids(lag):
-    pairs = inclusion(0, randomness.SAMPLING, range(2 * len(IDS))).reshape(-1, 2, lag)
+    pairs = inclusion(0, sampling.SAMPLING, range(2 * len(IDS))).reshape(-1, 2, lag)
     return pairs[:, 0].ravel(), pairs[:, 1].ravel()
 
 
 def two_streams():
-    return inclusion(0, randomness.SAMPLING, IDS), randomness.uniforms(0, randomness.TOLERANCE, IDS)
+    return inclusion(0, sampling.SAMPLING, IDS), sampling.uniforms(0, sampling.TOLERANCE, IDS)
 
 
 def two_seeds():
-    return inclusion(0, randomness.SAMPLING, IDS), inclusion(1, randomness.SAMPLING, IDS)
+    return inclusion(0, sampling.SAMPLING, IDS), inclusion(1, sampling.SAMPLING, IDS)
 
 
 @pytest.mark.parametrize(

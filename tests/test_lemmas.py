@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online.core import sampling
-from batch2online.coresets import scores
+from batch2online import sampling
+from batch2online.methods import scores
 
 ROUNDING = 1e-9
 

@@ -19,7 +19,7 @@ import pytest
 
 import batch2online
 from batch2online import Durable, OnlineRegression
-from batch2online.cli.app import run_safely
+from batch2online.app.cli.app import run_safely
 
 SOURCES = Path(batch2online.__file__).parents[1]
 REGRESSION = ("--task", "regression", "--target", "y")

@@ -26,18 +26,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load
-from batch2online.cli.app import run_safely
-from batch2online.core import registry
+from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
+from batch2online.app.cli.app import run_safely
 from batch2online.engine import invariants
-from batch2online.estimators.batch_to_online import fitted, storing
-from batch2online.estimators.batch_to_online.storing import StoredWrapped
-from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
-from batch2online.persistence.errors import StoreError
-from batch2online.persistence.tree import DEEPEST, decoded, encoded
-from batch2online.problems.wrapped import Wrapped
-from batch2online.solvers import weighted_fit
-from batch2online.solvers.weighted_fit import seeded
+from batch2online.methods.any_estimator import fitted, storing, weighted_fit
+from batch2online.methods.any_estimator.problem import Wrapped
+from batch2online.methods.any_estimator.storing import StoredWrapped
+from batch2online.methods.any_estimator.weighted_fit import seeded
+from batch2online.storage.checkpoint import CheckpointError, deserialise, serialise
+from batch2online.storage.errors import StoreError
+from batch2online.storage.tree import DEEPEST, decoded, encoded
 from forging import archived, forged, of_state, opened, signed
 from torture.forged import campaign
 
@@ -159,7 +157,7 @@ resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
 for path in sys.argv[1:]:
     try:
         batch2online.load(path)
-    except batch2online.persistence.checkpoint.CheckpointError as error:
+    except batch2online.storage.checkpoint.CheckpointError as error:
         print(error)
 """
 
@@ -540,11 +538,11 @@ def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
 
 def test_every_storable_class_says_what_its_fields_are():
     assert invariants
-    own = [cls for cls in registry.classes.values() if cls.__module__.startswith("batch2online.")]
+    own = [cls for cls in schema.classes.values() if cls.__module__.startswith("batch2online.")]
     assert len(own) > 30
     for cls in own:
-        assert registry.is_closed(cls), cls
-        assert registry.kinds_of(cls) or (dataclasses.is_dataclass(cls) and not dataclasses.fields(cls)), cls
+        assert schema.is_closed(cls), cls
+        assert schema.kinds_of(cls) or (dataclasses.is_dataclass(cls) and not dataclasses.fields(cls)), cls
 
 
 def fields_of(manifest, *names):

@@ -14,11 +14,11 @@ from scipy.linalg import subspace_angles
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 
-from batch2online import OnlineLowRank, datasets, load
-from batch2online.core import randomness, sampling
-from batch2online.coresets import RidgeLeverage, scores
-from batch2online.persistence import checkpoint as storage
+from batch2online import OnlineLowRank, datasets, load, sampling
+from batch2online.coresets import RidgeLeverage
+from batch2online.methods import scores
 from batch2online.refresh import EveryStep, Geometric
+from batch2online.storage import checkpoint as storage
 from contract.blocks import blocks_of
 
 N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
@@ -116,9 +116,9 @@ def from_scratch(rows, ids, construction):
     q = sampling.probabilities(
         scores.ridge_leverage(m, construction.rank + construction.intercept), construction.constant
     )
-    words = randomness.words(construction.seed, randomness.SAMPLING, ids)
-    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
-    exponents = sampling.exponents(q[keep], randomness.rounding_uniforms(words[keep]), construction.epsilon)
+    words = sampling.words(construction.seed, sampling.SAMPLING, ids)
+    keep = sampling.kept(sampling.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), construction.epsilon)
     return ids[keep], sampling.weights_of(exponents, construction.epsilon)
 
 

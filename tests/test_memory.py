@@ -20,8 +20,8 @@ from batch2online import (
     OnlineRegression,
     coresets,
 )
-from batch2online.cli.app import run_safely
-from batch2online.core import memory
+from batch2online.app.cli.app import run_safely
+from batch2online.numerics import memory
 from defects.subjects import ESTIMATORS, learned, some, state
 
 GIGABYTE = 10**9

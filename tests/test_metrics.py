@@ -11,10 +11,10 @@ from sklearn.neighbors import KernelDensity
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, refresh
-from batch2online.cli.app import run_safely
-from batch2online.core.rows import Rows, ones
-from batch2online.engine.record import Record
-from batch2online.problems.problem import totals_of
+from batch2online.app.cli.app import run_safely
+from batch2online.problem import totals_of
+from batch2online.record import Record
+from batch2online.rows import Rows, ones
 
 RNG = np.random.default_rng(0)
 N = 900

@@ -13,12 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from batch2online import Durable, OnlineRegression, load
-from batch2online.core import registry
-from batch2online.persistence import checkpoint, database
-from batch2online.persistence.checkpoint import CheckpointError, deserialise, serialise
-from batch2online.persistence.errors import StoreCorrupted, StoreError
+from batch2online import Durable, OnlineRegression, load, schema
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
+from batch2online.storage import checkpoint, database
+from batch2online.storage.checkpoint import CheckpointError, deserialise, serialise
+from batch2online.storage.errors import StoreCorrupted, StoreError
 from forging import archived, signed
 
 rng = np.random.default_rng(0)
@@ -239,7 +238,7 @@ def test_saving_to_a_bare_name_goes_to_the_working_folder(tmp_path, monkeypatch)
 
 def test_a_saved_file_is_read_back_before_it_takes_its_place(monkeypatch, path):
     model_of(50).save(path)
-    monkeypatch.setattr("batch2online.persistence.model_file._digest", lambda *_: os.urandom(8))
+    monkeypatch.setattr("batch2online.storage.model_file._digest", lambda *_: os.urandom(8))
     with pytest.raises(StoreCorrupted, match="checksum"):
         model_of(100).save(path)
     monkeypatch.undo()
@@ -341,7 +340,7 @@ def test_fields_that_an_earlier_version_did_not_have_take_their_defaults(monkeyp
         one: int
         two: float = 2.5
 
-    monkeypatch.setitem(registry.classes, "Thing", Thing)
+    monkeypatch.setitem(schema.classes, "Thing", Thing)
     content = serialise([Thing(1)])
-    monkeypatch.setitem(registry.classes, "Thing", ThingNow)
+    monkeypatch.setitem(schema.classes, "Thing", ThingNow)
     assert deserialise(content) == [ThingNow(1, 2.5)]

@@ -61,10 +61,10 @@ def test_few_files_lie_at_the_root():
 @pytest.mark.parametrize(
     ("module", "line", "broken"),
     [
-        ("linalg/scratch.py", "", None),
-        ("linalg/scratch.py", "from batch2online.core.rows import Rows", "linalg.scratch -> batch2online.core.rows"),
+        ("numerics/scratch.py", "", None),
+        ("numerics/scratch.py", "from batch2online.rows import Rows", "linalg.scratch -> batch2online.rows"),
         (
-            "solvers/kz.py",
+            "methods/clustering/solver.py",
             "def late():\n    from batch2online.engine.online import Online",
             "solvers.kz -> batch2online.engine.online",
         ),

@@ -12,16 +12,16 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, evaluate, refresh
-from batch2online.cli.app import run_safely
-from batch2online.core.rows import Rows, ones
+from batch2online.app.cli.app import run_safely
+from batch2online.drift import betting, ranks
+from batch2online.drift.betting import BLOCK, CELLS, Capital
+from batch2online.drift.order_monitor import FREEZES, LEVEL, Monitor
+from batch2online.drift.pending_scores import runs_of
+from batch2online.drift.ranks import BINS, ranked
+from batch2online.drift.reference_model import ReferenceModel
+from batch2online.drift.sampling_plan import THINNINGS, Watched, n_watched
 from batch2online.engine.invariants.monitor import check_monitor
-from batch2online.monitor import betting, ranks
-from batch2online.monitor.betting import BLOCK, CELLS, Capital
-from batch2online.monitor.noting import runs_of
-from batch2online.monitor.order import FREEZES, LEVEL, Monitor
-from batch2online.monitor.ranks import BINS, ranked
-from batch2online.monitor.reference import ReferenceModel
-from batch2online.monitor.watching import THINNINGS, Watched, n_watched
+from batch2online.rows import Rows, ones
 
 
 def stream(n=9_000, seed=0, d=3):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import batch2online
-from batch2online.cli.app import run_safely
-from batch2online.cli.run import replacing
-from batch2online.cli.run.replacing import in_place, put_in_place
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.run import replacing
+from batch2online.app.cli.run.replacing import in_place, put_in_place
 
 SOURCES = Path(batch2online.__file__).parents[1]
 NAMES = ("a", "b", "c")
@@ -121,7 +121,7 @@ def replace(source, target):
         os.kill(os.getpid(), 9)
     real(source, target)
 os.replace = replace
-from batch2online.cli.app import run_safely
+from batch2online.app.cli.app import run_safely
 run_safely(sys.argv[1:])
 """
 

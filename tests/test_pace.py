@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets, load
 from batch2online.engine import pacing
-from batch2online.engine.pace import LossSums, Pace
 from batch2online.refresh import Geometric, Measured
+from batch2online.refresh.benefit import LossSums, Pace
 from wrapped_cases import squared_residual, weighted_least_squares
 
 TREE = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)

@@ -7,7 +7,7 @@ import pytest
 
 from batch2online import OnlineRegression, evaluate, reference
 from batch2online.evaluate.result import Curve
-from batch2online.paper.experiment import EPSILONS, OURS, PAPER, WARMUP, Line, panels, paper_experiment
+from batch2online.reference.experiment import EPSILONS, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, coresets, load
-from batch2online.core.rows import Rows
-from batch2online.coresets.gauge import WIDEST, Gauge
-from batch2online.problems.losses import LOSSES
+from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.refresh import Geometric
+from batch2online.rows import Rows
+from batch2online.sketches.pilot_scores import WIDEST, Gauge
 from wrapped_cases import data, learn, new, squared_residual, weighted_least_squares
 
 N_ROWS, SIZE, RUNS = 240, 60, 300
@@ -73,7 +73,7 @@ def test_the_coreset_is_full_where_few_rows_have_most_of_the_gradients(monkeypat
         return len(BatchToOnline(Ridge(), coreset_size=600, random_state=0).partial_fit(X, y).coreset_)
 
     assert 500 < kept() < 700
-    monkeypatch.setattr("batch2online.coresets.gauge.filled", lambda *_: 1.0)
+    monkeypatch.setattr("batch2online.sketches.pilot_scores.filled", lambda *_: 1.0)
     assert kept() < 450, "a coreset that is not filled is not told apart"
 
 

@@ -19,10 +19,10 @@ from rich.console import Console
 
 import batch2online
 from batch2online import datasets
-from batch2online.cli.app import run_safely
-from batch2online.cli.files import write_csv
-from batch2online.cli.terminal import pairs, print_paragraphs
-from batch2online.readers import Layout, open_source
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.files import write_csv
+from batch2online.app.cli.terminal import pairs, print_paragraphs
+from batch2online.app.inputs import Layout, open_source
 
 SOURCES = Path(batch2online.__file__).parents[1]
 
@@ -184,7 +184,7 @@ THREADS = """
 import numpy as np
 from threadpoolctl import threadpool_info
 from batch2online import OnlineLowRank
-from batch2online.problems.low_rank import LowRank
+from batch2online.methods.low_rank.problem import LowRank
 
 def threads():
     return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]

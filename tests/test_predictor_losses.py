@@ -16,9 +16,19 @@ from sklearn.linear_model import (
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_tweedie_deviance
 
 from batch2online import OnlineClassifier, OnlineRegression
-from batch2online.losses import Gamma, HalfSquared, Huber, Logistic, Poisson, Quantile, Tweedie, named, of_regression
-from batch2online.losses.base import weighted_gram
-from batch2online.losses.quantile import weighted_quantile
+from batch2online.methods.linear_losses.losses import (
+    Gamma,
+    HalfSquared,
+    Huber,
+    Logistic,
+    Poisson,
+    Quantile,
+    Tweedie,
+    named,
+    of_regression,
+)
+from batch2online.methods.linear_losses.losses.base import weighted_gram
+from batch2online.methods.linear_losses.losses.quantile import weighted_quantile
 
 SCALAR = (
     *(Gamma(), HalfSquared(), Huber(), Logistic(), Poisson(), Tweedie(1.5), Tweedie(3.0)),

@@ -8,13 +8,13 @@ from scipy.linalg import subspace_angles
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
-from batch2online.core.rows import Rows
 from batch2online.coresets import Clustering, Everything, Leverage, RidgeLeverage, Uniform
-from batch2online.problems.clustering import Centers, KZClustering
-from batch2online.problems.losses import LOSSES, Deviation, loss_of
-from batch2online.problems.low_rank import LowRank, Subspace
-from batch2online.problems.regression import LeastSquares, LinearModel
-from batch2online.problems.wrapped import Solved, Wrapped
+from batch2online.methods.any_estimator.problem import Solved, Wrapped
+from batch2online.methods.any_estimator.row_losses import LOSSES, Deviation, loss_of
+from batch2online.methods.clustering.problem import Centers, KZClustering
+from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
+from batch2online.methods.low_rank.problem import LowRank, Subspace
+from batch2online.rows import Rows
 
 RNG = np.random.default_rng
 

@@ -8,8 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
-from batch2online.core.arena import Arena
-from batch2online.core.blocks import Queue, block_rows
+from batch2online.numerics.arena import Arena
+from batch2online.rows import Queue, block_rows
 
 WIDTH, TARGETS = 2, 1
 

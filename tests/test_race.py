@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from batch2online.core import randomness
-from batch2online.core.history import History
-from batch2online.core.rows import Rows
-from batch2online.coresets import race, scores
-from batch2online.coresets.bounded import drawn_seeds
-from batch2online.coresets.race import Race
-from batch2online.coresets.race_draws import exponentials
+from batch2online import sampling
+from batch2online.history import History
+from batch2online.methods import scores
+from batch2online.methods.clustering import race
+from batch2online.methods.clustering.race import Race, exponentials
+from batch2online.methods.clustering.sketch import drawn_seeds
+from batch2online.rows import Rows
 
 FALSE_ALARM = 1e-6
 IDS = np.arange(200_000)
@@ -60,7 +60,7 @@ PAIRS = {
     "neighbouring ids": lambda: (uniforms(0)[::2], uniforms(0)[1::2]),
     "race and inclusion": lambda: (
         uniforms(0),
-        randomness.inclusion_uniforms(randomness.words_of(0, randomness.SAMPLING, IDS)),
+        sampling.inclusion_uniforms(sampling.words_of(0, sampling.SAMPLING, IDS)),
     ),
 }
 

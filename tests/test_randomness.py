@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from batch2online.core import randomness
-from batch2online.core.randomness import SAMPLING, TOLERANCE, seed_from, uniforms, word_below, words, words_of
+from batch2online import sampling
+from batch2online.sampling import SAMPLING, TOLERANCE, seed_from, uniforms, word_below, words, words_of
 
 LARGEST_WORD = 2**64 - 1
 PUBLISHED = [  # the known answers that come with Random123: counter, key, words
@@ -100,8 +100,8 @@ def test_threads_that_draw_at_once_get_what_one_alone_gets():
 @pytest.mark.parametrize("extreme", [0, LARGEST_WORD])
 def test_uniforms_are_strictly_inside_the_unit_interval(extreme, monkeypatch):
     word = np.array([extreme], dtype=np.uint64)
-    monkeypatch.setattr(randomness, "words", lambda *_: word)
-    for u in (uniforms(0, 0, range(1)), randomness.inclusion_uniforms(word), randomness.rounding_uniforms(word)):
+    monkeypatch.setattr(sampling, "words", lambda *_: word)
+    for u in (uniforms(0, 0, range(1)), sampling.inclusion_uniforms(word), sampling.rounding_uniforms(word)):
         assert 0 < u[0] < 1
 
 
@@ -109,7 +109,7 @@ def test_uniforms_are_strictly_inside_the_unit_interval(extreme, monkeypatch):
 def test_no_word_above_the_bound_has_an_inclusion_uniform_within_q(q):
     bound = int(word_below(q))
     above = [w for w in (bound + 1, bound + 2**20, bound + 2**40) if w <= LARGEST_WORD]
-    assert (randomness.inclusion_uniforms(np.array(above, dtype=np.uint64)) > q).all()
+    assert (sampling.inclusion_uniforms(np.array(above, dtype=np.uint64)) > q).all()
     assert bound <= q * 2.0**64 + 2**21
 
 

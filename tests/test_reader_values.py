@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from batch2online.readers import DataError, Kind, Layout, open_source
-from batch2online.readers.batch import Batch, row_place, with_plain_types
-from batch2online.readers.calendar import part_of
-from batch2online.readers.cells import is_number
-from batch2online.readers.deciding import Wanted, counting_columns, identifiers, prepare
+from batch2online.app.inputs import DataError, Kind, Layout, open_source
+from batch2online.app.inputs.batch import Batch, row_place, with_plain_types
+from batch2online.app.inputs.calendar import part_of
+from batch2online.app.inputs.cells import is_number
+from batch2online.app.inputs.deciding import Wanted, counting_columns, identifiers, prepare
 
 
 def opened(folder, text, name="t.csv", **layout):

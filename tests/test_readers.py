@@ -16,13 +16,13 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from batch2online.cli.app import run_safely
-from batch2online.cli.run.stream import open_stream
-from batch2online.cli.settings import Settings
-from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError, Kind, Layout, Remedy, open_source
-from batch2online.readers.blocks import LineBlock, blocks
-from batch2online.readers.feed import Feed
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.run.stream import open_stream
+from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.tasks import task_for
+from batch2online.app.inputs import DataError, Kind, Layout, Remedy, open_source
+from batch2online.app.inputs.blocks import LineBlock, blocks
+from batch2online.app.inputs.feed import Feed
 
 TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10, 20, 30, 40], "colour": ["red", "blue", "red", "green"]})
 ROWS = TABLE.to_pylist()

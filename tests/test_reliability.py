@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from batch2online.cli.run.state import Kept, Position
-from batch2online.estimators import durable
+from batch2online import durable
+from batch2online.app.cli.run.state import Kept, Position
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.persistence import database, disk_history, model_file, session, tail
-from batch2online.persistence.errors import StoreCorrupted
-from batch2online.persistence.owner import Owner
+from batch2online.storage import database, disk_history, model_file, session, tail
+from batch2online.storage.errors import StoreCorrupted
+from batch2online.storage.owner import Owner
 from torture import bad_input, conditions, damage, fuzz, kills, threads
 from torture.forgetting import forgetting
 from torture.machine import state_machine
@@ -227,7 +227,7 @@ def test_an_allocation_that_trusts_the_file_is_caught(monkeypatch):
 
         return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
 
-    monkeypatch.setattr("batch2online.persistence.checkpoint.array_of", trusting)
+    monkeypatch.setattr("batch2online.storage.checkpoint.array_of", trusting)
     monkeypatch.setattr(fuzz, "WATCHED", 1)
     with pytest.raises(AssertionError):
         fuzz.loaders(400)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
-from batch2online.cli.app import run_safely
-from batch2online.engine.changes import ChangeEvent
-from batch2online.problems.regression import standard_errors
+from batch2online.app.cli.app import run_safely
+from batch2online.app.report import regression, story
+from batch2online.app.report.models import drowning
+from batch2online.app.report.words import MEANINGS, explained
+from batch2online.methods.least_squares.problem import standard_errors
 from batch2online.refresh import Geometric
-from batch2online.report import regression, story
-from batch2online.report.models import drowning
-from batch2online.report.words import MEANINGS, explained
+from batch2online.results import ChangeEvent
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 4)) * [1.0, 5.0, 1.0, 1.0] + np.repeat([[0.0], [6.0]], 300, axis=0)[RNG.permutation(600)]

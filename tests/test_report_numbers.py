@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClassifier, OnlineClustering
-from batch2online.report import classification, clustering, models, residuals, story
-from batch2online.report.classification import Judged
-from batch2online.report.data import _times
-from batch2online.report.elements import number
-from batch2online.report.residuals import JudgedNumbers
-from batch2online.report.story import Ran
+from batch2online.app.report import classification, clustering, models, residuals, story
+from batch2online.app.report.classification import Judged
+from batch2online.app.report.data import _times
+from batch2online.app.report.elements import number
+from batch2online.app.report.residuals import JudgedNumbers
+from batch2online.app.report.story import Ran
 
 RNG = np.random.default_rng(0)
 
@@ -147,7 +147,7 @@ def test_typical_rows_are_nearest_to_the_center_and_traits_have_their_side():
 
 
 def test_means_of_inputs_are_in_original_units(tmp_path):
-    from batch2online.report.data import _columns
+    from batch2online.app.report.data import _columns
 
     X = RNG.normal(size=(300, 1))
     model = OnlineClustering(1, random_state=0).fit(X)

@@ -8,15 +8,15 @@ import pyarrow.parquet
 import pytest
 
 from batch2online import OnlineRegression
-from batch2online.cli.app import run_safely
-from batch2online.cli.commands.check import verdict_of
-from batch2online.cli.run.learning import LearningLoop
-from batch2online.cli.run.recorder import Recorder, following, point
-from batch2online.cli.run.result import change_record, present_model
-from batch2online.cli.run.state import Position, Unkept, checksum
-from batch2online.cli.settings import Settings
+from batch2online.app.cli.app import run_safely
+from batch2online.app.cli.commands.check import verdict_of
+from batch2online.app.cli.run.learning import LearningLoop
+from batch2online.app.cli.run.recorder import Recorder, following, point
+from batch2online.app.cli.run.result import change_record, present_model
+from batch2online.app.cli.run.state import Position, Unkept, checksum
+from batch2online.app.cli.settings import Settings
+from batch2online.app.inputs import DataError, columnar
 from batch2online.evaluate import order_test
-from batch2online.readers import DataError, columnar
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))

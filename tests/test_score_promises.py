@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from batch2online import coresets
-from batch2online.core.coreset import Coreset
-from batch2online.coresets import scores
-from batch2online.coresets.sensitivity import LewisScore, LogisticScore
 from batch2online.evaluate import coreset_error
+from batch2online.methods import scores
+from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore
+from batch2online.sketches.base import Coreset
 
 RNG = np.random.default_rng
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])

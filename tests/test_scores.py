@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
-from batch2online.core.rows import Rows
-from batch2online.coresets import Leverage, scores
-from batch2online.problems.regression import LeastSquares, LinearModel, least_squares
-from batch2online.statistics.moments import Moments
-from batch2online.statistics.single import SinglePrecision
-from batch2online.statistics.whitening import MU
+from batch2online.coresets import Leverage
+from batch2online.methods import scores
+from batch2online.methods.least_squares.moments import MU, Moments
+from batch2online.methods.least_squares.problem import LeastSquares, LinearModel, least_squares
+from batch2online.methods.least_squares.single import SinglePrecision
+from batch2online.rows import Rows
 from rank_deficient import hostile_stream, largest_rise
 from streams import stream
 

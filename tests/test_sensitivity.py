@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from batch2online.coresets import LewisScore, LogisticScore, Sensitivity, scores
-from batch2online.persistence import checkpoint as storage
+from batch2online.coresets import LewisScore, LogisticScore, Sensitivity
+from batch2online.methods import scores
+from batch2online.storage import checkpoint as storage
 from streams import STREAMS, gaussian, stream
 
 

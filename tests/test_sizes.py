@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from batch2online import coresets, theory
-from batch2online.solvers import kz
-from batch2online.solvers.least_squares import coreset_moments, least_squares
+from batch2online.methods.clustering import solver
+from batch2online.methods.least_squares.solver import coreset_moments, least_squares
 
 FALSE_ALARM, SHARE, RUNS, N = 1e-6, 0.02, 60, 5_000
 
@@ -85,8 +85,8 @@ def clustering_ratios(epsilon, k=4, size=None, runs=8):
         coreset = coresets.Clustering(k, epsilon=epsilon, coreset_size=size, random_state=seed).add(X).coreset()
         costs = []
         for points, weights in ((coreset.points, coreset.weights), (X, np.ones(N))):
-            centers = kz.solved(points, weights, k, 2.0, seed, None)[0]
-            costs.append(kz.cost(X, np.ones(N), centers, 2.0))
+            centers = solver.solved(points, weights, k, 2.0, seed, None)[0]
+            costs.append(solver.cost(X, np.ones(N), centers, 2.0))
         ratios.append(costs[0] / costs[1])
     return ratios
 

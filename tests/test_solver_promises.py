@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import SGDRegressor
 
-from batch2online.core.coreset import Coreset
 from batch2online.coresets import Leverage, RidgeLeverage
-from batch2online.solvers import kz, least_squares, low_rank, weighted_fit
-from batch2online.solvers.bounded_lloyd import means_after
-from batch2online.solvers.lloyd import WeightedPoints, refined
-from batch2online.solvers.search import Search
-from batch2online.statistics.moments import Moments
+from batch2online.methods.any_estimator import weighted_fit
+from batch2online.methods.clustering import solver as kz
+from batch2online.methods.clustering.lloyd import WeightedPoints, means_after, refined
+from batch2online.methods.clustering.solver import Search
+from batch2online.methods.least_squares import solver as least_squares
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.methods.low_rank import solver as low_rank
+from batch2online.sketches.base import Coreset
 
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
 

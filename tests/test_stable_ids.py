@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from sklearn.cluster import KMeans
 
 from batch2online import OnlineClustering
-from batch2online.core.coreset import Coreset
-from batch2online.problems.clustering import Centers, KZClustering
-from batch2online.problems.matching import cluster_changes, matched, shared_weight
+from batch2online.methods.clustering.problem import Centers, KZClustering
+from batch2online.numerics.matching import cluster_changes, matched, shared_weight
 from batch2online.refresh import Geometric
+from batch2online.sketches.base import Coreset
 
 # -- matching ------------------------------------------------------------------------------------------
 

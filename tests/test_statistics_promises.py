@@ -9,17 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from batch2online.core.history import History
-from batch2online.core.rows import Rows
-from batch2online.coresets import scores
-from batch2online.coresets.race import Race
-from batch2online.coresets.race_draws import exponentials
-from batch2online.linalg.triangular import decoupled_factor, gram_factor
-from batch2online.statistics import spectrum
-from batch2online.statistics.moments import Moments
-from batch2online.statistics.ridge import RidgeMoments
-from batch2online.statistics.second_moments import second_moments
-from batch2online.statistics.spectrum import leading
+from batch2online.history import History
+from batch2online.methods import scores
+from batch2online.methods.clustering.race import Race, exponentials
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.methods.low_rank.moments import RidgeMoments, _by_lanczos, leading, second_moments
+from batch2online.numerics.triangular import decoupled_factor, gram_factor
+from batch2online.rows import Rows
 
 RNG = np.random.default_rng
 FALSE_ALARM = 1e-6
@@ -331,11 +327,11 @@ def test_the_lanczos_method_is_not_believed_when_it_misses_a_value(monkeypatch):
     rows = rng.normal(size=(400, 200)) + 3 * rng.normal(size=(400, 4)) @ rng.normal(size=(4, 200))
     gram = rows.T @ rows
     values, vectors = np.linalg.eigh(gram)
-    assert spectrum._by_lanczos(gram, 4) is not None
+    assert _by_lanczos(gram, 4) is not None
     missing = [0, 1, 3, 4]
     monkeypatch.setattr(
         "scipy.sparse.linalg.eigsh",
         lambda *_, **__: (values[::-1][missing][::-1], vectors[:, ::-1][:, missing][:, ::-1]),
     )
-    assert spectrum._by_lanczos(gram, 4) is None
+    assert _by_lanczos(gram, 4) is None
     np.testing.assert_allclose(leading(gram, None, 4).values, values[::-1][:4], rtol=1e-12)

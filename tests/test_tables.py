@@ -17,11 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline
-from batch2online.core.registry import check_instance
-from batch2online.tables import cells
-from batch2online.tables.reading import container_of, read
-from batch2online.tables.table import Column, TableKind
-from batch2online.tables.texts import Texts
+from batch2online.frames import cells
+from batch2online.frames.reading import container_of, read
+from batch2online.frames.table import Column, TableKind
+from batch2online.frames.texts import Texts
+from batch2online.schema import check_instance
 
 FRAME = pd.DataFrame(
     {

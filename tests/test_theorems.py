@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from batch2online import BatchToOnline, OnlineRegression, coresets, theory
-from batch2online.core import randomness, sampling
-from batch2online.coresets import scores
-from batch2online.problems.regression import LeastSquares, LinearModel
+from batch2online import BatchToOnline, OnlineRegression, coresets, sampling, theory
+from batch2online.methods import scores
+from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.refresh import Adaptive, Geometric, Lazy, OnChange
 
 pytestmark = pytest.mark.slow
@@ -28,8 +27,8 @@ SIZE = 20
 
 def state(q, words):
     """For each point its weight in the coreset, 0 if it is not in it."""
-    exponents = sampling.exponents(np.maximum(q, 1e-300), randomness.rounding_uniforms(words), EPSILON)
-    keep = sampling.kept(randomness.inclusion_uniforms(words), q)
+    exponents = sampling.exponents(np.maximum(q, 1e-300), sampling.rounding_uniforms(words), EPSILON)
+    keep = sampling.kept(sampling.inclusion_uniforms(words), q)
     return np.where(keep, sampling.weights_of(exponents, EPSILON), 0.0)
 
 
@@ -76,9 +75,7 @@ def is_changed(name, n, seed, same_uniforms=True):
     without = without or from_scratch_without(score)
     rng = np.random.default_rng(seed)
     rows, i = rng.normal(size=(n, COLUMNS)) * [4.0, 2.0, 1.0, 1.0], int(rng.integers(n))
-    words = [
-        randomness.words(seed + shift, randomness.SAMPLING, range(n)) for shift in (0, 0 if same_uniforms else 10**6)
-    ]
+    words = [sampling.words(seed + shift, sampling.SAMPLING, range(n)) for shift in (0, 0 if same_uniforms else 10**6)]
     before = state(sampling.probabilities(score(rows), SIZE / total), words[0])
     after = state(sampling.probabilities(without(rows, i), SIZE / total), words[1])
     return bool(before[i]) or bool((np.delete(before, i) != np.delete(after, i)).any())

@@ -9,9 +9,9 @@ import pytest
 
 from batch2online import coresets, theory
 from batch2online.engine.online import Online
-from batch2online.problems.clustering import KZClustering
-from batch2online.problems.low_rank import LowRank
-from batch2online.problems.regression import LeastSquares
+from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.least_squares.problem import LeastSquares
+from batch2online.methods.low_rank.problem import LowRank
 from batch2online.refresh import Geometric
 
 

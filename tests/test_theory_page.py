@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 import batch2online
-from batch2online.core import sampling
-from batch2online.coresets import scores
-from batch2online.engine import regret
+from batch2online import results, sampling
+from batch2online.methods import scores
 from batch2online.theory import bounds
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
-MODULES = {"bounds": bounds, "sampling": sampling, "regret": regret, "scores": scores}
+MODULES = {"bounds": bounds, "sampling": sampling, "regret": results, "scores": scores}
 
 
 def named(pattern):

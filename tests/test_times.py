@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from batch2online import BatchToOnline
-from batch2online.core.registry import check_instance
-from batch2online.tables import cells
-from batch2online.tables.reading import read, read_one
-from batch2online.tables.table import Column
-from batch2online.tables.texts import Texts
+from batch2online.frames import cells
+from batch2online.frames.reading import read, read_one
+from batch2online.frames.table import Column
+from batch2online.frames.texts import Texts
+from batch2online.schema import check_instance
 
 N = 40
 BERLIN = pd.date_range("2024-07-01 12:00", periods=N, freq="h", tz="Europe/Berlin")

@@ -14,8 +14,8 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 import pytest
 
-from batch2online.cli.app import run_safely
-from batch2online.readers import DataError, Kind, Layout, delimited, open_source, open_sources
+from batch2online.app.cli.app import run_safely
+from batch2online.app.inputs import DataError, Kind, Layout, delimited, open_source, open_sources
 
 N = 60
 START = dt.datetime(2024, 7, 1, 22, tzinfo=dt.UTC)
@@ -105,8 +105,8 @@ def test_both_sorts_are_refused_with_their_place(tmp_path, kind, which):
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize("first", ["naive", "zoned"])
 def test_both_sorts_are_refused_in_later_blocks(tmp_path, kind, first, monkeypatch):
-    monkeypatch.setattr("batch2online.readers.blocks.BLOCK", 100)
-    monkeypatch.setattr("batch2online.readers.blocks.blocks.__defaults__", (100, 1))
+    monkeypatch.setattr("batch2online.app.inputs.blocks.BLOCK", 100)
+    monkeypatch.setattr("batch2online.app.inputs.blocks.blocks.__defaults__", (100, 1))
     before, after = (NAIVE, ZONED) if first == "naive" else (ZONED, NAIVE)
     path = write(tmp_path / f"rows.{kind}", [*before[:20], after[20], *before[21:]])
     place = {"csv": "line 22", "jsonl": "line 21"}[kind]

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineRegression, coresets
-from batch2online.statistics.expansion import Expansion
+from batch2online.methods.linear_losses.expansion import Expansion
 
 N, P, CHUNK = 1_500, 4, 170
 ROUNDOFF = 2.0**-53

@@ -13,12 +13,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.persistence import checkpoint as storage
-from batch2online.persistence.tree import CheckpointError
-from batch2online.problems.losses import LOSSES
-from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar
-from batch2online.problems.wrapped import LossBoundWarning
+from batch2online.methods.any_estimator.problem import LossBoundWarning
+from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.refresh import EveryStep, Geometric
+from batch2online.storage import checkpoint as storage
+from batch2online.storage.tree import CheckpointError
+from batch2online.warm_up import LabelsSoFar, MeanSoFar
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)) @ np.diag([3.0, 1.0, 1.0, 0.3])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar
+from batch2online.warm_up import LabelsSoFar, MeanSoFar
 
 RNG = np.random.default_rng
 

@@ -18,9 +18,9 @@ from batch2online import (
     coresets,
     refresh,
 )
-from batch2online.core.rows import Rows
 from batch2online.engine.contest import HALF_LIVES, JUDGED, NOTED, Contest
 from batch2online.engine.window import Window
+from batch2online.rows import Rows
 
 SIZE = 700
 

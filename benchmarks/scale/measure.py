@@ -14,8 +14,8 @@ from distributed import Client, LocalCluster
 import batch2online
 import batch2online.dask as cluster
 from batch2online import OnlineClustering, OnlineRegression
-from batch2online.dask.fitting import TOGETHER
-from batch2online.dask.shards import merged
+from batch2online.distributed.fitting import TOGETHER
+from batch2online.distributed.shards import merged
 from benchmarks.scale.rows import CENTERS, CLUSTERS, COEFFICIENTS, COLUMNS, DRAW, NOISE, PARTITION, partitions
 
 
@@ -46,7 +46,7 @@ def workers(n):
 
 def _imported():
     import batch2online.dask
-    import batch2online.estimators.clustering  # noqa: F401
+    import batch2online.methods.clustering.estimator  # noqa: F401
 
 
 def peak():

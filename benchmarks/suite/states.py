@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.persistence import checkpoint as storage
+from batch2online.storage import checkpoint as storage
 from benchmarks.suite.line import Line
 
 LOOKS = 24

@@ -139,10 +139,10 @@ class Stopwatch:
     """Processor seconds in the solves of wrapped estimators."""
 
     def __enter__(self) -> Stopwatch:
-        from batch2online.problems import wrapped
+        from batch2online.methods.any_estimator import problem
 
-        self.seconds, self._module, self._fitted = 0.0, wrapped, wrapped.fitted
-        wrapped.fitted = self._timed
+        self.seconds, self._module, self._fitted = 0.0, problem, problem.fitted
+        problem.fitted = self._timed
         return self
 
     def _timed(self, *given: Any, **settings: Any) -> Any:

@@ -13,24 +13,24 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from os import PathLike
 
     from batch2online import baselines, coresets, datasets, evaluate, export, extend, reference, refresh, theory
+    from batch2online.durable import Durable
     from batch2online.estimators.base import OnlineEstimator
-    from batch2online.estimators.batch_to_online import BatchToOnline
-    from batch2online.estimators.classification import OnlineClassifier
-    from batch2online.estimators.clustering import OnlineClustering
-    from batch2online.estimators.durable import Durable
-    from batch2online.estimators.low_rank import OnlineLowRank
-    from batch2online.estimators.regression import OnlineRegression
     from batch2online.estimators.stored import Trusted
+    from batch2online.methods.any_estimator.estimator import BatchToOnline
+    from batch2online.methods.clustering.estimator import OnlineClustering
+    from batch2online.methods.least_squares.estimator import OnlineRegression
+    from batch2online.methods.linear_losses.estimator import OnlineClassifier
+    from batch2online.methods.low_rank.estimator import OnlineLowRank
 
 __version__ = "0.1.0"
 
 _homes = {
-    "BatchToOnline": "batch2online.estimators.batch_to_online",
-    "Durable": "batch2online.estimators.durable",
-    "OnlineClassifier": "batch2online.estimators.classification",
-    "OnlineClustering": "batch2online.estimators.clustering",
-    "OnlineLowRank": "batch2online.estimators.low_rank",
-    "OnlineRegression": "batch2online.estimators.regression",
+    "BatchToOnline": "batch2online.methods.any_estimator.estimator",
+    "Durable": "batch2online.durable",
+    "OnlineClassifier": "batch2online.methods.linear_losses.estimator",
+    "OnlineClustering": "batch2online.methods.clustering.estimator",
+    "OnlineLowRank": "batch2online.methods.low_rank.estimator",
+    "OnlineRegression": "batch2online.methods.least_squares.estimator",
 }
 _modules = ("baselines", "coresets", "datasets", "evaluate", "export", "extend", "reference", "refresh", "theory")
 

@@ -1,6 +1,6 @@
 """``python -m batch2online`` is the command ``batch2online``."""
 
-from batch2online.cli import main
+from batch2online.app.cli import main
 
 if __name__ == "__main__":
     main()

@@ -19,15 +19,14 @@ The page "Adding a problem" of the documentation shows them at work.
 """
 
 from batch2online._types import FloatArray
-from batch2online.core.coreset import Coreset
-from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
-from batch2online.coresets.antitone import Antitone, Statistics
-from batch2online.coresets.construction import Construction
 from batch2online.engine.online import Online
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.problems.problem import Problem
-from batch2online.problems.warm_up import MeanSoFar, WarmUp
+from batch2online.problem import Problem
+from batch2online.rows import Rows
+from batch2online.schema import storable
+from batch2online.sketches.antitone import Antitone, Statistics
+from batch2online.sketches.base import Construction, Coreset
+from batch2online.warm_up import MeanSoFar, WarmUp
 
 __all__ = [
     "Antitone",

@@ -7,4 +7,4 @@ from unittest.mock import patch
 
 def blocks_of(*rows):
     """A context, or a decorator, in which blocks have this many rows; further numbers are for wider rows."""
-    return patch("batch2online.core.blocks._BLOCK_ROWS", rows)
+    return patch("batch2online.rows._BLOCK_ROWS", rows)

@@ -16,10 +16,10 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
-from batch2online.coresets.bounded import MovingSeeds
+from batch2online.methods.clustering.sketch import MovingSeeds
 from batch2online.refresh import Geometric
+from batch2online.rows import Rows
+from batch2online.schema import storable
 from contract.discovery import example
 from contract.subjects import learn
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from batch2online.coresets.construction import Construction
+from batch2online.sketches.base import Construction
 from contract.promises import of_all, promise
 from contract.subjects import (
     assert_same,

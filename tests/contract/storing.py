@@ -9,8 +9,8 @@ import joblib
 import pytest
 
 from batch2online import load
-from batch2online.coresets.construction import Construction
-from batch2online.persistence.checkpoint import deserialise, serialise
+from batch2online.sketches.base import Construction
+from batch2online.storage.checkpoint import deserialise, serialise
 from contract.promises import of_all, promise
 from contract.subjects import assert_same, learn, part, state
 

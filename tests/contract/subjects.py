@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from batch2online.coresets.construction import Construction
-from batch2online.engine.ledger import Costs
-from batch2online.persistence.checkpoint import serialise
+from batch2online.results import Costs
+from batch2online.sketches.base import Construction
+from batch2online.storage.checkpoint import serialise
 
 
 def state(subject):

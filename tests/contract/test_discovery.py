@@ -9,7 +9,7 @@ import pytest
 
 import batch2online.coresets
 import batch2online.estimators
-from batch2online.core import registry
+from batch2online import schema
 from batch2online.estimators import stored
 from contract import checks, discovery
 from contract.blocks import blocks_of
@@ -112,7 +112,7 @@ def plant(tmp_path, monkeypatch):
     for package in (batch2online.coresets, batch2online.estimators):
         sys.modules.pop(f"{package.__name__}.planted", None)
         vars(package).pop("planted", None)
-    registry.classes.pop("Planted", None)
+    schema.classes.pop("Planted", None)
     stored.estimators.pop("PlantedRegression", None)
 
 

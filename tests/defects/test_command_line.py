@@ -17,7 +17,7 @@ import pytest
 
 import batch2online
 from batch2online import Durable, OnlineRegression, load
-from batch2online.cli.app import run_safely
+from batch2online.app.cli.app import run_safely
 from defects.subjects import X, Y
 
 SOURCES = Path(batch2online.__file__).parents[1]

@@ -23,10 +23,10 @@ from sklearn.preprocessing import StandardScaler
 
 import batch2online
 from batch2online import BatchToOnline, Durable, OnlineRegression, load
-from batch2online.persistence import model_file, owner, session
-from batch2online.persistence.checkpoint import CheckpointError
-from batch2online.persistence.errors import StoreCorrupted, StoreError
 from batch2online.refresh import EveryStep
+from batch2online.storage import model_file, owner, session
+from batch2online.storage.checkpoint import CheckpointError
+from batch2online.storage.errors import StoreCorrupted, StoreError
 from defects.subjects import SMALL, X, Y, state
 
 SOURCES = Path(batch2online.__file__).parents[1]

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.mixture import GaussianMixture
 
 from batch2online import BatchToOnline, OnlineClustering, OnlineRegression, coresets
-from batch2online.core.validation import LARGEST, LARGEST_WEIGHT
+from batch2online.validation import LARGEST, LARGEST_WEIGHT
 from defects.subjects import ESTIMATORS, LABELS, X, Y, learned, some, state
 
 
@@ -146,7 +146,7 @@ NO_NUMBERS = {
 
 @pytest.mark.parametrize("loss_bound", [None, 10.0])
 @pytest.mark.parametrize("kind", NO_NUMBERS)
-@pytest.mark.filterwarnings("ignore::batch2online.problems.wrapped.LossBoundWarning")
+@pytest.mark.filterwarnings("ignore::batch2online.methods.any_estimator.problem.LossBoundWarning")
 def test_a_loss_that_is_no_number_is_refused_and_its_row_named(kind, loss_bound):
     estimator, loss = NO_NUMBERS[kind]
     settings = {"loss": loss, "loss_bound": loss_bound, "coreset_size": 60, "random_state": 0}

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, Durable, OnlineRegression, load
-from batch2online.persistence.errors import StoreCorrupted, StoreError
+from batch2online.storage.errors import StoreCorrupted, StoreError
 from contract.blocks import blocks_of
 from defects.subjects import ESTIMATORS, X, Y, state
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import batch2online
-from batch2online.cli.app import app, run_safely
-from batch2online.cli.errors import sentence
-from batch2online.readers import DataError, Remedy
+from batch2online.app.cli.app import app, run_safely
+from batch2online.app.cli.errors import sentence
+from batch2online.app.inputs import DataError, Remedy
 
 from .kinds import FILES
 

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from batch2online import BatchToOnline
-from batch2online.persistence.checkpoint import serialise
+from batch2online.storage.checkpoint import serialise
 from table_cases import table, target
 
 N = 40

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, Durable, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.persistence.checkpoint import serialise
 from batch2online.refresh import Geometric
+from batch2online.storage.checkpoint import serialise
 
 X = np.random.default_rng(0).normal(size=(900, 3)) * [1, 3, 10] + [0, 5, 0]
 NUMBERS = X @ [1.0, -1.0, 2.0]
@@ -46,7 +46,7 @@ FOLLOWING = ("regression, auto", "low rank, window")
 WITH_HISTORY = tuple(name for name in ESTIMATORS if name not in ("clustering, coreset", *FOLLOWING))
 N_CALLS = 24
 
-small_blocks = patch("batch2online.core.blocks._BLOCK_ROWS", (40,))
+small_blocks = patch("batch2online.rows._BLOCK_ROWS", (40,))
 """Few rows fill several blocks."""
 
 

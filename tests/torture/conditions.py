@@ -16,9 +16,9 @@ from unittest.mock import patch
 import numpy as np
 
 from batch2online import Durable, load
-from batch2online.cli.app import run_safely
-from batch2online.persistence.errors import StoreCorrupted, StoreError, StoreLocked
-from batch2online.persistence.tree import CheckpointError
+from batch2online.app.cli.app import run_safely
+from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked
+from batch2online.storage.tree import CheckpointError
 from torture.cases import ESTIMATORS, HISTORY, digest, expected, keyed, lived, model, reopened, scratch, small_blocks
 from torture.damage import FILE, LOG, laid_out, snapshot
 from torture.kills import killed
@@ -185,7 +185,7 @@ def no_descriptors(folder: Path, name: str) -> None:
 def no_memory_for_the_state(folder: Path, name: str) -> None:
     """The rows of the call are learned once, the state is written at the next call."""
     durable = lived(folder / FILE, name, HALF, checkpoint_rows=1)
-    with patch("batch2online.persistence.tree.encoded", side_effect=MemoryError("none left")):
+    with patch("batch2online.storage.tree.encoded", side_effect=MemoryError("none left")):
         keyed(name, HALF, durable)
         assert isinstance(durable.checkpoint_error, MemoryError)
         refused(MemoryError, durable.checkpoint)

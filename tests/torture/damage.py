@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from batch2online import load
-from batch2online.persistence.errors import StoreCorrupted, StoreError
-from batch2online.persistence.tree import CheckpointError
+from batch2online.storage.errors import StoreCorrupted, StoreError
+from batch2online.storage.tree import CheckpointError
 from torture.cases import ESTIMATORS, digest, expected, keyed, lived, reopened, scratch, small_blocks
 from torture.kills import killed
 

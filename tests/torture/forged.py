@@ -37,8 +37,8 @@ from batch2online import (
     coresets,
     load,
 )
-from batch2online.persistence.checkpoint import CheckpointError
 from batch2online.refresh import Budget, OnChange
+from batch2online.storage.checkpoint import CheckpointError
 from forging import forged, opened
 
 _rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
-from batch2online.persistence.checkpoint import CheckpointError, serialise
+from batch2online.storage.checkpoint import CheckpointError, serialise
 from torture.cases import digest
 
 WATCHED = 20

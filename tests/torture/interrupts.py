@@ -38,8 +38,8 @@ Place = tuple[str, int]
 def small_blocks():
     """Blocks of few rows, and histories that write early: all happens within short calls."""
     with (
-        mock.patch("batch2online.core.blocks._BLOCK_ROWS", (8,)),
-        mock.patch("batch2online.persistence.disk_history._PENDING", 1),
+        mock.patch("batch2online.rows._BLOCK_ROWS", (8,)),
+        mock.patch("batch2online.storage.disk_history._PENDING", 1),
     ):
         yield
 

@@ -25,8 +25,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from batch2online import Durable, load
-from batch2online.cli.app import run_safely
-from batch2online.persistence.errors import StoreError
+from batch2online.app.cli.app import run_safely
+from batch2online.storage.errors import StoreError
 from torture.cases import ESTIMATORS, X, carry_out, digest, expected, model, scratch, script, small_blocks, targets
 
 DURABILITY = ("every", "batch", "os")

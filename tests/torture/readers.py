@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from batch2online.cli.run.stream import open_stream
-from batch2online.cli.settings import Settings
-from batch2online.cli.tasks import task_for
-from batch2online.readers import DataError, Kind, Layout, open_source
+from batch2online.app.cli.run.stream import open_stream
+from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.tasks import task_for
+from batch2online.app.inputs import DataError, Kind, Layout, open_source
 
 MEMORY = 4 << 30
 SECONDS = 60

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from batch2online import Durable
-from batch2online.coresets.construction import Construction
 from batch2online.estimators import base
-from batch2online.persistence.tree import encoded
+from batch2online.sketches.base import Construction
+from batch2online.storage.tree import encoded
 
 
 def fast_place() -> str | None:

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 
 from batch2online import OnlineClustering, baselines, evaluate
 from batch2online.evaluate.losses import best_centers
-from batch2online.solvers import kz
+from batch2online.methods.clustering import solver
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Against, Kept, Study, loaded
 
@@ -48,7 +48,7 @@ class Powers(BaseEstimator):
 
     def fit(self, X: np.ndarray) -> Powers:
         args = (X, np.ones(len(X)), self.n_clusters, self.z, self.random_state)
-        self.cluster_centers_ = kz.solve(*args, starts=FEW)
+        self.cluster_centers_ = solver.solve(*args, starts=FEW)
         return self
 
 
@@ -80,7 +80,7 @@ def compared(X: np.ndarray, k: int, z: float, settings: dict[str, OnlineClusteri
     best = (
         best_centers(X, k)
         if z == 2
-        else kz.solve(X, np.ones(len(X)), k, z, 0, starts=form.choose(tiny=2, quick=FEW, full=STARTS))
+        else solver.solve(X, np.ones(len(X)), k, z, 0, starts=form.choose(tiny=2, quick=FEW, full=STARTS))
     )
     loss = Against(z, k, best=best)
     kept: dict[str, Kept] = {name: Kept(model) for name, model in settings.items()}

@@ -19,7 +19,7 @@ from benchmarks.suite.study import Study
 IS_TIMED = True
 COLUMNS, BLOCK = 10, 10_000
 READ = """
-from batch2online.readers import open_source
+from batch2online.app.inputs import open_source
 source = open_source("-")
 print(sum(len(batch) for batch in source.batches(source.names)))
 """

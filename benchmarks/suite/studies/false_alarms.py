@@ -10,9 +10,9 @@ import numpy as np
 from river import drift
 
 from batch2online import evaluate
-from batch2online.core.rows import Rows, ones
-from batch2online.monitor.order import FREEZES
-from batch2online.monitor.reference import ReferenceModel
+from batch2online.drift.order_monitor import FREEZES
+from batch2online.drift.reference_model import ReferenceModel
+from batch2online.rows import Rows, ones
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, loaded
 

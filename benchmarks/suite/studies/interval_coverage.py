@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from batch2online import OnlineClustering
-from batch2online.solvers import kz
+from batch2online.methods.clustering import solver
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study
 
@@ -79,7 +79,7 @@ def coverage(kind: str, z: float, k: int, sizes: tuple[int, ...], rows: int, see
 def least_cost(X: np.ndarray, k: int, z: float) -> float:
     """The least cost of centers that several fits to all rows have found."""
     every = np.ones(len(X))
-    costs = [kz.cost(X, every, kz.solve(X, every, k, z, seed), z) for seed in range(2)]
+    costs = [solver.cost(X, every, solver.solve(X, every, k, z, seed), z) for seed in range(2)]
     if z == 2:
         costs.append(float(KMeans(k, n_init=3, random_state=0).fit(X).inertia_))
     return min(costs)

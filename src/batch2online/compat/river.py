@@ -20,10 +20,10 @@ from sklearn.linear_model import LogisticRegression
 
 from batch2online._types import FloatArray
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.batch_to_online import BatchToOnline
-from batch2online.estimators.clustering import OnlineClustering
-from batch2online.estimators.low_rank import OnlineLowRank
-from batch2online.estimators.regression import OnlineRegression
+from batch2online.methods.any_estimator.estimator import BatchToOnline
+from batch2online.methods.clustering.estimator import OnlineClustering
+from batch2online.methods.least_squares.estimator import OnlineRegression
+from batch2online.methods.low_rank.estimator import OnlineLowRank
 
 __all__ = ["Classifier", "Clusterer", "Regressor", "Transformer"]
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.core.registry import storable
+from batch2online.schema import storable
 
 HALF_LIVES = (600, 2_400, 9_600, 38_400)
 """Beside none: for models that are solved from moments."""

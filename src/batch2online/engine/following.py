@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.rows import Rows, all_ones
-from batch2online.coresets.construction import Construction
+from batch2online.drift.order_monitor import Monitor
 from batch2online.engine.contest import JUDGED, NOTED, Contest, exchange
-from batch2online.engine.pace import Pace
-from batch2online.engine.record import FEWEST_RECENT, RECENT, Record
 from batch2online.engine.scoring import weighted_totals
 from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
-from batch2online.monitor.order import Monitor
-from batch2online.problems.problem import Problem
+from batch2online.problem import Problem
+from batch2online.record import FEWEST_RECENT, RECENT, Record
+from batch2online.refresh.benefit import Pace
+from batch2online.rows import Rows, all_ones
+from batch2online.sketches.base import Construction
 
 _OF_A_HALF_LIFE = (
     "model",

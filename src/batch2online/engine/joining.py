@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online.core.rows import Rows
+from batch2online.drift.order_monitor import Monitor
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
-from batch2online.engine.record import Record
-from batch2online.linalg.threads import one_thread
-from batch2online.monitor.order import Monitor
+from batch2online.numerics.threads import one_thread
+from batch2online.record import Record
+from batch2online.rows import Rows
 
 
 class Joining(Following):

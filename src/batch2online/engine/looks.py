@@ -10,15 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online.coresets.construction import Construction
-from batch2online.engine.changes import KEPT, ChangeEvent, Counts, counted
-from batch2online.engine.ledger import Costs
 from batch2online.engine.pacing import Pacing
 from batch2online.engine.window import Window
-from batch2online.linalg.threads import one_thread
-from batch2online.problems.problem import Contender, Problem
-from batch2online.problems.warm_up import WarmUp
+from batch2online.numerics.threads import one_thread
+from batch2online.problem import Contender, Problem
 from batch2online.refresh import Policy
+from batch2online.results import KEPT, ChangeEvent, Costs, Counts, counted
+from batch2online.sketches.base import Construction
+from batch2online.warm_up import WarmUp
 
 
 class Looks(Pacing):

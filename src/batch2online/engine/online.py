@@ -22,30 +22,27 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.coreset import Coreset
-from batch2online.core.registry import storable
-from batch2online.core.rows import Rows, all_ones, ones
-from batch2online.core.validation import LARGEST_ID
-from batch2online.coresets.construction import Construction
-from batch2online.engine.changes import ChangeEvent, Counts
+from batch2online.drift.order_monitor import Monitor
+from batch2online.drift.order_verdict import OrderVerdict
 from batch2online.engine.contest import Contest
 from batch2online.engine.following import Following
 from batch2online.engine.joining import Joining
-from batch2online.engine.ledger import Costs
 from batch2online.engine.looks import Looks
-from batch2online.engine.pace import Pace
-from batch2online.engine.record import Averages, Handful, Record
-from batch2online.engine.regret import Regret, regret_of
 from batch2online.engine.scoring import scored, summed, total
 from batch2online.engine.stored import StoredEngine
 from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
-from batch2online.linalg.threads import one_thread
-from batch2online.monitor.order import Monitor
-from batch2online.monitor.verdict import OrderVerdict
-from batch2online.problems.problem import Problem, check_joined
-from batch2online.problems.warm_up import WarmUp
+from batch2online.numerics.threads import one_thread
+from batch2online.problem import Problem, check_joined
+from batch2online.record import Averages, Handful, Record
 from batch2online.refresh import Policy
+from batch2online.refresh.benefit import Pace
+from batch2online.results import ChangeEvent, Costs, Counts, Regret, regret_of
+from batch2online.rows import Rows, all_ones, ones
+from batch2online.schema import storable
+from batch2online.sketches.base import Construction, Coreset
+from batch2online.validation import LARGEST_ID
+from batch2online.warm_up import WarmUp
 
 Given = tuple[FloatArray, FloatArray, FloatArray]
 """Points, targets and weights of validated rows."""

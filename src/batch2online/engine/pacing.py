@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from batch2online._types import FloatArray
-from batch2online.core.rows import Rows
-from batch2online.coresets.construction import Construction
-from batch2online.engine.pace import Pace
 from batch2online.engine.window import Window
-from batch2online.problems.problem import Problem
+from batch2online.problem import Problem
 from batch2online.refresh import Measured, Policy
+from batch2online.refresh.benefit import Pace
+from batch2online.rows import Rows
+from batch2online.sketches.base import Construction
 
 TRIAL = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.rows import Rows, all_ones
-from batch2online.problems.problem import Problem, Totals, check_losses, totals_of
-from batch2online.problems.warm_up import WarmUp
+from batch2online.problem import Problem, Totals, check_losses, totals_of
+from batch2online.rows import Rows, all_ones
+from batch2online.warm_up import WarmUp
 
 
 def scored(

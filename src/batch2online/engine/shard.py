@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from batch2online.core.coreset import Coreset
-from batch2online.core.rows import Rows
-from batch2online.core.validation import LARGEST_ID
+from batch2online.drift.order_verdict import OrderVerdict
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
-from batch2online.linalg.threads import one_thread
-from batch2online.monitor.verdict import OrderVerdict
+from batch2online.numerics.threads import one_thread
+from batch2online.results import Regret
+from batch2online.rows import Rows
+from batch2online.sketches.base import Coreset
+from batch2online.validation import LARGEST_ID
 
 
 class Shard(Online):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from threading import RLock
 from typing import Any, Self
 
-from batch2online.engine.changes import KEPT, counted
-from batch2online.engine.ledger import Costs
-from batch2online.engine.record import Record
+from batch2online.drift.order_monitor import Monitor
 from batch2online.engine.unscored import Unscored
-from batch2online.monitor.order import Monitor
+from batch2online.record import Record
+from batch2online.results import KEPT, Costs, counted
 
 _OF_A_PROCESS = ("lock", "recorder", "on_change")
 """Attributes that neither files nor copies hold."""

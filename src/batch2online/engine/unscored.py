@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from batch2online._types import BoolArray, IntArray
-from batch2online.core.ids import Intervals, united
-from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
+from batch2online.rows import Intervals, Rows, united
+from batch2online.schema import storable
 
 
 @storable

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.core.ids import check_ids
-from batch2online.core.registry import storable
-from batch2online.core.rows import Rows
+from batch2online.rows import Rows, check_ids
+from batch2online.schema import storable
 
 LOOKS, CHEAP_LOOKS = 4, 16
 """Looks in a window, at least; the latter for models that are solved from moments."""

@@ -11,11 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
+from batch2online import input as given
 from batch2online._types import FloatArray
-from batch2online.core.rows import ones
-from batch2online.core.validation import LARGEST, check_finite, check_targets
 from batch2online.engine.online import Online
-from batch2online.estimators import input as given
 from batch2online.estimators.letting_go import LettingGo
 from batch2online.estimators.parameters import Parameters
 from batch2online.estimators.reading import Reading
@@ -23,6 +21,8 @@ from batch2online.estimators.sharding import Sharding
 from batch2online.estimators.shown import Shown
 from batch2online.estimators.single_rows import SingleRows
 from batch2online.estimators.stored import Stored
+from batch2online.rows import ones
+from batch2online.validation import LARGEST, check_finite, check_targets
 
 _FIRST_CALLS = RLock()
 _MANY_BYTES = 2**24

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from batch2online import labels
 from batch2online._types import FloatArray
-from batch2online.core.kinds import conforms
-from batch2online.core.registry import require
 from batch2online.engine.invariants.engine import targets_of
 from batch2online.engine.online import Given, Online
-from batch2online.estimators import labels
 from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.input import flattened, target_array
+from batch2online.input import flattened, target_array
+from batch2online.schema import conforms, require
 
 _FEW = 32
 """Labels up to which rows are compared with each of them."""

@@ -8,9 +8,9 @@ from typing import Any
 from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, Contest
 from batch2online.engine.online import Online
 from batch2online.engine.window import CHEAP_LOOKS, Window
-from batch2online.problems.clustering import KZClustering
-from batch2online.problems.generalized_linear import GeneralizedLinear
-from batch2online.problems.problem import DependsOn
+from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.linear_losses.problem import GeneralizedLinear
+from batch2online.problem import DependsOn
 
 
 class LettingGo:

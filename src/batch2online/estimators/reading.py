@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from batch2online.core.coreset import Coreset
-from batch2online.engine.changes import ChangeEvent
-from batch2online.engine.ledger import Costs
+from batch2online.drift.order_verdict import OrderVerdict
 from batch2online.engine.online import Online
-from batch2online.engine.regret import Regret
-from batch2online.monitor.verdict import OrderVerdict
+from batch2online.results import ChangeEvent, Costs, Regret
+from batch2online.sketches.base import Coreset
 
 
 class Reading:

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from batch2online.engine.record import Averages, Handful
-from batch2online.estimators import headline as words
+from batch2online import headline as words
+from batch2online.record import Averages, Handful
 
 _CARD = (
     '<div style="border:1px solid #8886;border-radius:8px;padding:.6em 1em;max-width:60em;margin:.3em 0">'
@@ -91,14 +91,14 @@ class Shown:
         Path
         """
         self._check_fitted()
-        page = import_module("batch2online.report.page").of_model(self, target)
+        page = import_module("batch2online.app.report.page").of_model(self, target)
         Path(path).write_text(page, encoding="utf-8")
         return Path(path)
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the model on matplotlib axes, which are returned: coefficients, centers or variance kept."""
         self._check_fitted()
-        return import_module("batch2online.report.plots").plot(self, axes)
+        return import_module("batch2online.app.report.plots").plot(self, axes)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)  # type: ignore[call-arg]

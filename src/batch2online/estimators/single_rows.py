@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online.core.validation import LARGEST, check_rows, check_targets, unmasked
 from batch2online.engine.online import Online
+from batch2online.validation import LARGEST, check_rows, check_targets, unmasked
 
 
 class RowReader:

@@ -13,16 +13,15 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.kinds import conforms
-from batch2online.core.registry import classes, require
-from batch2online.core.validation import check_finite
 from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
-from batch2online.engine.ledger import Costs, Solve
 from batch2online.engine.online import Given, Online
-from batch2online.persistence import checkpoint, model_file
-from batch2online.persistence.database import MAGIC
-from batch2online.persistence.tree import CheckpointError
 from batch2online.refresh import Policy
+from batch2online.results import Costs, Solve
+from batch2online.schema import classes, conforms, require
+from batch2online.storage import checkpoint, model_file
+from batch2online.storage.database import MAGIC
+from batch2online.storage.tree import CheckpointError
+from batch2online.validation import check_finite
 
 Trusted = Literal[True] | list[str] | tuple[str, ...] | None
 """What a caller may trust, see :func:`batch2online.load`."""

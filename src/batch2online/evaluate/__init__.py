@@ -12,7 +12,7 @@ from batch2online.evaluate.result import Curve, Outcome, Result
 from batch2online.evaluate.sensitivity import Decay, SensitivityEstimate, average_sensitivity, sensitivity_decay
 
 if TYPE_CHECKING:
-    from batch2online.paper.figure import paper_figure
+    from batch2online.reference.figure import paper_figure
 
 __all__ = [
     "Absolute",
@@ -49,7 +49,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Return the figure brings all estimators and the paper's algorithms with it: imported on first use."""
     if name == "paper_figure":
-        from batch2online.paper.figure import paper_figure
+        from batch2online.reference.figure import paper_figure
 
         return paper_figure
     raise AttributeError(f"module 'batch2online.evaluate' has no attribute {name!r}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from batch2online.core.validation import check_rows
 from batch2online.evaluate.adapters import Adapter, fresh
 from batch2online.evaluate.loop import Arrivals, ask, probe_of
 from batch2online.evaluate.losses import loss_of
 from batch2online.evaluate.metrics import changed
+from batch2online.validation import check_rows
 
 
 def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed: int = 0) -> bool:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from batch2online import sampling
 from batch2online._types import FloatArray
-from batch2online.core import randomness
-from batch2online.core.coreset import Coreset
-from batch2online.core.validation import check_rows, check_weights
-from batch2online.solvers import kz
+from batch2online.methods.clustering import solver
+from batch2online.sketches.base import Coreset
+from batch2online.validation import check_rows, check_weights
 
 _MOVES = 8
 _STRIDE = 10_000
@@ -62,10 +62,10 @@ def errors(
     """
     points = check_rows(rows)
     judge = _Judge(coreset, points, check_weights(weights, points, np.empty((len(points), 0))), z)
-    rng = np.random.default_rng(randomness.seed_from(random_state))
+    rng = np.random.default_rng(sampling.seed_from(random_state))
     solved = range(max(1, solutions // 8) if len(coreset) else 0)
     options = {
-        "solved": [kz.solve(coreset.points, coreset.weights, k, z, seed) for seed in solved],
+        "solved": [solver.solve(coreset.points, coreset.weights, k, z, seed) for seed in solved],
         "seeded": [judge.seeded(rng, k) for _ in range(solutions)],
         "random": [points[rng.integers(len(points), size=k)] for _ in range(solutions)],
     }
@@ -84,8 +84,8 @@ class _Judge:
 
     def error(self, centers: FloatArray) -> float:
         pieces = (slice(start, start + _STRIDE) for start in range(0, len(self.points), _STRIDE))
-        full = sum(kz.cost(self.points[piece], self.weights[piece], centers, self.z) for piece in pieces)
-        kept = kz.cost(self.coreset.points, self.coreset.weights, centers, self.z)
+        full = sum(solver.cost(self.points[piece], self.weights[piece], centers, self.z) for piece in pieces)
+        kept = solver.cost(self.coreset.points, self.coreset.weights, centers, self.z)
         return kept / full - 1 if full else float(kept > 0)
 
     def seeded(self, rng: np.random.Generator, k: int) -> FloatArray:
@@ -93,7 +93,7 @@ class _Judge:
         part = self.points[rng.integers(len(self.points), size=min(len(self.points), 20 * k + 1_000))]
         chosen = part[:1]
         while len(chosen) < k:
-            losses = kz.losses(part, chosen, self.z)
+            losses = solver.losses(part, chosen, self.z)
             total = losses.sum()
             shares = losses / total if total else None
             chosen = np.concatenate([chosen, part[rng.choice(len(part), 1, p=shares)]])

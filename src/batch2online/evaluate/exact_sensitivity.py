@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.sampling import probabilities
 from batch2online.evaluate.deletion import fitted, is_construction, without
+from batch2online.sampling import probabilities
 
 _MOST_ROWS = 9
 _DROPPED: Any = None

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import Adapter
 from batch2online.evaluate.losses import Loss
-from batch2online.problems.warm_up import LabelsSoFar
+from batch2online.warm_up import LabelsSoFar
 
 LEAST = 1e-15
 """A probability below this counts as this, so that a loss is finite."""

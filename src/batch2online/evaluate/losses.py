@@ -16,9 +16,9 @@ from batch2online._types import FloatArray
 from batch2online.evaluate.adapters import Adapter, capacity
 from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
 from batch2online.evaluate.warm_up import AnswersSoFar
-from batch2online.problems.low_rank import ROUNDING, LowRank, Subspace
-from batch2online.problems.warm_up import MeanSoFar
-from batch2online.solvers import kz
+from batch2online.methods.clustering import solver
+from batch2online.methods.low_rank.problem import ROUNDING, LowRank, Subspace
+from batch2online.warm_up import MeanSoFar
 
 _ORTHONORMAL = 1e-8
 _RESTARTS = 10
@@ -236,7 +236,7 @@ def best_centers(X: FloatArray, n_clusters: int, z: float = 2.0, seed: int = 0) 
     """Return the best centers known for all rows: hindsight."""
     if z == 2:
         return np.asarray(KMeans(n_clusters, n_init=_RESTARTS, random_state=seed).fit(X).cluster_centers_)
-    return np.asarray(kz.solve(X, np.ones(len(X)), n_clusters, z, seed, starts=_RESTARTS))
+    return np.asarray(solver.solve(X, np.ones(len(X)), n_clusters, z, seed, starts=_RESTARTS))
 
 
 def _residuals(answer: Any, y: FloatArray | None) -> FloatArray:

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.core.blocks import block_rows
-from batch2online.core.randomness import seed_from
-from batch2online.core.rows import Rows, ones
-from batch2online.core.validation import check_rows, check_targets
-from batch2online.linalg.threads import one_thread
-from batch2online.monitor.order import Monitor
-from batch2online.monitor.verdict import OrderVerdict
+from batch2online.drift.order_monitor import Monitor
+from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.numerics.threads import one_thread
+from batch2online.rows import Rows, block_rows, ones
+from batch2online.sampling import seed_from
+from batch2online.validation import check_rows, check_targets
 
 
 def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.estimators.regression import OnlineRegression
 from batch2online.evaluate.losses import Predictions
-from batch2online.losses import PredictorLoss, of_regression
+from batch2online.methods.least_squares.estimator import OnlineRegression
+from batch2online.methods.linear_losses.losses import PredictorLoss, of_regression
 
 _EVERYTHING = 2**40
 """A size of a coreset that no table reaches: all rows are kept."""

@@ -11,13 +11,13 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from batch2online._types import FloatArray
-from batch2online.core.validation import check_rows
 from batch2online.evaluate.adapters import fresh
 from batch2online.evaluate.loop import Arrivals, peak_memory, run
 from batch2online.evaluate.losses import Loss, loss_of
 from batch2online.evaluate.orders import Order, order_of
 from batch2online.evaluate.progress import ProgressBar
 from batch2online.evaluate.result import Curve, Outcome, Result
+from batch2online.validation import check_rows
 
 
 def prequential(

@@ -12,10 +12,10 @@ from scipy.stats import beta, norm
 from threadpoolctl import threadpool_limits
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.core.validation import check_rows
 from batch2online.evaluate.deletion import differ, with_and_without
 from batch2online.evaluate.exact_sensitivity import exact_sensitivity
 from batch2online.evaluate.told_apart import accuracy_with_and_without
+from batch2online.validation import check_rows
 
 _ROUNDING = 1e-9
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from batch2online.problems.warm_up import MeanSoFar
+from batch2online.warm_up import MeanSoFar
 
 
 @dataclass(frozen=True)

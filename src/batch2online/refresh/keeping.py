@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from batch2online.core.randomness import TOLERANCE, uniforms
-from batch2online.core.registry import storable
 from batch2online.refresh.policy import Policy, Promise, check_growth
+from batch2online.sampling import TOLERANCE, uniforms
+from batch2online.schema import storable
 from batch2online.theory import bounds
 from batch2online.theory.bounds import SensitivityBound
 

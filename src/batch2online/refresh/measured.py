@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from batch2online.core.registry import storable
 from batch2online.refresh.policy import Policy, check_growth, is_count
+from batch2online.schema import storable
 
 
 class Measurements(Protocol):

@@ -10,7 +10,7 @@ import sklearn
 from sklearn.linear_model import GammaRegressor, HuberRegressor, PoissonRegressor, SGDRegressor, TweedieRegressor
 
 from batch2online.baselines.general import FollowTheLeader, Reservoir
-from batch2online.estimators.regression import OnlineRegression
+from batch2online.methods.least_squares.estimator import OnlineRegression
 
 _TURNS = 1_000
 _EVERYTHING = 2**40

@@ -27,10 +27,10 @@ from batch2online.baselines.peers.recursive_least_squares import RecursiveLeastS
 from batch2online.baselines.peers.subspaces import Lsi, Uncentred
 from batch2online.baselines.random_order import ProjectionDescent
 from batch2online.baselines.regression import Forward, GradientDescent, Ridge
-from batch2online.estimators.classification import OnlineClassifier
-from batch2online.estimators.clustering import OnlineClustering
-from batch2online.estimators.low_rank import OnlineLowRank
-from batch2online.estimators.regression import OnlineRegression
+from batch2online.methods.clustering.estimator import OnlineClustering
+from batch2online.methods.least_squares.estimator import OnlineRegression
+from batch2online.methods.linear_losses.estimator import OnlineClassifier
+from batch2online.methods.low_rank.estimator import OnlineLowRank
 
 OURS = "batch2online"
 MEASURED, EVERYWHERE = frozenset({SPEED, LOSS}), frozenset({COMPARE, SPEED, LOSS})

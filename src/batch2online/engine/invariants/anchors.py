@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from batch2online.core.registry import check_of, require
-from batch2online.coresets.anchored import Anchored
-from batch2online.coresets.anchors import PREDICTORS, SCORE, WIDTH, Anchors, ScorePerWeight
-from batch2online.coresets.pilot import Pilot
 from batch2online.engine.invariants.rows import is_finite
-from batch2online.losses.base import PredictorLoss
-from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
-from batch2online.statistics.by_class import SumsByClass
-from batch2online.statistics.expansion import Expansion
-from batch2online.statistics.frame import Frame
+from batch2online.methods.linear_losses.class_expansions import SumsByClass
+from batch2online.methods.linear_losses.expansion import Expansion
+from batch2online.methods.linear_losses.expansion_state import PREDICTORS, SCORE, WIDTH, Anchors, ScorePerWeight
+from batch2online.methods.linear_losses.losses.base import PredictorLoss
+from batch2online.methods.linear_losses.pilot import Pilot
+from batch2online.methods.linear_losses.problem import GeneralizedLinear, LinearPredictor
+from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.numerics.standardizer import Frame
+from batch2online.schema import check_of, require
 
 
 @check_of(Frame)

@@ -8,32 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.core.blocks import Queue, block_rows
-from batch2online.core.decay import ForwardDecay
-from batch2online.core.history import History
-from batch2online.core.registry import check_of, require
-from batch2online.core.rows import Rows
-from batch2online.core.validation import LARGEST_ID
-from batch2online.coresets.anchored import Anchored
-from batch2online.coresets.anchors import ScorePerWeight
-from batch2online.coresets.antitone import Antitone
-from batch2online.coresets.bounded import MovingSeeds
-from batch2online.coresets.candidates import Candidates
-from batch2online.coresets.clustering import Clustering
-from batch2online.coresets.construction import Construction
-from batch2online.coresets.everything import Everything, Nothing
-from batch2online.coresets.full_history import AssignedStatistics, FixedSeeds
-from batch2online.coresets.leverage import Leverage, LeverageStatistics
-from batch2online.coresets.piloted import FixedScores, Piloted
-from batch2online.coresets.race import Race
-from batch2online.coresets.ridge_leverage import RidgeLeverage
-from batch2online.coresets.seed_scores import Seeded, SeedStatistics
-from batch2online.coresets.sensitivity import Score, Sensitivity, Summary
-from batch2online.coresets.uniform import TotalWeight, Uniform
+from batch2online.decay import ForwardDecay
 from batch2online.engine.invariants.rows import check_ascending, check_width
-from batch2online.persistence.model_file import HistoryPlace
-from batch2online.statistics.exact_sums import ExactGram
-from batch2online.statistics.ridge import RidgeMoments
+from batch2online.history import History
+from batch2online.methods.any_estimator.sensitivity import Score, Sensitivity, Summary
+from batch2online.methods.any_estimator.sketch import FixedScores, Piloted
+from batch2online.methods.clustering.race import Race
+from batch2online.methods.clustering.sketch import (
+    AssignedStatistics,
+    Clustering,
+    FixedSeeds,
+    MovingSeeds,
+    Seeded,
+    SeedStatistics,
+)
+from batch2online.methods.least_squares.sketch import Leverage, LeverageStatistics
+from batch2online.methods.linear_losses.expansion_state import ScorePerWeight
+from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.methods.low_rank.moments import RidgeMoments
+from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.rows import Queue, Rows, block_rows
+from batch2online.schema import check_of, require
+from batch2online.sketches.antitone import Antitone
+from batch2online.sketches.base import Construction
+from batch2online.sketches.candidates import Candidates
+from batch2online.sketches.everything import Everything, Nothing
+from batch2online.sketches.exact_sums import ExactGram
+from batch2online.sketches.uniform import TotalWeight, Uniform
+from batch2online.storage.model_file import HistoryPlace
+from batch2online.validation import LARGEST_ID
 
 _STATISTICS: dict[type, tuple[type, ...]] = {
     Anchored: (ScorePerWeight,),

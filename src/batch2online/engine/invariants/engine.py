@@ -9,29 +9,29 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.core.registry import check_of, require
-from batch2online.core.rows import Rows
-from batch2online.coresets.anchored import Anchored
-from batch2online.coresets.clustering import Clustering
-from batch2online.coresets.construction import Construction
-from batch2online.coresets.leverage import Leverage
-from batch2online.coresets.ridge_leverage import RidgeLeverage
-from batch2online.engine.changes import KEPT, ChangeEvent, Counts, counted
+from batch2online.drift.order_monitor import Monitor
 from batch2online.engine.contest import JUDGED, MOST_DOUBTS, Contest
 from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
-from batch2online.engine.pace import Pace
-from batch2online.engine.record import Record
 from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
-from batch2online.monitor.order import Monitor
-from batch2online.persistence.legacy import Buffer
-from batch2online.problems.clustering import Centers, KZClustering
-from batch2online.problems.generalized_linear import GeneralizedLinear, LinearPredictor
-from batch2online.problems.low_rank import LowRank, Subspace
-from batch2online.problems.regression import LeastSquares, LinearModel
-from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar, WarmUp
+from batch2online.methods.clustering.problem import Centers, KZClustering
+from batch2online.methods.clustering.sketch import Clustering
+from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
+from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.linear_losses.problem import GeneralizedLinear, LinearPredictor
+from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.methods.low_rank.problem import LowRank, Subspace
+from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.record import Record
 from batch2online.refresh import Policy
+from batch2online.refresh.benefit import Pace
+from batch2online.results import KEPT, ChangeEvent, Counts, counted
+from batch2online.rows import Rows
+from batch2online.schema import check_of, require
+from batch2online.sketches.base import Construction
+from batch2online.storage.legacy import Buffer
+from batch2online.warm_up import LabelsSoFar, MeanSoFar, WarmUp
 
 
 @check_of(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from batch2online.core.registry import check_of, require
-from batch2online.engine.changes import ChangeEvent
 from batch2online.engine.invariants.rows import is_finite
-from batch2online.problems.clustering import Centers, KZClustering
-from batch2online.problems.low_rank import LowRank, Subspace
-from batch2online.problems.matching import ClusterChange
-from batch2online.problems.regression import LinearModel
-from batch2online.problems.warm_up import LabelsSoFar, MeanSoFar
+from batch2online.methods.clustering.problem import Centers, KZClustering
+from batch2online.methods.least_squares.problem import LinearModel
+from batch2online.methods.low_rank.problem import LowRank, Subspace
+from batch2online.numerics.matching import ClusterChange
+from batch2online.results import ChangeEvent
+from batch2online.schema import check_of, require
+from batch2online.warm_up import LabelsSoFar, MeanSoFar
 
 KINDS = ("scheduled", "costlier", "fit", "merged", "forgotten", "half_life")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from batch2online.core.registry import check_of, require
+from batch2online.drift.betting import BLOCK, CELLS, GAMBLERS, Capital
+from batch2online.drift.order_monitor import FREEZES, Monitor
+from batch2online.drift.ranks import BINS
+from batch2online.drift.reference_model import COLUMNS, GRID, ReferenceModel, names_of
+from batch2online.drift.sampling_plan import n_watched
 from batch2online.engine.invariants.rows import check_width, is_finite
-from batch2online.monitor.betting import BLOCK, CELLS, GAMBLERS, Capital
-from batch2online.monitor.order import FREEZES, Monitor
-from batch2online.monitor.ranks import BINS
-from batch2online.monitor.reference import COLUMNS, GRID, ReferenceModel, names_of
-from batch2online.monitor.watching import n_watched
+from batch2online.schema import check_of, require
 
 _NEARLY = 1e-6
 

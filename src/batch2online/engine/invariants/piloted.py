@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from batch2online.core.registry import check_of, require
-from batch2online.coresets.gauge import Gauge
-from batch2online.coresets.piloted import FixedScores, Piloted
 from batch2online.engine.invariants.rows import is_finite
+from batch2online.methods.any_estimator.sketch import FixedScores, Piloted
+from batch2online.schema import check_of, require
+from batch2online.sketches.pilot_scores import Gauge
 
 
 @check_of(Gauge)

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from batch2online.core.registry import check_of, require
-from batch2online.engine.record import LARGEST, RECENT, Record, Spread
 from batch2online.engine.unscored import Unscored
+from batch2online.record import LARGEST, RECENT, Record, Spread
+from batch2online.schema import check_of, require
 
 
 @check_of(Spread)

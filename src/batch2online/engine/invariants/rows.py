@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.core.blocks import Queue
-from batch2online.core.decay import ForwardDecay
-from batch2online.core.history import History
-from batch2online.core.registry import check_of, require
-from batch2online.core.rows import Rows
-from batch2online.core.validation import LARGEST_ID
-from batch2online.coresets.candidates import Candidates
-from batch2online.persistence.disk_history import DiskHistory
-from batch2online.persistence.legacy import Buffer
-from batch2online.persistence.model_file import HistoryPlace
+from batch2online.decay import ForwardDecay
+from batch2online.history import History
+from batch2online.rows import Queue, Rows
+from batch2online.schema import check_of, require
+from batch2online.sketches.candidates import Candidates
+from batch2online.storage.disk_history import DiskHistory
+from batch2online.storage.legacy import Buffer
+from batch2online.storage.model_file import HistoryPlace
+from batch2online.validation import LARGEST_ID
 
 
 def is_finite(*arrays: Any) -> bool:

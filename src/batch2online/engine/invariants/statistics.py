@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.core.registry import check_of, require
-from batch2online.coresets.leverage import LeverageStatistics
-from batch2online.coresets.race import Leaders, Race, Winner
-from batch2online.coresets.seed_scores import SeedStatistics
-from batch2online.coresets.sensitivity import LewisScore, Summary
-from batch2online.coresets.uniform import TotalWeight
 from batch2online.engine.invariants.rows import is_finite
-from batch2online.statistics.exact_sums import ExactGram
-from batch2online.statistics.moments import Moments
-from batch2online.statistics.reference import Reference
-from batch2online.statistics.ridge import RidgeMoments, RidgeReference
-from batch2online.statistics.spectrum import Spectrum
+from batch2online.methods.any_estimator.sensitivity import LewisScore, Summary
+from batch2online.methods.clustering.race import Leaders, Race, Winner
+from batch2online.methods.clustering.sketch import SeedStatistics
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.methods.least_squares.score_bounds import Reference
+from batch2online.methods.least_squares.sketch import LeverageStatistics
+from batch2online.methods.low_rank.moments import RidgeMoments, RidgeReference, Spectrum
+from batch2online.schema import check_of, require
+from batch2online.sketches.exact_sums import ExactGram
+from batch2online.sketches.uniform import TotalWeight
 
 _LARGEST_STATED = 256
 _NEARLY = 1e-6

@@ -1,0 +1,103 @@
+"""``batch2online show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from batch2online.app.cli import terminal
+from batch2online.app.cli.files import json_text
+from batch2online.app.cli.in_units import in_units
+from batch2online.app.cli.models import load_model
+from batch2online.app.cli.run.recorder import ratio_text
+from batch2online.app.cli.run.result import change_record, described, present_model, quality_of
+from batch2online.app.report.text import why
+from batch2online.results import ChangeEvent
+
+
+def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
+    """Print what a model is, what it saw, what it cost and how it changed; ``named`` is a wrapped estimator again."""
+    stored = load_model(path, **named)
+    model = stored.model
+    facts = facts_of(model) | {"in_units": in_units(model, stored.preparation)}
+    if as_json:
+        click.echo(json_text({**facts, "changes": [change_record(event) for event in model.changes_]}))
+        return
+    tables: list[Any] = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
+    if model.changes_:
+        tables.append(_changes(model.changes_[-most:][::-1]))
+    terminal.print_apart(*tables)
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """Return the model in numbers."""
+    regret = model.regret_
+    settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
+    return {
+        "model": type(model).__name__,
+        "settings": {
+            name: value if isinstance(value, int | float | str) else repr(value) for name, value in settings.items()
+        },
+        "inputs": [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))],
+        "rows": model.n_seen_,
+        "loss": regret.loss,
+        "optimum": regret.optimum,
+        "ratio": regret.ratio,
+        "regret": regret.regret(),
+        "last_model_ratio": present_model(model)["ratio"],
+        "headline": str(model.headline()),
+        **quality_of(model),
+        **described(model),
+        "coreset_size": len(model.coreset_),
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[tuple[str, terminal.Value]]:
+    inputs = facts["inputs"]
+    listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
+    return [
+        ("quality", terminal.shown(facts["headline"], style="bold")),
+        ("model", facts["model"]),
+        ("settings", [f"{name}={value}" for name, value in facts["settings"].items()]),
+        ("inputs", f"{len(inputs):,}: {listed}"),
+        ("rows seen", f"{facts['rows']:,}"),
+        ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}, of {facts['regret_of']}"),
+        ("regret", f"{facts['regret']:.6g}, of {facts['regret_of']}"),
+        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, on {facts['regret_of']}"),
+        ("coreset", f"{facts['coreset_size']:,} rows"),
+    ]
+
+
+def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
+    """Coefficients, centers or components, a line for each input; of many inputs those with the largest values."""
+    columns = {
+        str(index + 1): column for index, column in enumerate(found.get("centers") or found.get("components") or [])
+    }
+    columns |= {label: each["coefficients"] for label, each in found.get("classes", {}).items()}
+    columns = dict(list(columns.items())[:8]) or ({"coefficient": found["coefficients"]} if found else {})
+    if not columns:
+        return []
+    names = list(next(iter(columns.values())))
+    if len(names) > most:
+        names = sorted(names, key=lambda name: -max(abs(column[name]) for column in columns.values()))[:most]
+    table = terminal.listing("input")
+    for head in columns:
+        table.add_column(terminal.shown(head), justify="right", no_wrap=True)
+    table.add_column("unit")
+    for name in names:
+        cells = [f"{column[name]:.4g}" for column in columns.values()]
+        table.add_row(terminal.shown(name), *cells, terminal.shown(found["units"].get(name, "")))
+    return [table]
+
+
+def _changes(events: list[ChangeEvent]) -> Table:
+    table = terminal.listing()
+    table.add_column("at row", justify="right", no_wrap=True)
+    table.add_column("moved", justify="right", no_wrap=True)
+    table.add_column("why it changed")
+    for event in events:
+        table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", why(event))
+    return table

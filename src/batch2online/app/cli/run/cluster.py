@@ -1,0 +1,109 @@
+"""A run on a cluster: a partition for each file, prepared where it is read."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from batch2online.app.cli.run.inputs import open_input
+from batch2online.app.cli.run.recorder import Recorder
+from batch2online.app.cli.run.state import checksum
+from batch2online.app.cli.run.stream import PreparedStream
+from batch2online.app.cli.tasks.base import Task
+from batch2online.app.inputs import DataError, paths_of
+from batch2online.app.inputs.preparation import Preparation
+
+
+@dataclass
+class ClusterRun:
+    """A model on its way through partitions: what the live line and the result ask for."""
+
+    model: Any
+    rows: int = 0
+    checksum: int = 0
+    resumed_at: int = 0
+    recorder: Recorder = field(default_factory=Recorder)
+
+
+@dataclass(frozen=True)
+class Read:
+    """The prepared rows of a file, and how many were left out."""
+
+    rows: Any
+    targets: Any
+    dropped: int
+    notes: tuple[str, ...]
+
+
+def read(path: str, task: Task, preparation: Preparation) -> Read:
+    """Return the rows of a file, prepared as those of the first one."""
+    try:
+        stream = open_input([path], None, task, known=preparation).stream
+        chunks = list(stream.chunks())
+        stream.close()
+    except DataError as error:
+        raise DataError(str(error)) from None  # its remedies do not travel
+    width = len(preparation.names)
+    rows = np.concatenate([np.empty((0, width)), *(rows for rows, _ in chunks)])
+    has_targets = preparation.target is not None and chunks
+    targets = np.concatenate([targets for _, targets in chunks]) if has_targets else None
+    return Read(rows, targets, stream.dropped, tuple(stream.notes))
+
+
+def counted(part: Read) -> tuple[int, int, int, tuple[str, ...]]:
+    """Return what is known of a file once it was read: rows, rows left out, a checksum, notes."""
+    return len(part.rows), part.dropped, checksum((part.rows, part.targets), 0), part.notes
+
+
+def learned(
+    paths: Sequence[str], task: Task, stream: PreparedStream, progress: Callable[[ClusterRun, float], None]
+) -> ClusterRun:
+    """Return the run over all files; rows are counted first, since ids are their numbers."""
+    from dask import delayed
+
+    from batch2online.distributed.fitting import fit_table
+    from batch2online.distributed.partitions import Survey, Table, numbered
+    from batch2online.distributed.running import computed
+
+    parts = [delayed(read, pure=False)(path, task, stream.preparation) for path in paths_of(paths)]
+    counts = computed(*(delayed(counted)(part) for part in parts))
+    run = ClusterRun(task.estimator(), sum(rows for rows, *_ in counts))
+    stream.dropped = sum(dropped for _, dropped, *_ in counts)
+    stream.notes += [note for *_, notes in counts for note in notes if note not in stream.notes]
+    run.checksum = zlib.crc32(repr([check for _, _, check, _ in counts]).encode())
+    if not run.rows:
+        raise stream.nothing_left()
+    surveys = [Survey(rows, rows, None) for rows, *_ in counts]
+    targets = [None if stream.preparation.target is None else part.targets for part in parts]
+    placed = numbered([part.rows for part in parts], targets, [None] * len(parts), surveys, 0)
+    try:
+        fit_table(run.model, Table(tuple(placed), None, None), lambda done, of: progress(run, done / of))
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    return run
+
+
+@contextmanager
+def cluster(workers: int | None, scheduler: str | None) -> Iterator[None]:
+    """Use the cluster behind an address, or start one of so many processes on this machine."""
+    from distributed import Client, LocalCluster
+
+    try:
+        if scheduler is not None:
+            client = Client(scheduler, timeout="10s")
+        else:
+            own = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+            client = Client(own)
+    except (OSError, ValueError) as error:
+        raise DataError(f"No scheduler answers at {scheduler}: {error}") from error
+    try:
+        yield
+    finally:
+        client.close()
+        if scheduler is None:
+            own.close()

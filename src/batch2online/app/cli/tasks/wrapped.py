@@ -1,0 +1,119 @@
+"""``--estimator``: any batch algorithm, for each of the tasks."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batch2online import BatchToOnline
+from batch2online._types import FloatArray
+from batch2online.app.cli.tasks.base import Table, Task
+from batch2online.app.cli.tasks.named import named_estimator
+from batch2online.app.inputs import DataError, Kind
+from batch2online.evaluate.log_loss import LogarithmicLoss
+from batch2online.methods.any_estimator import accepting
+from batch2online.methods.any_estimator.weighted_fit import step_without_weights
+
+
+class WrappedTask(Task):
+    """An estimator that the user has named, on a stream."""
+
+    by_loss: ClassVar[str | None] = None
+    """The name of the loss, where the kind of estimator does not say it."""
+
+    hindsight_note = "The best model known is solved on the coreset, and its cost measured there."
+    best = "model known, by the coreset"
+    takes = frozenset()
+    unused_settings = frozenset({"z", "history", "k"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.settings.model is None:
+            raise DataError(f"--task {self.name} needs --estimator, such as {self.example}.")
+        if self.settings.k is not None:
+            raise DataError("--k is for our own clusters and components: with --estimator use --set n_clusters=K.")
+
+    example: ClassVar[str] = "sklearn.ensemble.HistGradientBoostingRegressor"
+
+    def batch(self) -> Any:
+        """Return the batch algorithm."""
+        return named_estimator(str(self.settings.model), self.settings.sets)
+
+    def estimator(self) -> BatchToOnline:
+        batch = self.batch()
+        resample = hasattr(batch, "fit") and step_without_weights(batch) is not None
+        return BatchToOnline(batch, loss=self.by_loss, resample=resample, **self.settings.shared())
+
+    def takes_gaps(self) -> bool:
+        return self.settings.model is not None and accepting.gaps(self.batch())
+
+    def title(self, width: int) -> str:
+        name = type(self.batch()).__name__
+        of = "" if self.settings.target is None else f" of {self.settings.target}"
+        return f"{name}{of} on {width:,} inputs"
+
+    def loss(self) -> Any:
+        raise DataError(f"--task {self.name} has no rivals to be compared with.")
+
+
+class WrappedRegression(WrappedTask):
+    """A number by the other columns."""
+
+    name = "regression"
+    has_targets = True
+    by_loss = "squared"
+
+    def loss(self) -> Any:
+        return "squared"
+
+
+class WrappedClassification(WrappedTask):
+    """The class of a row by the other columns."""
+
+    name = "classification"
+    has_targets = True
+    labels = frozenset({Kind.TEXT, Kind.NUMBER})
+    example = "sklearn.ensemble.HistGradientBoostingClassifier"
+
+    def loss(self) -> Any:
+        return LogarithmicLoss()
+
+    def count(self, y: Any) -> int:
+        return len(np.unique(y))
+
+    def comparable(self, X: FloatArray, y: Any) -> Table:
+        """Labels as numbers from 0 on, which every learner takes."""
+        return X, np.unique(y, return_inverse=True)[1].astype(np.float64)
+
+
+class WrappedClustering(WrappedTask):
+    """Clusters of rows."""
+
+    name = "clustering"
+    by_loss = "squared_distance"
+    example = "sklearn.cluster.KMeans"
+
+    def loss(self) -> Any:
+        return ("kmeans", 2.0)
+
+
+class DensityTask(WrappedTask):
+    """How likely rows are."""
+
+    name = "density"
+    by_loss = "negative_log_likelihood"
+    example = "sklearn.mixture.GaussianMixture"
+
+
+class AnomalyTask(WrappedTask):
+    """How strange rows are: the mean score of a row is what is watched."""
+
+    name = "anomaly"
+    by_loss = "negative_log_likelihood"
+    example = "sklearn.ensemble.IsolationForest"
+
+
+TASKS: dict[str, type[WrappedTask]] = {
+    task.name: task for task in (WrappedRegression, WrappedClassification, WrappedClustering, DensityTask, AnomalyTask)
+}

@@ -1,0 +1,105 @@
+"""What commands print with. A name, a value or a path is text: it is never read as markup or as a control sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions
+from rich.table import Table
+from rich.text import Text
+
+from batch2online.app.report.text import visible
+
+Value = Text | str | Sequence[str]
+"""A styled text, a text, or parts of a list; a text with ``no_wrap`` and each part stay on one line, however long."""
+
+
+def console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
+    """Return a console that takes strings as they are."""
+    return Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
+
+
+def shown(text: object, style: str = "") -> Text:
+    """Return a text of any origin, safe to print."""
+    return Text(visible(text), style=style)
+
+
+def unbroken(text: object, style: str = "") -> Text:
+    """Return a text that stays on one line, as paths must: they are copied from there."""
+    return Text(visible(text), style=style, no_wrap=True, overflow="ignore")
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Words after a head, on as many lines as it takes; no word is broken, so a long one may run over the edge."""
+
+    words: tuple[str, ...]
+    head: Text
+    style: str = ""
+
+    def __rich_console__(self, screen: Console, options: ConsoleOptions) -> Iterator[Text]:
+        head = self.head
+        for line in _lines(self.words, options.max_width - self.head.cell_len):
+            yield Text.assemble(head, (line, self.style), no_wrap=True, overflow="ignore")
+            head = Text(" " * self.head.cell_len)
+
+
+def _lines(words: Sequence[str], width: int) -> list[str]:
+    """Return words on lines of this width, longer ones only where a word alone is longer.
+
+    >>> _lines(["a", "long", "/path/to/a", "file"], 8)
+    ['a long', '/path/to/a', 'file']
+    """
+    lines = [""]
+    for word in words:
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and cell_len(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def paragraph(value: Value, head: Text | None = None) -> Paragraph:
+    """Return a value as a paragraph, after a head or a margin."""
+    before = Text("  ") if head is None else head
+    if isinstance(value, Text):
+        words = (value.plain,) if value.no_wrap else tuple(value.plain.split(" "))
+        return Paragraph(words, before, str(value.style))
+    if isinstance(value, str):
+        return Paragraph(tuple(visible(value).split(" ")), before)
+    return Paragraph((*(f"{visible(part)}," for part in value[:-1]), *map(visible, value[-1:])), before)
+
+
+def pairs(rows: Sequence[tuple[str, Value]]) -> list[Paragraph]:
+    """Names and values, without lines."""
+    width = max(cell_len(visible(name)) for name, _ in rows)
+    return [paragraph(value, Text(f"  {visible(name):>{width}}  ", style="dim")) for name, value in rows]
+
+
+def listing(*heads: str, padding: int = 2) -> Table:
+    """Return an empty table with a head, without lines; further columns are added by the caller."""
+    table = Table(box=None, padding=(0, padding), header_style="dim")
+    for head in heads:
+        table.add_column(shown(head), no_wrap=True)
+    return table
+
+
+def print_apart(*parts: Table | list[Paragraph]) -> None:
+    """Print tables and pairs with a blank line before, between and after them."""
+    screen = console()
+    for part in parts:
+        screen.print()
+        if isinstance(part, Table):
+            screen.print(part)
+        else:
+            print_paragraphs(part, screen)
+    screen.print()
+
+
+def print_paragraphs(paragraphs: Sequence[Paragraph], screen: Console) -> None:
+    """Print paragraphs one under the other, uncut."""
+    for each in paragraphs:
+        screen.print(each, soft_wrap=True)

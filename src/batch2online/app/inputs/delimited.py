@@ -1,0 +1,238 @@
+"""CSV and its relatives."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from batch2online.app.inputs.batch import (
+    DATES,
+    Batch,
+    DataError,
+    Kind,
+    Remedy,
+    both_sorts,
+    distinct,
+    kind_of,
+    mismatch,
+    with_plain_types,
+)
+from batch2online.app.inputs.blocks import LineBlock
+from batch2online.app.inputs.cells import MISSING, asked_type, first_of_both, is_number, is_of_type, settled
+from batch2online.app.inputs.cleaning import cleaned, delimiter_of, first_block, spaced, without_first_record
+from batch2online.app.inputs.layout import WHITESPACE, Layout
+
+_WIDE = 1000
+
+
+class Delimited:
+    """Blocks of lines of delimited values as batches, types decided by the first block.
+
+    Parameters
+    ----------
+    blocks : iterator of LineBlock
+    name : str
+        What errors call the input.
+    layout : Layout
+        Its header, separator and so on.
+    """
+
+    def __init__(self, blocks: Iterator[LineBlock], name: str, layout: Layout) -> None:
+        self._name, self._reading = name, layout
+        self._blocks = map(partial(cleaned, layout), blocks)
+        self.notes: list[str] = []
+        self.dropped_lines = 0
+        self.kinds: dict[str, Kind] = {}
+        first = first_block(self._blocks, name, layout.least_rows + layout.header)
+        number, line = next(first.records())
+        text = self._decoded(number, line)
+        self._delimiter = delimiter_of(text, first, layout.sep)
+        if self._delimiter == WHITESPACE:
+            self._delimiter, self._blocks, first = " ", map(spaced, self._blocks), spaced(first)
+        self._first = first
+        self._name_columns()
+        self._types = self._inferred()
+        self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
+
+    def _name_columns(self) -> None:
+        records = self._first.records()
+        first, *second = [self._cells(at, self._decoded(at, line)) for at, line in islice(records, 2)]
+        names = [cell.strip() for cell in first] if self._reading.header else [str(j + 1) for j in range(len(first))]
+        if not self._reading.header:
+            self.names = names
+            return
+        self._check_names(first)
+        if second and len(second[0]) == len(names) + 1:
+            names.insert(0, "")
+            self.notes.append("the first column has no name")
+        self.names, changed = distinct(names)
+        if changed:
+            self.notes.append(f"several columns have one name: {', '.join(map(repr, changed[:5]))} are new names")
+        self._first = without_first_record(self._first)
+
+    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        block: LineBlock | None = self._first
+        types = {column: self._types[column] for column in columns} | dict.fromkeys(untouched, pa.string())
+        while block is not None:
+            if not block.is_blank:
+                yield self._batch(block, types, untouched)
+            block = next(self._blocks, None)
+
+    def _batch(self, block: LineBlock, types: dict[str, Any], untouched: Sequence[str]) -> Batch:
+        table, block = self._parsed(block, types)
+        return Batch(with_plain_types(table, untouched), lambda row: f"{self._name}, line {block.line_of(row):,}")
+
+    def _inferred(self) -> dict[str, Any]:
+        present = set(self.names)
+        self.kinds = {name: kind for name, kind in self._reading.kinds.items() if name in present}
+        numbers = dict.fromkeys(self.names, pa.float64())
+        if self._first.is_blank or (set(self.kinds.values()) <= {Kind.NUMBER} and self._holds(numbers)):
+            return numbers
+        known = {name: asked_type(kind) for name, kind in self.kinds.items() if asked_type(kind) is not None}
+        table, self._first = self._parsed(self._first, known, only=False)
+        found = {name: settled(table.column(name)) for name in self.names}
+        for name in (name for name in self.names if pa.types.is_string(found[name]) and name not in known):
+            self._check_zones(name, table.column(name))
+        self._check_times(found)
+        return found | known
+
+    def _check_times(self, found: dict[str, Any]) -> None:
+        """Refuse text where dates are wanted; a column of nothing but gaps holds them, too."""
+        for name in (name for name, kind in self.kinds.items() if asked_type(kind) is None):
+            if kind_of(found[name]) is not self.kinds[name]:
+                found_kind = kind_of(found[name])
+                remedies = [] if found_kind in DATES else [Remedy.DATE_FORMAT]
+                raise DataError(f"{self._name}: {mismatch(name, self.kinds[name], found_kind)}", *remedies)
+
+    def _check_zones(self, name: str, column: Any) -> None:
+        """Refuse dates of which some have a zone and some have none."""
+        row = first_of_both(column)
+        if row is not None:
+            place = f"{self._name}, line {self._first.line_of(row):,}, column {name!r}"
+            raise both_sorts(place, name, column[row].as_py())
+
+    def _holds(self, types: dict[str, Any]) -> bool:
+        """Whether the first block is of these types; to ask is far cheaper than to infer them for many columns."""
+        try:
+            self._read(self._first, types)
+        except (pa.ArrowInvalid, pa.ArrowKeyError):
+            return False
+        return True
+
+    def _parsed(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> tuple[Any, LineBlock]:
+        """Return the table in a block, and the block without the lines that were left out."""
+        try:
+            table = self._read(block, types, only)
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            fitting = self._without_bad_lines(block)
+            if fitting is not block:
+                return self._parsed(fitting, types, only)
+            self._explain(block)
+            raise DataError(f"{self._name}, from line {block.first_line:,} on: {error}.", Remedy.FORMAT) from error
+        if b'"' in block.content and table.num_rows != sum(1 for _ in block.records()):
+            self._explain(block)
+        return table, block
+
+    def _read(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> Any:
+        layout = self._reading
+        options = arrow_csv.ConvertOptions(
+            strings_can_be_null=True, decimal_point=layout.decimal, null_values=[*MISSING, *layout.na_values]
+        )
+        if layout.date_format is not None:
+            options.timestamp_parsers = [layout.date_format, arrow_csv.ISO8601]
+        options.column_types = types
+        options.include_columns = list(types) if only else []
+        is_wide = len(self.names) > _WIDE  # a task for each column of each piece costs more than it saves
+        is_whole = is_wide or not only  # types are inferred from the first piece alone
+        size = len(block.content) + 1 if is_whole else 1 << 20
+        return arrow_csv.read_csv(
+            _in_arrow(block.content),
+            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=size, use_threads=not is_wide),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=b'"' in block.content),
+            convert_options=options,
+        )
+
+    def _without_bad_lines(self, block: LineBlock) -> LineBlock:
+        """Return the block with blank lines in place of those with too few or too many values, if these may go."""
+        if self._reading.bad_lines != "drop":
+            return block
+        kept = [b"\n"] * (block.n_lines() + 1)
+        bad = 0
+        for number, record in block.records():
+            fits = len(self._cells(number, self._decoded(number, record))) == len(self.names)
+            kept[number - block.first_line] = record + b"\n" if fits else b"\n"
+            for inner in range(number + 1, number + 1 + record.count(b"\n")):
+                kept[inner - block.first_line] = b"" if fits else b"\n"
+            bad += not fits
+        self.dropped_lines += bad
+        return replace(block, content=b"".join(kept)) if bad else block
+
+    def _explain(self, block: LineBlock) -> None:
+        """Raise the error of the first line that is wrong."""
+        for number, line in block.records():
+            place = f"{self._name}, line {number:,}"
+            cells = self._cells(number, self._decoded(number, line))
+            if len(cells) != len(self.names):
+                found = f"{place} has {_count(len(cells), 'value')}, expected {len(self.names)}."
+                raise DataError(found, Remedy.DROP_LINES, *([Remedy.SKIP_LINES] if number <= 50 else []))
+            for column, cell in zip(self.names, cells, strict=True):
+                if not self._fits(column, cell):
+                    raise self._misfit(place, column, cell)
+
+    def _misfit(self, place: str, column: str, cell: str) -> DataError:
+        what = "a number" if self.kinds[column] is Kind.NUMBER else "one of the " + self.kinds[column]
+        remedies = [Remedy.MISSING_WORD, Remedy.LEAVE_OUT] + [Remedy.LOOK_FURTHER] * self._reading.is_live
+        return DataError(f"{place}, column {column!r}: {cell!r} is not {what}.", *remedies, about=(column, cell))
+
+    def _fits(self, column: str, cell: str) -> bool:
+        kind = self.kinds.get(column, Kind.TEXT)
+        if cell.strip() in MISSING or cell in self._reading.na_values or kind in (Kind.TEXT, Kind.OTHER):
+            return True
+        if kind is Kind.NUMBER:
+            return is_number(cell.replace(self._reading.decimal, "."))
+        return is_of_type(cell, self._types[column], self._reading.date_format)
+
+    def _decoded(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{self._name}, line {number:,}: byte {line[error.start]:#04x} at position {error.start + 1} "
+                "is not valid UTF-8.",
+                Remedy.ENCODING,
+            ) from error
+
+    def _cells(self, number: int, text: str) -> list[str]:
+        try:
+            lines = text.splitlines(keepends=True) if "\n" in text else [text]
+            (cells,) = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        except (csv.Error, ValueError) as error:
+            raise DataError(f"{self._name}, line {number:,}: a quoted value does not end properly.") from error
+        return cells
+
+    def _check_names(self, names: list[str]) -> None:
+        if all(is_number(name) and name for name in names):
+            raise DataError(f"{self._name} has numbers in its first line, not names.", Remedy.NO_HEADER)
+
+
+def _in_arrow(content: bytes) -> Any:
+    """Return a copy in memory that Arrow owns.
+
+    Arrow's threads may drop their last reference late, even while the interpreter ends. Memory of Python's could then
+    be released by none of them: a thread that waits for the interpreter is ended there, and the process with it.
+    """
+    buffer = pa.allocate_buffer(len(content))
+    memoryview(buffer).cast("B")[:] = content
+    return buffer
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,173 @@
+"""One JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from batch2online.app.inputs.batch import DATES, Batch, DataError, Kind, Remedy, both_sorts, plain
+from batch2online.app.inputs.blocks import LineBlock
+from batch2online.app.inputs.cells import first_of_both
+from batch2online.app.inputs.cleaning import first_block
+from batch2online.app.inputs.layout import Layout
+
+_Row = dict[str, Any]
+_TYPES: dict[Kind, set[type]] = {Kind.NUMBER: {int, float, bool, type(None)}, Kind.TEXT: {str, type(None)}}
+
+
+class JsonLines:
+    """Blocks of lines of JSON objects as batches; columns and what they hold are those of the first block.
+
+    A key that an object lacks is a missing value; a key that the first block never had is passed over. Columns of
+    lists and objects are known by name, but their values are not kept.
+    """
+
+    def __init__(self, blocks: Iterator[LineBlock], name: str, layout: Layout) -> None:
+        self._blocks, self._name = blocks, name
+        self._missing = frozenset(layout.na_values)
+        self.notes: list[str] = []
+        first = first_block(blocks, name, layout.least_rows)
+        if first.content.lstrip().startswith(b"["):
+            raise DataError(
+                f"{name} is a JSON list, where one object a line is read: jq -c '.[]' makes lines of it, and a pipe "
+                "brings them here.",
+                Remedy.FORMAT,
+            )
+        self._first = first
+        self._first_rows = self._rows(first)
+        self.names = list(dict.fromkeys(key for row in self._first_rows for key in row))
+        self.kinds = {column: layout.kinds.get(column) or self._kind(column) for column in self.names}
+
+    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        yield self._batch(self._first, self._first_rows, columns, untouched)
+        self._first_rows = []
+        for block in self._blocks:
+            if not block.is_blank:
+                yield self._batch(block, self._rows(block), columns, untouched)
+
+    def _rows(self, block: LineBlock) -> list[_Row]:
+        try:
+            rows = [orjson.loads(line) for _, line in block.lines()]
+        except orjson.JSONDecodeError:
+            raise self._first_mistake(block) from None
+        if set(map(type, rows)) - {dict}:
+            raise self._first_mistake(block)
+        return [self._without_missing(row) for row in rows] if self._missing else rows
+
+    def _without_missing(self, row: _Row) -> _Row:
+        return {key: None if value.__class__ is str and value in self._missing else value for key, value in row.items()}
+
+    def _first_mistake(self, block: LineBlock) -> DataError:
+        """Return the error of the first line that holds no JSON object."""
+        return next(
+            DataError(f"{self._name}, line {number:,}{mistake}")
+            for number, line in block.lines()
+            if (mistake := _mistake(line))
+        )
+
+    def _kind(self, column: str) -> Kind:
+        """Return what the first value is; another kind of value is refused when the column is used."""
+        values = [value for row in self._first_rows if (value := row.get(column)) is not None]
+        if not values or type(values[0]) in _TYPES[Kind.NUMBER]:
+            return Kind.NUMBER
+        if type(values[0]) is not str:
+            return Kind.OTHER
+        found = next((kind for kind in DATES if _dates(values, kind) is not None), Kind.TEXT)
+        self._check_zones(column, values, found)
+        return found
+
+    def _check_zones(self, column: str, values: list[Any], kind: Kind) -> None:
+        """Refuse dates of which some have a zone and some have none."""
+        if kind is not Kind.TEXT or set(map(type, values)) != {str}:
+            return
+        rows = [row for row, own in enumerate(self._first_rows) if own.get(column) is not None]
+        bad = first_of_both(pa.array(values, pa.string()))
+        if bad is not None:
+            place = f"{self._name}, line {self._first.line_of(rows[bad]):,}, column {column!r}"
+            raise both_sorts(place, column, values[bad])
+
+    def _batch(self, block: LineBlock, rows: list[_Row], columns: Sequence[str], untouched: Sequence[str]) -> Batch:
+        found = self._numbers([column for column in columns if self.kinds[column] is Kind.NUMBER], rows, block)
+        found |= {column: self._text(column, rows, block) for column in columns if self.kinds[column] is Kind.TEXT}
+        found |= {column: self._days(column, rows, block) for column in columns if self.kinds[column] in DATES}
+        found |= {column: _as_text(row.get(column) for row in rows) for column in untouched}
+        nothing = pa.nulls(len(rows))
+        names = [*columns, *untouched]
+        table = pa.table([found.get(column, nothing) for column in names], names=names)
+        return Batch(table, lambda row: f"{self._name}, line {block.line_of(row):,}")
+
+    def _days(self, column: str, rows: list[_Row], block: LineBlock) -> Any:
+        values = self._text(column, rows, block)
+        kind = self.kinds[column]
+        dates = _dates(values, kind)
+        if dates is None:
+            bad = next(row for row, value in enumerate(values) if _dates([value.as_py()], kind) is None)
+            raise self._error(column, bad, values[bad].as_py(), block, f"is not one of the {kind}")
+        return plain(dates)
+
+    def _numbers(self, columns: list[str], rows: list[_Row], block: LineBlock) -> dict[str, Any]:
+        """All columns of numbers at once: there may be very many."""
+        values = [[row.get(column) for column in columns] for row in rows]
+        if set().union(*(map(type, some) for some in values)) - _TYPES[Kind.NUMBER]:
+            by_column = zip(columns, zip(*values, strict=True), strict=True)
+            column, bad = next(pair for pair in by_column if set(map(type, pair[1])) - _TYPES[Kind.NUMBER])
+            raise self._misfit(column, bad, _TYPES[Kind.NUMBER], block, "is not a number")
+        matrix = np.array(values, dtype=np.float64).T.copy()  # None becomes NaN, and that a gap
+        return {column: pa.array(some, from_pandas=True) for column, some in zip(columns, matrix, strict=True)}
+
+    def _text(self, column: str, rows: list[_Row], block: LineBlock) -> Any:
+        values = [row.get(column) for row in rows]
+        if set(map(type, values)) - _TYPES[Kind.TEXT]:
+            raise self._misfit(column, values, _TYPES[Kind.TEXT], block, "is not a text as before")
+        return pa.array(values, pa.string())
+
+    def _misfit(self, column: str, values: Iterable[Any], types: set[type], block: LineBlock, what: str) -> DataError:
+        """Return the error of the first value that is of none of the types."""
+        fitting = types | {type(None)}
+        row, value = next((row, value) for row, value in enumerate(values) if type(value) not in fitting)
+        return self._error(column, row, value, block, what)
+
+    def _error(self, column: str, row: int, value: Any, block: LineBlock, what: str) -> DataError:
+        place = f"{self._name}, line {block.line_of(row):,}, column {column!r}"
+        remedies = ([Remedy.MISSING_WORD] if type(value) is str else []) + [Remedy.LEAVE_OUT]
+        return DataError(f"{place}: {_short(value)} {what}.", *remedies, about=(column, str(value)))
+
+
+def _mistake(line: bytes) -> str:
+    """Return what keeps a line from being a JSON object; nothing if it is one."""
+    try:
+        text = line.decode()
+        row = orjson.loads(text)
+    except UnicodeDecodeError as error:
+        return f": byte {line[error.start]:#04x} is not valid UTF-8."
+    except orjson.JSONDecodeError as error:
+        return f" is not valid JSON: {error.msg}."
+    return "" if isinstance(row, dict) else " is not a JSON object."
+
+
+def _dates(values: Any, kind: Kind) -> Any:
+    """Return texts as dates with a zone or without; None if they are anything else."""
+    try:
+        texts = pa.array(values, pa.string())
+    except pa.ArrowTypeError:  # a number among them
+        return None
+    with suppress(pa.ArrowInvalid):
+        return texts.cast(pa.timestamp("us", "UTC" if kind is Kind.ZONED else None))
+    return None
+
+
+def _as_text(values: Iterable[Any]) -> Any:
+    """Return values of any kind as they may stand in a table."""
+    plain_values = [None if v is None else v if type(v) is str else orjson.dumps(v).decode() for v in values]
+    return pa.array(plain_values, pa.string())
+
+
+def _short(value: Any, most: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -1,0 +1,253 @@
+"""Which reader an input needs: by its first bytes, by its name where these leave a choice."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+from batch2online.app.inputs.batch import Batch, DataError, Kind, Remedy
+from batch2online.app.inputs.blocks import blocks
+from batch2online.app.inputs.columnar import ArrowFile, ArrowStream, Parquet
+from batch2online.app.inputs.database import is_database, open_query
+from batch2online.app.inputs.delimited import Delimited
+from batch2online.app.inputs.feed import Feed, damage_named
+from batch2online.app.inputs.json_lines import JsonLines
+from batch2online.app.inputs.layout import Layout
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
+_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
+_ZIP, _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PK\x03\x04", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_SUFFIXES = {
+    "csv": "csv",
+    "tsv": "tsv",
+    "tab": "tsv",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "json": "jsonl",
+    "parquet": "parquet",
+    "pq": "parquet",
+    "arrow": "arrow",
+    "arrows": "arrow",
+    "feather": "arrow",
+    "ipc": "arrow",
+}
+
+
+class Reader(Protocol):
+    """A table of one format, to be read once."""
+
+    names: list[str]
+    kinds: dict[str, Kind]
+    notes: list[str]
+
+    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows, with these columns, and with others that are left untouched."""
+
+
+class Source:
+    """A table to be read once, and how much of it has been read.
+
+    Attributes
+    ----------
+    name : str
+        What errors call it.
+    names, kinds : list of str, dict
+        Its columns and what they hold.
+    notes : list of str
+        What a person should know of how it is read; grows while it is read.
+    is_live : bool
+        Whether rows come when they come, so that one should not wait for more of them.
+    n_read : int
+        Rows that have been read.
+    """
+
+    def __init__(
+        self, reader: Reader, name: str, *, raw: Any = None, size: int | None = None, is_live: bool = False
+    ) -> None:
+        self._reader, self._raw, self.name, self.is_live = reader, raw, name, is_live
+        self.names, self.kinds = reader.names, reader.kinds
+        self.size = size
+        self.n_read = 0
+
+    @property
+    def notes(self) -> list[str]:
+        lines = getattr(self._reader, "dropped_lines", 0)
+        left_out = [f"{lines:,} lines with too few or too many values are left out"] if lines else []
+        return [*self._reader.notes, *left_out]
+
+    def share(self) -> float | None:
+        """Return which share has been read; None where the size is not known."""
+        n_rows = getattr(self._reader, "n_rows", None)
+        if n_rows is not None:
+            return float(self.n_read / max(1, n_rows))
+        if not self.size or self._raw.closed:
+            return 1.0 if self.size else None
+        return float(self._raw.tell() / self.size)
+
+    def close(self) -> None:
+        """Let the file go, whether it was read to its end or not."""
+        if self._raw is not None:
+            self._raw.close()
+
+    def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
+        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        for batch in self._reader.batches(columns, untouched):
+            self.n_read += len(batch)
+            yield batch
+
+
+def open_source(path: str, layout: Layout | None = None) -> Source:
+    """Return a reader for a file, or for standard input where the path is ``-``.
+
+    Parameters
+    ----------
+    path : str
+        A file of any of the formats, packed or not, an address that fsspec knows, or ``-``.
+    layout : Layout, optional
+        What is known of the file besides.
+    """
+    raw = _opened(path)
+    try:
+        return _recognised(path, raw, layout or Layout())
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _recognised(path: str, raw: Any, layout: Layout) -> Source:
+    name = name_of(path)
+    start = _peek(raw, name)
+    if is_database(start) or layout.query is not None:
+        raw.close()
+        return _database(path, name, start, layout)
+    file = _unpacked(raw, name, start, path)
+    is_packed = file is not raw
+    start = _peek(file, name) if is_packed else start
+    kind = layout.format or _format_of(start, path)
+    if layout.follow and (is_packed or path == "-" or kind in ("parquet", "arrow")):
+        raise DataError(f"{name} cannot be followed: only a plain file of text that grows at its end can.")
+    if kind == "arrow" and start.startswith(_ARROW_STREAM):
+        size = _size(raw)
+        return Source(ArrowStream(file, name), name, raw=raw, size=size, is_live=size is None)
+    if kind in ("parquet", "arrow"):
+        return Source(_columnar(kind, path, name, file, is_packed), name)
+    return _text(kind, file, raw, name, layout)
+
+
+def name_of(path: str) -> str:
+    """Return what errors call a file."""
+    return "standard input" if path == "-" else path.rsplit("/", 1)[-1] if "://" in path else Path(path).name
+
+
+def _text(kind: str, file: Any, raw: Any, name: str, layout: Layout) -> Source:
+    size = None if layout.follow else _size(raw)
+    feed = Feed(file, name, layout.seconds, layout.follow, layout.is_over, raw)
+    layout = replace(layout, is_live=feed.is_live, least_rows=layout.least_rows if feed.is_live else 1)
+    if kind == "jsonl":
+        reader: Reader = JsonLines(blocks(feed, encoding=layout.encoding), name, layout)
+    else:
+        layout = replace(layout, sep="\t") if kind == "tsv" and layout.sep is None else layout
+        reader = Delimited(blocks(feed, encoding=layout.encoding, quoted=True), name, layout)
+    return Source(reader, name, raw=raw, size=size, is_live=feed.is_live)
+
+
+def _opened(path: str) -> IO[bytes]:
+    if path == "-":
+        return sys.stdin.buffer
+    if "://" in path:
+        return _remote(path)
+    try:
+        return open(path, "rb")
+    except IsADirectoryError:
+        raise DataError(f"{path} is a folder: name its files, such as '{path.rstrip('/')}/*.csv'.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _remote(path: str) -> IO[bytes]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise DataError(f"{path} needs the package fsspec: pip install 'batch2online[remote]'.") from error
+    try:
+        return cast("IO[bytes]", io.BufferedReader(fsspec.open(path, "rb").open()))
+    except Exception as error:  # each of its file systems has errors of its own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{path} cannot be read: {reason.removesuffix('.')}.") from error
+
+
+def _unpacked(raw: Any, name: str, start: bytes, path: str) -> Any:
+    opener = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
+    if opener is gzip.GzipFile:
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
+    if opener is not None:
+        return io.BufferedReader(opener(raw))
+    return _unzipped(raw, name) if start.startswith(_ZIP) and path != "-" else raw
+
+
+def _unzipped(raw: Any, name: str) -> Any:
+    """Return the only file in an archive. A workbook is an archive as well, of other files."""
+    try:
+        archive = zipfile.ZipFile(raw)
+        members = [member for member in archive.namelist() if not member.endswith("/")]
+        if any(member.startswith("xl/") for member in members):
+            raise DataError(f"{name} is an Excel workbook: save its sheet as CSV and name that file.")
+        if len(members) != 1:
+            raise DataError(f"{name} is an archive of {len(members)} files: unpack it and name one of them.")
+        return io.BufferedReader(archive.open(members[0]))
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
+        raise DataError(f"{name} is a damaged archive: {str(error).removesuffix('.')}.") from error
+
+
+def _peek(file: Any, name: str) -> bytes:
+    """Return the first bytes, which stay to be read."""
+    with damage_named(file, name):
+        return cast("io.BufferedReader", file).peek(16)[:4096]
+
+
+def _size(raw: Any) -> int | None:
+    """Return the size of a plain file."""
+    try:
+        status = os.fstat(raw.fileno())
+    except (OSError, AttributeError, io.UnsupportedOperation):
+        return getattr(getattr(raw, "raw", None), "size", None)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _format_of(start: bytes, path: str) -> str:
+    if start.startswith(_PARQUET):
+        return "parquet"
+    if start.startswith((_ARROW_FILE, _ARROW_STREAM)):
+        return "arrow"
+    plain = next((path.removesuffix(suffix) for suffix in _PACKED_SUFFIXES if path.endswith(suffix)), path)
+    by_name = _SUFFIXES.get(Path(plain).suffix.lower().removeprefix("."))
+    if by_name:
+        return by_name
+    return "jsonl" if start.lstrip().startswith(b"{") else "csv"
+
+
+def _columnar(kind: str, path: str, name: str, file: Any, is_packed: bool) -> Reader:
+    if path == "-" or is_packed:
+        how = "from standard input" if path == "-" else "gzipped"
+        raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}, it must be a plain file.", Remedy.FORMAT)
+    if "://" not in path:
+        file.close()
+    place = file if "://" in path else path
+    return Parquet(place, name) if kind == "parquet" else ArrowFile(place, name)
+
+
+def _database(path: str, name: str, start: bytes, layout: Layout) -> Source:
+    if not is_database(start) or path == "-" or "://" in path:
+        raise DataError(f"{name} cannot be asked: a query needs a SQLite or DuckDB file.")
+    return Source(open_query(path, name, start, layout.query), name)

@@ -1,0 +1,184 @@
+"""The figures that every report has: loss, regret, changes, coreset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from batch2online._types import FloatArray
+from batch2online.app.report.svg import ACCENT, GROUPS, INK, MUTED, SECOND, SURFACE, drawing, svg_of
+from batch2online.headline import HUGE
+from batch2online.numerics.distances import nearest
+
+MOST_POINTS = 1500
+
+
+def loss_figure(curve: list[dict[str, Any]]) -> str:
+    """Mean loss of a row, online and in hindsight."""
+    rows, loss, optimum = (
+        np.array([point[key] for point in curve], dtype=float) for key in ("rows", "loss", "optimum")
+    )
+    weight = np.array([point.get("weight", point["rows"]) for point in curve], dtype=float)  # less where rows fade
+    with drawing() as (figure, axes):
+        axes.plot(rows, optimum / weight, color=SECOND, label="best in hindsight")
+        axes.plot(rows, loss / weight, color=ACCENT, label="online")
+        rows_axis(axes, rows)
+        _positive_axis(axes, np.concatenate([loss / weight, optimum / weight]))
+        axes.set_ylabel("mean loss of a row")
+        axes.legend(frameon=False, labelcolor=INK, loc="best")
+        return svg_of(figure, "loss", "Mean loss of a row, online and in hindsight, over the rows seen")
+
+
+def ratio_figure(curve: list[dict[str, Any]]) -> str:
+    """Loss so far relative to hindsight."""
+    rows = np.array([point["rows"] for point in curve], dtype=float)
+    ratio = np.array([point["ratio"] if point["ratio"] <= HUGE else np.nan for point in curve], dtype=float)
+    with drawing() as (figure, axes):
+        axes.axhline(1, color=SECOND, linewidth=1.2)
+        axes.plot(rows, ratio, color=ACCENT)
+        rows_axis(axes, rows)
+        finite = ratio[np.isfinite(ratio)]
+        if finite.size and finite.max() > 1.5:
+            axes.set_ylim(0.98, min(finite.max(), max(1.5, 1 + 8 * (finite[-1] - 1))) * 1.02)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.set_ylabel("loss / hindsight")
+        return svg_of(figure, "ratio", "Loss of all rows so far divided by the loss of the best model in hindsight")
+
+
+def regret_figure(curve: list[dict[str, Any]]) -> str:
+    """Regret: what online learning has cost in all, beyond hindsight."""
+    rows = np.array([point["rows"] for point in curve], dtype=float)
+    regret = np.array([point["loss"] - point["optimum"] for point in curve])
+    with drawing() as (figure, axes):
+        axes.plot(rows, regret, color=ACCENT)
+        axes.fill_between(rows, regret, color=ACCENT, alpha=0.12)
+        rows_axis(axes, rows)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.set_ylabel("regret")
+        return svg_of(figure, "regret", "Loss minus the loss of the best model in hindsight, over the rows seen")
+
+
+def changes_figure(events: list[Any], n_rows: int, tips: Sequence[str]) -> str:
+    """When the model changed, and how much worse than the new one the old model was; a tip for each change."""
+    at = np.array([event.at for event in events], dtype=float)
+    excess = np.array([_excess(event) for event in events])
+    with drawing() as (figure, axes):
+        axes.vlines(at, 1e-9, excess, color=ACCENT, linewidth=1.2)
+        for j, (row, height) in enumerate(zip(at, excess, strict=True)):
+            marks = {"color": ACCENT, "markeredgecolor": SURFACE, "markeredgewidth": 0.8, "zorder": 3}
+            axes.plot([row], [height], "o", markersize=6, gid=f"tip-{j}", **marks)
+        rows_axis(axes, np.array([max(1.0, at.min() * 0.8), n_rows]))
+        if excess.max() > 50 * np.median(excess) > 0:
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.set_ylim(max(excess.min(), 1e-3) / 2, excess.max() * 2)
+        else:
+            axes.set_ylim(0, max(excess.max() * 1.15, 1e-3))
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{_short(value)} %"))
+        axes.set_ylabel("extra cost of the old model")
+        return svg_of(figure, "changes", f"Timeline of {len(events)} changes of the model over the rows seen", tips)
+
+
+def coreset_figure(points: FloatArray, weights: FloatArray, centers: FloatArray | None) -> tuple[str, float]:
+    """Where the coreset lies: its first two principal axes, each cluster in its colour; and their share of variance."""
+    mean, axes_of_points, share = principal_axes(points, weights)
+    chosen = np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).astype(int)
+    flat = (points[chosen] - mean) @ axes_of_points.T
+    labels = np.zeros(len(chosen), dtype=int) if centers is None else nearest(points[chosen], centers)[0]
+    with drawing(5.2, 3.8) as (figure, axes):
+        heaviness = np.sqrt(weights[chosen] / weights.max())
+        for label in range(1 if centers is None else len(centers)):
+            colour = ACCENT if centers is None else GROUPS[label % len(GROUPS)]
+            for low, high, size in ((0.0, 0.4, 2.6), (0.4, 0.75, 4.2), (0.75, 2.0, 6.0)):
+                some = flat[(low <= heaviness) & (heaviness < high) & (labels == label)]
+                axes.plot(some[:, 0], some[:, 1], "o", color=colour, markersize=size, alpha=0.45, markeredgewidth=0)
+        if centers is not None:
+            _mark_centers(axes, (centers - mean) @ axes_of_points.T)
+        axes.set_xlabel("first principal axis")
+        axes.set_ylabel("second principal axis")
+        _few_ticks(axes)
+        return svg_of(figure, "coreset", "Points of the coreset along its first two principal axes"), share
+
+
+def _mark_centers(axes: Any, places: FloatArray) -> None:
+    for label, (x, y) in enumerate(places):
+        colour = GROUPS[label % len(GROUPS)]
+        axes.plot([x], [y], "o", markersize=15, color=SURFACE, markeredgecolor=colour, markeredgewidth=1.8, zorder=4)
+        axes.text(x, y, str(label), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=5)
+
+
+def weights_figure(weights: FloatArray) -> str:
+    """How many rows each point of the coreset stands for."""
+    with drawing(5.2, 3.8) as (figure, axes):
+        low, high = weights.min(), max(weights.max(), 1.5 * weights.min())
+        if high > 10 * low:
+            axes.set_xscale("log")
+            axes.xaxis.set_minor_locator(NullLocator())
+        axes.hist(weights, bins=np.geomspace(low, high, 25), color=ACCENT, alpha=0.85)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.set_xlabel("weight: rows that a point stands for")
+        axes.set_ylabel("points")
+        return svg_of(figure, "weights", "Histogram of the weights of the coreset")
+
+
+def principal_axes(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Mean, first two principal axes, and their share of the variance; a missing axis is zero."""
+    mean = np.average(points, axis=0, weights=weights)
+    centred = (points - mean) * np.sqrt(weights)[:, None]
+    _, values, axes = np.linalg.svd(centred, full_matrices=False)
+    two = np.zeros((2, points.shape[1]))
+    two[: len(axes[:2])] = axes[:2]
+    total = float((values**2).sum())
+    return mean, two, float((values[:2] ** 2).sum()) / total if total else 1.0
+
+
+def _excess(event: Any) -> float:
+    """By how many percent the old model cost more than the new one, at most 100 where the new one costs nothing."""
+    return 100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0)
+
+
+def rows_axis(axes: Any, rows: FloatArray) -> None:
+    """Show rows seen along the horizontal axis, by their logarithm where they span much."""
+    if rows.max() > 20 * rows.min():
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(numticks=6))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlim(rows.min(), max(rows.max(), rows.min() + 1))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.set_xlabel("rows seen")
+
+
+def _positive_axis(axes: Any, values: FloatArray) -> None:
+    if values.min() > 0 and values.max() > 20 * values.min():
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def _few_ticks(axes: Any) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.tick_params(colors=MUTED)
+
+
+def _short(value: float) -> str:
+    """Return a number for an axis.
+
+    >>> [_short(value) for value in (0, 0.25, 1000, 2_500_000)]
+    ['0', '0.25', '1k', '2.5M']
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if size <= abs(value) < 1000 * size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"

@@ -1,0 +1,19 @@
+"""The section of a model of which nothing particular is known, and why it changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batch2online.app.report.elements import number
+from batch2online.app.report.story import Story
+from batch2online.app.report.text import why as reason
+
+
+def why(story: Story, event: Any) -> str:
+    """Return the reason of a change, and how far the losses of rows moved."""
+    return f"{reason(event)}; it moved by {number(event.magnitude)}"
+
+
+def section(story: Story) -> str:
+    """Return nothing: all that is known stands in the other sections."""
+    return ""

@@ -1,0 +1,202 @@
+"""The page: a verdict first, then quality, data, changes, coreset, the model itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import batch2online
+from batch2online.app.report import figures, following, story
+from batch2online.app.report.data import data_section
+from batch2online.app.report.elements import escape, figure, listing, number, pair, section, table, tile
+from batch2online.app.report.kinds import kind_of
+from batch2online.app.report.numeric import numeric_coreset
+from batch2online.app.report.order import order_section
+from batch2online.app.report.story import Ran, Story
+from batch2online.app.report.words import explained
+from batch2online.headline import HUGE, changes, interval, of_rows
+
+MOST_EVENTS = 12
+_NIGHTS = 30
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_NO_SETTING: tuple[Any, ...] = (None, [], False, {}, ())
+
+
+def html(model: Any, result: dict[str, Any], ran: Ran | None = None) -> str:
+    """Return the report of a run as one self-contained page.
+
+    Parameters
+    ----------
+    model : online estimator
+        The model at the end of the run.
+    result : dict
+        The content of ``result.json``.
+    ran : Ran, optional
+        When the run took place, and how long it took.
+    """
+    return page(story.of_run(model, result, ran))
+
+
+def of_model(model: Any, target: str | None = None) -> str:
+    """Return the report of a model alone: all but the curve of its loss."""
+    return page(story.of_model(model, target))
+
+
+def page(told: Story) -> str:
+    """Return the page of a story."""
+    template = Template(files("batch2online.app.report").joinpath("template.html").read_text(encoding="utf-8"))
+    sections = [
+        _loss(told),
+        _changes(told),
+        _costs(told),
+        kind_of(told.model).section(told) if told.model.has_model_ else "",
+        data_section(told),
+        order_section(told.model.order_),
+        _coreset(told.model),
+        _settings(told),
+    ]
+    return template.substitute(
+        title=escape(_sentence(told.title)),
+        subtitle=escape(f"{told.rows:,} rows from {told.source}"),
+        verdict=explained(escape(verdict(told))),
+        tiles="\n".join(_tiles(told)),
+        sections="\n".join(part for part in sections if part),
+        footer=escape(f"batch2online {batch2online.__version__}. Made by one pass over the rows."),
+    )
+
+
+def verdict(told: Story) -> str:
+    """Return the headline in whole sentences."""
+    line = told.headline
+    about = f"{line.subject}: {line.measures}" if line.subject and line.measures else line.measures
+    judged = f"{about}, each row judged before it was learned" if about else "No row was judged"
+    rest = [_sentence(part) for part in (line.handful, line.distance, line.changes, line.order) if part]
+    return ". ".join([_sentence(judged) if not line.subject else judged, *rest]) + "."
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _tiles(told: Story) -> Iterable[str]:
+    model, regret = told.model, told.model.regret_
+    line = told.headline
+    for name, value in line.quality[:2]:
+        yield tile(value, _meaning(name, told.target, f"all {line.rows:,} rows" if line.rows else ""))
+    for name, value in line.recent[:1]:
+        yield tile(value, _meaning(name, told.target, f"the last {line.recent_rows:,} rows"))
+    if regret.reason:
+        yield tile("a set", "rows were learned without order: none was predicted before it was learned")
+    elif regret.ratio <= HUGE and not regret.is_exact_fit:
+        error = f"{interval(regret, 3)}, " if regret.error else ""
+        best = f"{model._best}{of_rows(model)}"
+        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}loss relative to that of the best {best}")
+    else:
+        yield tile("exact", "the best model leaves nothing to compare with")
+    yield tile(f"{model.n_changes_:,}", f"changes of the model in {told.rows:,} rows")
+
+
+def _meaning(name: str, target: str | None, rows: str) -> str:
+    """Return what a measure is of."""
+    return name + (f" of {target}" if target else "") + (f", over {rows}" if rows else "")
+
+
+def _loss(told: Story) -> str:
+    curve, regret = told.result.get("curve"), told.model.regret_
+    if not curve:
+        return ""
+    lead = (
+        "Each row is first scored by the model in force, then learned. Before the first model it is scored by the mean "
+        "of those before it. Hindsight is the best single model for the same rows, computed once they are all known."
+    )
+    lead += following.lead(told.model)
+    if regret.error:
+        lead += f" It is measured on the coreset: the ratio is {interval(regret, 3)}, each bound with a chance of 95 %."
+    counted = following.rows(told.model)
+    final = (
+        f"Mean loss of a row, on {counted}. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
+    )
+    ratio = f"Loss over that of hindsight, on {counted}; 1 is as good as knowing all."
+    both = pair(figure(figures.loss_figure(curve), final), figure(figures.ratio_figure(curve), ratio))
+    return section("Loss against hindsight", lead.strip(), both)
+
+
+def _changes(told: Story) -> str:
+    events, why = told.model.changes_, kind_of(told.model).why
+    curve, regret = told.result.get("curve"), told.model.regret_
+    drawn = []
+    if curve:
+        counted = following.rows(told.model)
+        note = f"Regret, loss online minus loss in hindsight, on {counted}: {number(regret.regret())} in all."
+        drawn.append(figure(figures.regret_figure(curve), note))
+    if not events:
+        return section("Why it changed", "The model has not changed since the first one was solved.", *drawn)
+    reasons = [why(told, event) for event in events]
+    lead = (
+        f"{_sentence(changes(told.model))}. Between changes the model stays as it is.{following.switches(told.model)}"
+    )
+    counted = following.rows(told.model)
+    note = f"Each change, and how much more the old model costs than the new one, on {counted}. Rest on one: why."
+    tips = [f"row {event.at:,}: {reason}" for event, reason in zip(events, reasons, strict=True)]
+    drawn.insert(0, figure(figures.changes_figure(events, told.rows, tips), note))
+    rows = [[f"{event.at:,}", reason] for event, reason in zip(events, reasons, strict=True)][::-1]
+    more = []
+    if len(rows) > MOST_EVENTS:
+        older = listing(["at row", "why"], rows[MOST_EVENTS:])
+        more = [f"<details><summary>Earlier changes: {len(rows) - MOST_EVENTS:,}</summary>{older}</details>"]
+    return section("Why it changed", lead, pair(*drawn), listing(["at row", "why"], rows[:MOST_EVENTS]), *more)
+
+
+def _costs(told: Story) -> str:
+    """Return what solves of any estimator have cost, and refits on all rows would have; our own solves take no time."""
+    costs = told.model.costs_
+    if not costs.solves or not hasattr(told.model, "estimator"):
+        return ""
+    times = "once" if costs.solves == 1 else f"{costs.solves:,} times"
+    lead = f"Solved {times}, on {costs.rows:,} rows in all, in {costs.seconds:.2g} s."
+    refits = costs.of_refits(told.rows, _NIGHTS)
+    lead += (
+        f" Refits on all rows, one after each of {_NIGHTS} equal parts of them as if each were a day, would have taken "
+        f"about {refits:.2g} s, by how these solves took longer on more rows."
+    )
+    rows = [[f"{solve.at:,}", f"{solve.rows:,}", f"{solve.seconds:.2g}"] for solve in costs.models[::-1]]
+    return section("What it cost", lead, listing(["at row", "solved on rows", "seconds"], rows[:MOST_EVENTS]))
+
+
+def _coreset(model: Any) -> str:
+    coreset, _ = numeric_coreset(model)
+    if not len(coreset):
+        return ""
+    lead = f"{len(coreset):,} rows with weights that add up to {number(coreset.weights.sum())} stand for all rows."
+    if coreset.points.shape[1] <= 1:
+        return section("Coreset", lead, figure(figures.weights_figure(coreset.weights)))
+    centers = getattr(model, "cluster_centers_", None)
+    scatter, share = figures.coreset_figure(coreset.points, coreset.weights, centers)
+    note = f"The two principal axes hold {share:.0%} of the variance; larger dots weigh more."
+    note += " Each cluster has its colour, circles are the centers." if centers is not None else ""
+    if len(coreset) > figures.MOST_POINTS:
+        note += f" {figures.MOST_POINTS:,} of the points are drawn."
+    weights = figure(figures.weights_figure(coreset.weights), "A weight of 1 is a row that stands for itself.")
+    return section("Coreset", lead, pair(figure(scatter, note), weights))
+
+
+def _settings(told: Story) -> str:
+    result = told.result
+    if not result:
+        settings = {name: repr(value) for name, value in told.model.get_params(deep=False).items()}
+        return section("Settings", "The parameters of the estimator.", table(list(settings.items())))
+    unused = set() if hasattr(told.model, "cluster_centers_") else {"z", "history"}
+    facts = {n: value for n, value in result["settings"].items() if value not in _NO_SETTING and n not in unused}
+    facts |= {"checksum of the rows": result["rows_checksum"]}
+    facts["versions"] = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    command = f'<div class="card"><pre>{escape(result["command"])}</pre></div>'
+    lead = "The same rows, settings and seed give the same model, whatever the size of the chunks."
+    return section("How to reproduce", lead, command, table([(name, _told(value)) for name, value in facts.items()]))
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return "yes" if value is True else str(value)

@@ -1,0 +1,49 @@
+"""Words that the report and the terminal share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from batch2online.results import ChangeEvent
+
+
+def visible(text: object) -> str:
+    r"""Return the text with every character that cannot be seen written as an escape, so that it steers no terminal.
+
+    >>> visible("naïve\x1b[31m")
+    'naïve\\x1b[31m'
+    """
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def why(event: ChangeEvent) -> str:
+    """Return the reason of a change, for a place that shows the row count beside it.
+
+    >>> from batch2online.results import ChangeEvent
+    >>> why(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, allowed=0.01))
+    'the old model costs 2.00% more than the new one, 1.00% was allowed'
+    """
+    if event.kind != "scheduled":
+        return event.reason
+    if event.allowed is None:
+        return "scheduled refresh"
+    more = f"{percent(event.excess)} more than the new one"
+    if event.excess >= 1:
+        more = f"{1 + event.excess:,.3g} times as much as the new one"
+    if math.isinf(event.excess):
+        more = "more than the new one, which costs nothing"
+    return f"the old model costs {more}, {percent(event.allowed)} was allowed"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, however small.
+
+    >>> percent(0.0215), percent(0.0000321)
+    ('2.15%', '0.0032%')
+    """
+    return f"{share:.2%}" if abs(share) >= 0.0005 or share == 0 else f"{100 * share:.2g}%"

@@ -1,0 +1,235 @@
+"""Clustering with all rows in the memory of a cluster: seeds, coreset and centers of one machine.
+
+The exponential race takes k rounds. In each, every partition names its own winner against the seeds so far, and the
+best of these is the next seed. One pass for scores and candidates follows, one more for the sums of clusters where
+models are exact. Partitions are first cut anew at multiples of 10,000 ids, so that rows are summed in the same blocks
+as on one machine; only the rows next to a border move.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask import delayed
+
+from batch2online import sampling
+from batch2online._types import BoolArray, FloatArray
+from batch2online.decay import DecayedHistory, ForwardDecay
+from batch2online.distributed import running
+from batch2online.history import History
+from batch2online.methods.clustering import problem
+from batch2online.methods.clustering.race import Race, distances, exponentials, race_keys
+from batch2online.methods.clustering.sketch import (
+    AssignedStatistics,
+    Clustering,
+    FixedSeeds,
+    MovingSeeds,
+    SeedStatistics,
+)
+from batch2online.numerics.distances import Sums
+from batch2online.rows import Rows
+from batch2online.sampling import kept as are_kept
+from batch2online.sampling import probabilities
+from batch2online.sketches.candidates import Candidates
+from batch2online.sketches.intake import weight_and_typical
+
+ALIGNED = 10_000
+"""Rows are cut at multiples of this: every size of a block divides it."""
+
+
+@dataclass(frozen=True)
+class Entrants:
+    """The rows of an aligned partition, and what is known of their race."""
+
+    history: History
+    decay: ForwardDecay | None
+    race: Race
+
+    @property
+    def past(self) -> Any:
+        """The rows with the weights that they have under decay."""
+        return self.history if self.decay is None else DecayedHistory(self.history, self.decay)
+
+
+class Sampled(NamedTuple):
+    """What a pass over the rows of a partition gives: of each block its share of the statistics, and candidates."""
+
+    blocks: list[tuple[float, FloatArray, float, float]]  # cost, masses, weight, typical weight
+    candidates: Candidates  # rows of three columns: loss, seed, position
+    rows: Rows  # the same in full
+
+
+@dataclass(frozen=True)
+class BlockStatistics(AssignedStatistics):
+    """Statistics that remember the share of each block, so that all shares can be added in the order of ids."""
+
+    blocks: tuple[tuple[float, FloatArray], ...] = ()
+
+    def with_block(self, rows: Rows) -> tuple[BlockStatistics, BoolArray, FloatArray]:
+        alone, is_nearest, losses = AssignedStatistics.empty(self.seeds, self.k, self.z).with_block(rows)
+        blocks = (*self.blocks, (alone.cost, alone.masses))
+        new = replace(self, cost=self.cost + alone.cost, masses=self.masses + alone.masses, blocks=blocks)
+        return new, is_nearest, losses
+
+
+# -- what workers do ----------------------------------------------------------------------------------
+
+
+def cut(shard: Any, start: int, stop: int) -> Rows:
+    """Return the rows of a shard with ids in this range."""
+    rows: Rows = shard._engine.construction.caught_up().history.everything()
+    return rows[(rows.ids >= start) & (rows.ids < stop)]
+
+
+def shell_of(shards: list[Any]) -> Any:
+    """Return an estimator that has seen the same kind of rows, and holds none of them."""
+    shell = copy.copy(shards[0])
+    shell._engine = shell._engine.copy()
+    shell._engine.construction = shell._engine.construction.caught_up().emptied()
+    return shell
+
+
+def entered(pieces: list[Rows], shell: Any, last_id: int) -> Entrants:
+    """Return rows that are ready to race."""
+    construction = shell._engine.construction
+    rows = Rows.concatenate([piece for piece in pieces if len(piece)])
+    history = History(construction.block, rows.points.shape[1], rows.targets.shape[1])
+    for first in range(int(rows.ids[0]) // history.block, int(rows.ids[-1]) // history.block + 1):
+        block = rows[rows.ids // history.block == first]
+        if len(block):
+            history.append(block)
+    decay = None if construction.decay is None else construction.decay.moved_to(last_id)[0]
+    entrants = Entrants(history, decay, Race(construction.k, construction.z, construction.seed))
+    return replace(entrants, race=entrants.race.updated(entrants.past))
+
+
+def winner(entrants: Entrants, stage: int, seeds: Rows) -> Rows | None:
+    """Return the row that wins this stage against the seeds, among these rows."""
+    race, past = entrants.race, entrants.past
+    first_look = race._first_looks(past)[stage]
+    before = tuple(seeds.ids.tolist())
+    _, position = race._winner(stage, before, seeds.points, past, first_look)
+    return None if position < 0 else past.at(np.array([position]))
+
+
+def sampled(entrants: Entrants, construction: Clustering, seeds: Rows) -> Sampled:
+    """Return what these rows add to the statistics, and those of them that may be in the coreset."""
+    sampler: FixedSeeds = construction._new_sampler(FixedSeeds, seeds, width=3)  # type: ignore[assignment]
+    sampler.statistics = BlockStatistics.empty(seeds.points, construction.k, construction.z)
+    position, weights = 0, []
+    for rows in entrants.past.blocks():
+        sampler.take_block(rows, position)
+        weights.append(weight_and_typical(rows))
+        position += len(rows)
+    sampler.thin()
+    candidates = sampler._candidates()
+    in_full = entrants.past.at(candidates.rows.points[:, 2].astype(np.int64))
+    shares = zip(sampler.statistics.blocks, weights, strict=True)
+    return Sampled([(*own, *weight) for own, weight in shares], candidates, in_full)
+
+
+def block_sums(entrants: Entrants, centers: FloatArray, origin: FloatArray) -> list[Sums]:
+    """Return the sums of the clusters of these centers, relative to an origin, for each block."""
+    return list(problem.block_sums(entrants.past.blocks(), centers, origin))
+
+
+# -- what the client does -------------------------------------------------------------------------------
+
+
+class Rounds:
+    """The rounds over rows that stay in the memory of a cluster."""
+
+    def __init__(self, leaves: list[Any], ids: list[tuple[int, int]]) -> None:
+        last_id = max(stop for _, stop in ids) - 1
+        shell, make = delayed(shell_of, pure=False)(leaves[:1]), delayed(entered, pure=False)
+        aligned = [make(pieces, shell, last_id) for pieces in _aligned(leaves, ids)]
+        shell, *self.entrants = running.kept([shell, *aligned])
+        (self.shell,) = running.computed(shell)
+        self.construction: Clustering = self.shell._engine.construction
+        self.construction.n_rows = sum(stop - start for start, stop in ids)
+        self.construction.intervals = [(min(start for start, _ in ids), last_id + 1)]
+        self.construction.next_id = last_id + 1
+        if self.construction.decay is not None:
+            self.construction.decay, _ = self.construction.decay.moved_to(last_id)
+
+    def fitted(self) -> Any:
+        """Return an estimator of all rows, with a model solved on them."""
+        shell = self.shell
+        construction = shell._engine.construction = self.sampled()
+        construction.elsewhere, shell._engine.n_learned = self, construction.n_rows
+        shell._engine = shell._engine.whole()
+        del shell._engine.construction.elsewhere
+        if isinstance(shell._engine.problem, problem.KZClustering):
+            shell._engine.problem = replace(shell._engine.problem, exact=False)  # rows are not at hand any more
+        return shell
+
+    def _of_each(self, work: Any, *arguments: Any) -> tuple[Any, ...]:
+        do = delayed(work, pure=False)
+        return running.computed(*(do(own, *arguments) for own in self.entrants))
+
+    def seeds(self) -> Rows:
+        """Return the seeds, in the order in which they are drawn."""
+        construction = self.construction
+        assert construction.shape is not None
+        seeds = Rows.empty(*construction.shape)
+        for stage in range(construction.k):
+            found = [row for row in self._of_each(winner, stage, seeds) if row is not None]
+            if not found:
+                break
+            rows = Rows.concatenate(found)
+            variables = exponentials(construction.seed, rows.ids, np.full(len(rows), stage))
+            keys = race_keys(variables, rows.weights, distances(rows.points, seeds.points, construction.z))
+            first = int(np.lexsort((rows.ids, keys))[0])
+            seeds = Rows.concatenate([seeds, rows[first : first + 1]])
+        return seeds
+
+    def sampled(self) -> Clustering:
+        """Return a construction that keeps no more than the coreset of all rows."""
+        seeds = self.seeds()
+        parts: tuple[Sampled, ...] = self._of_each(sampled, self.construction, seeds)
+        new = self.construction.copy()
+        new.keep_history, new.history, new.history_place = False, None, "coreset"
+        cost, masses = 0.0, np.zeros(len(seeds))
+        for own_cost, own_masses, weight, typical in (block for part in parts for block in part.blocks):
+            cost, masses = cost + own_cost, masses + own_masses
+            new.weigh(weight, typical)
+        statistics = AssignedStatistics(seeds.points, new.k, new.z, cost, masses)
+        new.sampler = _bounded(new, seeds, statistics, parts)
+        return new
+
+    def block_sums(self, centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
+        """Return the sums of the clusters of all rows, relative to an origin, a block at a time."""
+        return (sums for part in self._of_each(block_sums, centers, origin) for sums in part)
+
+
+def _aligned(leaves: list[Any], ids: list[tuple[int, int]]) -> Iterator[list[Any]]:
+    """Yield the pieces of each partition that begins and ends at a multiple of ``ALIGNED``."""
+    first, last = min(start for start, _ in ids), max(stop for _, stop in ids)
+    inner = {-(-start // ALIGNED) * ALIGNED for start, _ in ids}
+    borders = sorted({first, last} | {border for border in inner if first < border < last})
+    take = delayed(cut, pure=False)
+    for start, stop in pairwise(borders):
+        yield [
+            take(leaf, start, stop)
+            for leaf, (own_start, own_stop) in zip(leaves, ids, strict=True)
+            if own_start < stop and start < own_stop
+        ]
+
+
+def _bounded(construction: Clustering, seeds: Rows, known: AssignedStatistics, parts: tuple[Sampled, ...]) -> Any:
+    """Return a sampler that holds the coreset alone, each row with its inclusion probability."""
+    assert construction.shape is not None
+    sampler = construction._new_sampler(MovingSeeds, seeds, construction.shape[0])
+    sampler.statistics = SeedStatistics(known.seeds, known.k, known.z, known.cost, known.masses)
+    joined = Candidates.joined([part.candidates for part in parts])
+    rows = Rows.concatenate([part.rows for part in parts])
+    q = probabilities(known.scores(joined.rows), sampler.constant)
+    keep = are_kept(sampling.inclusion_uniforms(joined.words), q)
+    sampler.parts = [Candidates(rows[keep], joined.words[keep], q[keep])]
+    sampler.n_rows = construction.n_rows
+    return sampler

@@ -1,0 +1,148 @@
+"""Learning from the partitions of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from dask import delayed
+
+from batch2online.distributed import shards
+from batch2online.distributed.clusters import Rounds
+from batch2online.distributed.partitions import Table, table_of, with_rows
+from batch2online.distributed.running import Progress, computed
+from batch2online.distributed.shards import Piece
+from batch2online.distributed.spans import learned, spans
+from batch2online.engine.shard import Shard
+from batch2online.estimators.base import LEARNED, OnlineEstimator
+from batch2online.methods.any_estimator.estimator import BatchToOnline
+from batch2online.methods.clustering.estimator import OnlineClustering
+from batch2online.methods.clustering.sketch import Clustering
+from batch2online.sampling import seed_from
+
+Model = TypeVar("Model", bound=OnlineEstimator)
+
+TOGETHER = 8
+"""Shards that one task merges."""
+
+
+def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progress: Progress | None = None) -> Model:
+    """Fit a model to the rows of a cluster, and return it.
+
+    Each partition becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever the
+    partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, see
+    ``docs/cluster.md`` for what holds of which estimator. Rows have ids but no order here, so that none is predicted
+    before it is learned: ``regret_`` has an optimum and no loss.
+
+    Parameters
+    ----------
+    model : an estimator of batch2online
+        It stays as it was if anything fails.
+    X : Dask array, Dask DataFrame or list of delayed chunks
+        The rows. Columns of a DataFrame may come in any order.
+    y : the same, an array, or the name or number of a column of X
+        Targets, where the problem has any.
+    sample_weight : the same or an array, optional
+        Rows of weight 0 are as if absent.
+    progress : function, optional
+        It is called with the number of partitions that are done, and of all; with a distributed scheduler alone.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from batch2online import OnlineRegression
+    >>> X = da.random.default_rng(0).normal(size=(10_000, 3), chunks=(3_000, 3))
+    >>> fit(OnlineRegression(random_state=0), X, X[:, 0] - X[:, 1]).coef_.round(6).tolist()
+    [1.0, -1.0, 0.0]
+    """
+    _check_model(model)
+    return fit_table(model, table_of(X, y, sample_weight, int(model.first_id)), progress)
+
+
+def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
+    """Fit a model to partitions that have their places, and return it."""
+    template = _template(model, seed_from(model.random_state))
+    return _become(model, _root(template, table, progress))
+
+
+def partial_fit(
+    model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progress: Progress | None = None
+) -> Model:
+    """Learn from further rows of a cluster; parameters are those of :func:`fit`.
+
+    What a model has learned on a cluster or by ``fit`` and what it learns now give the same bits as all rows at once.
+    Clusters are an exception: their rows stay in the cluster, so that a model of them goes on with its coreset alone.
+    """
+    _check_model(model)
+    if not model.__sklearn_is_fitted__():
+        return fit(model, X, y, sample_weight, progress=progress)
+    construction = model._engine.construction
+    table = table_of(X, y, sample_weight, model._next_id())
+    template = _template(model, construction.seed, construction.needs_no_order)
+    if construction.history is not None and _keeps_all_rows(template):
+        own, (leaves, ids) = list(construction.caught_up().intervals), _leaves(template, table)
+        return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
+    return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, OnlineEstimator):
+        raise TypeError(f"model must be an estimator of batch2online, got {type(model).__name__}.")
+
+
+def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
+    """Return an estimator without rows, of which workers make shards of this seed."""
+    template = model._fresh()
+    template.random_state, template._is_shard = seed, is_shard
+    return template
+
+
+def _shard_of(model: Any, template: Any) -> Any:
+    """Return a shard that has seen what a model has."""
+    shard, engine = template._fresh(), model._engine
+    shard._is_shard = template._is_shard
+    shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
+    shard._engine = Shard.of(engine) if engine.construction.needs_no_order else engine.copy()
+    return shard
+
+
+def _leaves(template: Any, table: Table) -> tuple[list[Any], list[tuple[int, int]]]:
+    """Return what makes a shard of each partition that has rows, and the ids of these."""
+    parts = with_rows(table)
+    leaves = [learned(template, None, part, Piece.all_of(part.place), table) for part in parts]
+    return leaves, [(part.first_id, part.first_id + part.n_ids) for part in parts]
+
+
+def _root(template: Any, table: Table, progress: Progress | None) -> Any:
+    """Return one estimator of all rows: a shard, or one with a model already."""
+    if _keeps_all_rows(template):
+        return Rounds(*_leaves(template, table)).fitted()
+    leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
+    (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
+    if len(leaves) == 1 and not isinstance(root._engine, Shard):
+        root._engine = root._engine.refreshed("merged")
+    return root
+
+
+def _keeps_all_rows(template: Any) -> bool:
+    """Whether a coreset of clusters is drawn from all rows, and not from those that are kept."""
+    if isinstance(template, BatchToOnline):
+        construction = template._new_construction()
+        return isinstance(construction, Clustering) and construction.keep_history
+    return isinstance(template, OnlineClustering) and template.history != "coreset"
+
+
+def tree(leaves: list[Any]) -> Any:
+    """Return what merges these shards, a few at a time."""
+    merge = delayed(shards.merged, pure=False)
+    while len(leaves) > 1:
+        leaves = [merge(*leaves[start : start + TOGETHER]) for start in range(0, len(leaves), TOGETHER)]
+    return leaves[0]
+
+
+def _become(model: Model, root: Any) -> Model:
+    """Make a model all that has been learned, in one step."""
+    fresh: Any = model._fresh()
+    fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
+    fresh._engine = root._engine.whole().copy()
+    fresh._engine.forget_order()
+    return model._become(fresh)

@@ -1,0 +1,120 @@
+"""Bets against uniform ranks: a martingale if the ranks are independent and uniform, whatever the bets.
+
+A rank in (0, 1) falls into one of ``CELLS`` equal cells. A bet is a table of payoffs over the cells with mean one,
+chosen before the rank is known. Several gamblers bet side by side, each with its own kind of table, over blocks of
+``BLOCK`` rows; between blocks a share ``1 / (b + 2)`` of the capital is spread anew over all of them, so that a gambler
+who was wrong for long can still win when rows change. The total capital starts at one. It is a non-negative martingale
+in the filtration of the ranks, so the chance that it ever reaches ``1 / alpha`` is at most alpha (Ville's inequality).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.schema import storable
+
+CELLS = 16
+BLOCK = 64
+
+_MIDDLES = (np.arange(CELLS) + 0.5) / CELLS - 0.5
+_TILTS = (0.3, 0.8, 1.6)
+_TAILS = (0.3, 0.8)
+_MEMORIES = np.array([1.0, 0.98, 0.85])[:, None, None]
+"""What a gambler who learns keeps of the past at each block: all of it, about 3,000 rows, about 400 rows."""
+
+_PERIOD = 64
+"""Blocks after which what is remembered is brought to scale."""
+
+_DOUBT = 8.0
+"""Ranks in each cell that such a gambler imagines to have seen."""
+
+
+def _fixed_tables() -> FloatArray:
+    """Return payoffs of gamblers who do not learn: no bet, tilts to either side, tails or the middle."""
+    tails = 4 * np.abs(_MIDDLES) - 1
+    bets = [0 * tails]
+    bets += [sign * e * _MIDDLES for e in _TILTS for sign in (1, -1)]
+    bets += [sign * e * tails for e in _TAILS for sign in (1, -1)]
+    return 1 + np.array(bets)
+
+
+_FIXED = np.log(_fixed_tables())
+GAMBLERS = len(_FIXED) + len(_MEMORIES)
+_START = np.full(GAMBLERS, 0.5 / (GAMBLERS - 1))
+_ONES = np.ones((GAMBLERS, 1))
+_START[0] = 0.5  # half of the capital does not bet: a long calm costs little
+
+
+@storable
+@dataclass(frozen=True)
+class Capital:
+    """The gamblers of K scores after some blocks.
+
+    ``shares`` (K, gamblers) are their shares in the capital, ``logarithm`` (K,) the logarithm of the capital, ``past``
+    (memories, K, cells) the ranks that the learning ones remember, in units of the last multiple of 64 blocks.
+    """
+
+    blocks: int
+    shares: FloatArray
+    logarithm: FloatArray
+    past: FloatArray
+
+    @classmethod
+    def of(cls, scores: int) -> Capital:
+        """Return a capital of one for each of so many scores."""
+        return cls(0, np.tile(_START, (scores, 1)), np.zeros(scores), np.zeros((len(_MEMORIES), scores, CELLS)))
+
+    def after(self, counts: IntArray) -> tuple[Capital, FloatArray]:
+        """Return the capital after blocks whose ranks fall into cells this often, and its logarithm after each.
+
+        ``counts`` is (blocks, K, cells); the logarithms are (blocks, K).
+        """
+        past, known = self._pasts(counts)
+        gains = np.exp(_log_gains(counts, past))
+        shares, totals = self._shared(gains)
+        logarithms = np.cumsum(np.concatenate([self.logarithm[None], np.log(totals)]), axis=0)[1:]
+        return Capital(self.blocks + len(counts), shares, logarithms[-1], known), logarithms
+
+    def _pasts(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return what is remembered before each block, and what is kept of it after the last.
+
+        Ranks fade by sums of counts that grow instead, since the last multiple of ``_PERIOD`` blocks: one pass.
+        """
+        past, known = np.empty((len(counts), *self.past.shape)), self.past
+        start = 0
+        while start < len(counts):
+            at = (self.blocks + start) % _PERIOD
+            stop = min(start + _PERIOD - at, len(counts))
+            places = np.arange(at, at + stop - start)[:, None, None, None]
+            grown = np.cumsum(
+                np.concatenate([known[None], counts[start:stop, None] * _MEMORIES ** -(places + 1.0)]), axis=0
+            )
+            np.multiply(grown[:-1], _MEMORIES**places, out=past[start:stop])
+            known = grown[-1] * _MEMORIES**_PERIOD if (self.blocks + stop) % _PERIOD == 0 else grown[-1]
+            start = stop
+        return past, known
+
+    def _shared(self, gains: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the shares after all blocks, and by which factor each block has multiplied the capital."""
+        shares, totals = self.shares.copy(), np.empty((*gains.shape[:2], 1))
+        rates = 1 / (np.arange(self.blocks, self.blocks + len(gains)) + 2.0)
+        kept, spread = 1 - rates, rates[:, None] * _START
+        for b, total in enumerate(totals):
+            np.multiply(shares, gains[b], out=shares)
+            np.matmul(shares, _ONES, out=total)
+            np.multiply(shares, kept[b] / total, out=shares)
+            np.add(shares, spread[b], out=shares)
+        return shares, totals[..., 0]
+
+
+def _log_gains(counts: IntArray, past: FloatArray) -> FloatArray:
+    """Return the logarithm of what each gambler's capital is multiplied by, (blocks, K, gamblers)."""
+    learned = past + _DOUBT
+    learned *= CELLS / learned.sum(axis=-1, keepdims=True)
+    np.log(learned, out=learned)
+    learned *= counts[:, None]
+    fixed = (counts[:, :, None] * _FIXED).sum(axis=-1)
+    return np.concatenate([fixed, learned.sum(axis=-1).transpose(0, 2, 1)], axis=-1)

@@ -1,0 +1,255 @@
+"""The monitor of a stream: whether its rows come in random order.
+
+The first rows fix a reference model. From then on each row's scores under it are ranked among those before, and bets
+against uniform ranks multiply a capital for each score. After eight times as many rows the reference is made anew from
+more of them, and ranks start again; capital stays. Of later rows, fewer blocks are watched: half of them from row
+32,768 on, a quarter from twice that on, at places that are fixed beforehand. In random order, each capital is a
+non-negative martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of
+at most alpha, ever.
+
+A monitor is a value: rows make another one of it. Rows may come in any segments. Of rows that come only the bins of
+their scores are noted, which takes little; bets on them are made when somebody asks, or when many rows are noted. When
+that happens makes no difference to what is found.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import ByteArray, FloatArray, IntArray
+from batch2online.drift.betting import BLOCK, Capital
+from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.drift.pending_scores import MOST_BYTES, Noted, is_much, packed, runs_of
+from batch2online.drift.ranks import BINS, ranked
+from batch2online.drift.reference_model import ReferenceModel, names_of
+from batch2online.drift.sampling_plan import THINNINGS, Watched
+from batch2online.rows import Rows
+from batch2online.schema import storable
+
+FREEZES = ((0, 600), (3600, 4800))
+"""Rows that a reference model is made of: it is in force from the last of them on."""
+
+_REFERENCES_AT = tuple(last for _, last in FREEZES)
+_CUTS = (*(at for window in FREEZES for at in window), *(_REFERENCES_AT[-1] + at for at in THINNINGS))
+"""Row counts at which the monitor changes what it does with rows."""
+
+LEVEL = 1e-3
+"""Chance of ever raising a false alarm, at most."""
+
+_AT_ONCE = 160 * BLOCK
+_CURVE = 1.05
+
+
+@storable
+@dataclass(frozen=True)
+class Monitor:
+    """What is known of the order of the rows so far.
+
+    Parameters
+    ----------
+    width, n_targets : int
+        Columns of the rows, and of their targets.
+    rows, skipped : int
+        Rows watched, and those that had come before.
+    kept : tuple of Rows
+        Rows for the next reference model.
+    reference : ReferenceModel or None
+        The model in force.
+    counts : array (K, bins)
+        How often each bin has come since it is.
+    waiting, uniforms : bytes (K, m), array (m,)
+        Bins and uniforms of rows of the last block, not complete yet.
+    capital : Capital
+    best : array (K,)
+        The largest logarithm of each capital so far.
+    alarm : int or None
+        Rows seen when the first alarm was raised.
+    curve_rows, curve : arrays
+        Row counts that grow by a twentieth, and the logarithm of the largest capital there.
+    noted : tuple of Noted
+        Rows that no bets were made on yet.
+    """
+
+    width: int
+    n_targets: int
+    rows: int
+    skipped: int
+    kept: tuple[Rows, ...]
+    reference: ReferenceModel | None
+    counts: IntArray
+    waiting: ByteArray
+    uniforms: FloatArray
+    capital: Capital
+    best: FloatArray
+    alarm: int | None
+    curve_rows: IntArray
+    curve: FloatArray
+    noted: tuple[Noted, ...] = ()
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds: no bet is left to be made."""
+        monitor = self.settled()
+        return {field.name: getattr(monitor, field.name) for field in fields(self) if field.name != "noted"}
+
+    @classmethod
+    def new(cls, width: int, n_targets: int, skipped: int = 0) -> Monitor:
+        """Return a monitor of rows of this shape, after so many that it has not seen."""
+        k = len(names_of(width, n_targets))
+        return cls(
+            width=width,
+            n_targets=n_targets,
+            rows=0,
+            skipped=skipped,
+            kept=(),
+            reference=None,
+            counts=np.zeros((k, BINS), dtype=np.int64),
+            waiting=np.empty((k, 0), dtype=np.uint8),
+            uniforms=np.empty(0),
+            capital=Capital.of(k),
+            best=np.zeros(k),
+            alarm=None,
+            curve_rows=np.empty(0, dtype=np.int64),
+            curve=np.empty(0),
+        )
+
+    def after(self, rows: Rows, seed: int) -> Monitor:
+        """Return the monitor after these rows, all bets made."""
+        return self.noting(rows, seed).settled()
+
+    def noting(self, rows: Rows, seed: int) -> Monitor:
+        """Return the monitor that has noted these rows, cut where a reference model is made."""
+        monitor, start = self, 0
+        while start < len(rows):
+            cut = next((at for at in _CUTS if at > monitor.rows), self.rows + len(rows))
+            stop = min(len(rows), cut - self.rows)
+            monitor = monitor._noting(rows if stop - start == len(rows) else rows[start:stop], seed)
+            start = stop
+        return monitor._packed() if is_much(monitor.noted) else monitor
+
+    def _packed(self) -> Monitor:
+        """Return the same with what is noted in less room, and with bets made if it is too much even so."""
+        new = replace(self, noted=packed(self.noted))
+        return new.settled() if sum(part.values.nbytes for part in new.noted) > 2 * MOST_BYTES else new
+
+    def _noting(self, rows: Rows, seed: int) -> Monitor:
+        """Return the monitor after rows that are all before the next freeze, or that end there."""
+        seen = self.rows + len(rows)
+        changed: dict[str, Any] = {"rows": seen}
+        if self.reference is not None:
+            changed["noted"] = self._noted(self.reference, rows, seed)
+        if any(first <= self.rows < last for first, last in FREEZES):
+            own = Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())
+            changed["kept"] = (*self.kept, own)
+            if seen in _REFERENCES_AT:
+                changed |= {"reference": ReferenceModel.of(Rows.concatenate(list(changed["kept"]))), "kept": ()}
+        new = object.__new__(Monitor)
+        vars(new).update(vars(self), **changed)
+        return new
+
+    def _noted(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[Noted, ...]:
+        """Return what is noted with these rows as well, as far as they are watched."""
+        freeze = frozen_at(self.rows)
+        number = self.rows - freeze
+        watched = Watched(number, len(rows))
+        if not len(watched):
+            return self.noted
+        with np.errstate(all="ignore"):
+            values = reference.values(rows.points, rows.targets, watched)
+        total = values.nbytes + (self.noted[-1].total if self.noted else 0)
+        runs, origin = runs_of(number, rows.ids), freeze + self.skipped
+        return (*self.noted, Noted(reference, number == 0, values, runs, origin, seed, total))
+
+    def settled(self) -> Monitor:
+        """Return the same with all bets made on rows that are noted."""
+        monitor = replace(self, noted=()) if self.noted else self
+        for part in self.noted:
+            monitor = (monitor._ranking_anew() if part.is_first else monitor)._bet(part)
+        return monitor._ranking_anew() if self.rows in _REFERENCES_AT else monitor
+
+    def _ranking_anew(self) -> Monitor:
+        """Return the monitor that ranks rows among those to come alone."""
+        return replace(self, counts=0 * self.counts, waiting=self.waiting[:, :0], uniforms=self.uniforms[:0])
+
+    def _bet(self, part: Noted) -> Monitor:
+        """Return the monitor after rows that one reference model has scored; the first may complete a block."""
+        bins = np.concatenate([self.waiting, part.bins()], axis=1)
+        uniforms = np.concatenate([self.uniforms, part.uniforms()])
+        whole, ends = len(uniforms) // BLOCK * BLOCK, part.ends()
+        new = self
+        for start in range(0, whole, _AT_ONCE):
+            stop = min(start + _AT_ONCE, whole)
+            new = new._with_blocks(bins[:, start:stop], uniforms[start:stop], ends[start // BLOCK : stop // BLOCK])
+        return replace(new, waiting=bins[:, whole:].copy(), uniforms=uniforms[whole:].copy())
+
+    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, ends: IntArray) -> Monitor:
+        """Return the monitor after whole blocks, after which so many rows were seen."""
+        cells, counts = ranked(bins.reshape(len(bins), -1, BLOCK), uniforms.reshape(-1, BLOCK), self.counts)
+        capital, logarithms = self.capital.after(cells)
+        largest = logarithms.max(axis=1)
+        alarm = self.alarm
+        if alarm is None and largest.max() >= self.threshold:
+            alarm = int(ends[(largest >= self.threshold).argmax()])
+        curve_rows, curve = self._continued(ends, largest)
+        best = np.maximum(self.best, logarithms.max(axis=0))
+        return replace(self, counts=counts, capital=capital, best=best, alarm=alarm, curve_rows=curve_rows, curve=curve)
+
+    def _continued(self, ends: IntArray, largest: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the curve with the points that are due at these row counts."""
+        rows, values = list(self.curve_rows), list(self.curve)
+        due = rows[-1] * _CURVE if rows else 0
+        while due <= ends[-1]:
+            at = int(np.searchsorted(ends, due))
+            rows.append(ends[at])
+            values.append(largest[at])
+            due = int(ends[at]) * _CURVE
+        return np.array(rows, dtype=np.int64), np.array(values)
+
+    def joined(self, other: Monitor) -> Monitor:
+        """Return the monitor of this stream after another one's rows were merged into it.
+
+        It goes on with its own ranks. What both have found counts half: the chance that either raises a false alarm
+        then stays what it was.
+        """
+        self, other = self.settled(), other.settled()
+        if not other.capital.blocks:
+            return replace(self, skipped=self.skipped + other.seen)
+        best = np.maximum(self.best, other.best) - math.log(2)
+        alarm = self.alarm or other.alarm if best.max() >= self.threshold else None
+        capital = replace(self.capital, logarithm=self.capital.logarithm - math.log(2))
+        return replace(self, best=best, alarm=alarm, capital=capital, skipped=self.skipped + other.seen)
+
+    @property
+    def seen(self) -> int:
+        """Rows of the stream, those among them that were not watched."""
+        return self.skipped + self.rows
+
+    def verdict(self) -> OrderVerdict:
+        """Return what is to be said of the order now."""
+        if self.noted:
+            return self.settled().verdict()
+        evidence = (self.best - math.log(len(self.best))) / math.log(10)
+        names = names_of(self.width, self.n_targets)
+        return OrderVerdict(
+            evidence=float(evidence.max()),
+            alarm=self.alarm,
+            score=None if self.alarm is None else names[int(evidence.argmax())],
+            rows=self.seen,
+            ranked=BLOCK * self.capital.blocks,
+            scores=dict(zip(names, evidence.tolist(), strict=True)),
+            curve_rows=self.curve_rows,
+            curve=(self.curve - math.log(len(self.best))) / math.log(10),
+        )
+
+    @property
+    def threshold(self) -> float:
+        """Logarithm of the capital at which one of the scores raises an alarm."""
+        return math.log(len(self.best) / LEVEL)
+
+
+def frozen_at(rows: int) -> int:
+    """Return the row count at which the reference model in force was made."""
+    return max(last for last in _REFERENCES_AT if last <= rows)

@@ -1,0 +1,189 @@
+"""Scores of rows under a model that was frozen after the first ones, quantised into bins.
+
+With targets the model is linear least squares, slightly shrunk. The scores are the size of a row's residual (its loss,
+up to a monotone function), the residual with its sign, the prediction and the target. Without targets they are the
+distance from the mean, in standard deviations of the columns, and the coordinates along the three leading directions.
+Any function of a row would do, as long as the rows to come have no part in it; these ones notice what matters to a
+model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from batch2online._types import ByteArray, FloatArray, IntArray
+from batch2online.drift.ranks import BINS
+from batch2online.drift.sampling_plan import Watched
+from batch2online.rows import Rows
+from batch2online.schema import storable
+
+SUPERVISED = ("loss", "residual", "prediction", "target")
+UNSUPERVISED = ("distance", "first coordinate", "second coordinate", "third coordinate")
+
+COLUMNS = 64
+"""Columns that a reference looks at: those that vary most."""
+
+GRID = 4096
+_OUTER = 8
+"""Bins on either side for values beyond those of the first rows."""
+
+_SHRINKAGE = 0.01
+
+
+def names_of(width: int, n_targets: int) -> tuple[str, ...]:
+    """Return the names of the scores of rows of this shape."""
+    return SUPERVISED if n_targets else UNSUPERVISED[: 1 + min(3, width)]
+
+
+@storable
+@dataclass(frozen=True)
+class ReferenceModel:
+    """The frozen model: linear functions of a row, and a monotone map of each score to bins.
+
+    Parameters
+    ----------
+    columns : array of int, or None
+        The columns that are looked at; None is all.
+    mean, scale : arrays (columns,)
+        Of these columns.
+    directions : array (columns, m)
+        Coefficients of the prediction, or of the leading coordinates.
+    targets : array (n_targets,)
+        Coefficients of the targets; their sum is what is predicted.
+    middles, ranges : arrays (K,)
+        Of the scores of the first rows.
+    tables : bytes (K, GRID)
+        The bin of each cell of a grid over all numbers.
+    offset : float
+        Mean of what is predicted.
+    """
+
+    columns: IntArray | None
+    mean: FloatArray
+    scale: FloatArray
+    directions: FloatArray
+    targets: FloatArray
+    middles: FloatArray
+    ranges: FloatArray
+    tables: ByteArray
+    offset: float = 0.0
+
+    @classmethod
+    def of(cls, rows: Rows) -> ReferenceModel:
+        """Return the reference model of these rows."""
+        with np.errstate(all="ignore"):
+            columns = _most_varied(rows.points)
+            points = rows.points if columns is None else rows.points[:, columns]
+            mean, scale, targets = points.mean(axis=0), _scales(points), 1 / _scales(rows.targets)
+            target = rows.targets @ targets if len(targets) else None
+            directions = _directions((points - mean) / scale, target) / scale[:, None]
+            nothing = np.empty(0)
+            offset = 0.0 if target is None else float(np.nan_to_num(target.mean()))
+            new = cls(columns, mean, scale, directions, targets, nothing, nothing, np.empty(0, dtype=np.uint8), offset)
+            middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets)))
+        return replace(new, middles=middles, ranges=ranges, tables=tables)
+
+    def values(self, points: FloatArray, targets: FloatArray, watched: Watched | None = None) -> FloatArray:
+        """Return what the scores of rows are functions of, (m, n), in single precision: of those watched, or of all.
+
+        These are predictions and targets, or the scores.
+        """
+        watched = Watched(0, len(points), every=1) if watched is None else watched
+        if len(self.targets):
+            predictions = watched.of_values(points @ self._direction(points.shape[1]))  # quicker than to pick rows
+            one = targets[:, 0] if len(self.targets) == 1 else targets @ self.targets
+            one = watched.of_values(one) * (self.targets[0] if len(self.targets) == 1 else 1.0)
+            return np.array([predictions - self._middle, one - self.offset], dtype=np.float32)
+        away = watched.of_rows(points, self.columns) - self.mean
+        along = away @ self.directions
+        away *= away
+        return np.array([away @ self.scale**-2.0, *along.T], dtype=np.float32)
+
+    def _direction(self, width: int) -> FloatArray:
+        """Return the coefficients of the prediction for all columns: quicker than to pick columns out of rows."""
+        if self.columns is None:
+            return self._coefficients
+        wide = np.zeros(width)
+        wide[self.columns] = self._coefficients
+        return wide
+
+    @cached_property
+    def _coefficients(self) -> FloatArray:
+        return np.ascontiguousarray(self.directions[:, 0])
+
+    @cached_property
+    def _middle(self) -> float:
+        return float(self.mean @ self._coefficients)
+
+    def scores(self, values: FloatArray) -> FloatArray:
+        """Return the scores (K, n) of rows with these values."""
+        if not len(self.targets):
+            return values
+        residual = values[1] - values[0]
+        return np.stack([np.abs(residual), residual, *values])
+
+    def bins(self, values: FloatArray) -> ByteArray:
+        """Return the bins of the scores of rows with these values, (K, n)."""
+        with np.errstate(all="ignore"):
+            cells = _cells(self.scores(values), self.middles, self.ranges)
+        cells += GRID * np.arange(len(cells))[:, None]
+        return np.asarray(self.tables.reshape(-1).take(cells))
+
+
+def _most_varied(points: FloatArray) -> IntArray | None:
+    """Return the columns that vary most, in ascending order; None for all of them."""
+    if points.shape[1] <= COLUMNS:
+        return None
+    return np.sort(np.argsort(-np.nan_to_num(points.var(axis=0)), kind="stable")[:COLUMNS])
+
+
+def _scales(values: FloatArray) -> FloatArray:
+    """Return standard deviations; of columns that are constant, their magnitude, or one."""
+    spread, size = values.std(axis=0), np.abs(values).max(axis=0, initial=0.0)
+    return np.where(spread > 1e-9 * size, spread, np.where(size > 0, size, 1.0))
+
+
+def _directions(z: FloatArray, target: FloatArray | None) -> FloatArray:
+    """Return coefficients of least squares, or leading eigenvectors where there is no target, as columns."""
+    gram = np.nan_to_num(z.T @ z)
+    if target is None:
+        return np.asarray(np.linalg.eigh(gram)[1][:, ::-1][:, :3])
+    shrunk = gram + np.eye(len(gram)) * (_SHRINKAGE * len(z))
+    return np.linalg.solve(shrunk, np.nan_to_num(z.T @ (target - target.mean())))[:, None]
+
+
+def _quantiser(scores: FloatArray) -> tuple[FloatArray, FloatArray, ByteArray]:
+    """Return middle and half range of each score, and a table of bins: quantiles within, equal cells beyond."""
+    scores = np.nan_to_num(scores)
+    low, high = scores.min(axis=1), scores.max(axis=1)
+    middles, ranges = low / 2 + high / 2, high / 2 - low / 2
+    ranges = np.where(ranges > 0, ranges, np.maximum(np.abs(middles), 1.0))
+    cells = np.sort(_cells(scores, middles, ranges), axis=1)
+    return middles.astype(np.float64), ranges.astype(np.float64), np.stack([_table(own) for own in cells])
+
+
+def _table(cells: IntArray) -> ByteArray:
+    """Return the bin of each cell of the grid, given the cells of the first rows, sorted."""
+    inner = BINS - 2 * _OUTER
+    grid = np.arange(GRID)
+    up_to = np.cumsum(np.bincount(cells, minlength=GRID))
+    within = _OUTER + up_to * inner // (len(cells) + 1)
+    below = grid * _OUTER // max(1, int(cells[0]))
+    above = BINS - 1 - (GRID - 1 - grid) * _OUTER // max(1, GRID - 1 - int(cells[-1]))
+    bins = np.where(grid < cells[0], below, np.where(grid > cells[-1], above, within))
+    return bins.astype(np.uint8)
+
+
+def _cells(scores: FloatArray, middles: FloatArray, ranges: FloatArray) -> IntArray:
+    """Return where scores fall on a grid over all numbers, by ``t / (1 + |t|)``; half of it is within the ranges."""
+    t = scores - middles[:, None].astype(scores.dtype)
+    t /= ranges[:, None].astype(scores.dtype)
+    divisor = np.abs(t)
+    divisor += 1
+    t /= divisor
+    t += 1
+    t *= GRID / 2
+    return np.fmax(np.fmin(t, GRID - 1, out=t), 0, out=t).astype(np.intp)

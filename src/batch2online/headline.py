@@ -1,0 +1,250 @@
+"""How well a model does, in one line: in the user's units, against the best possible fit, how often it changed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import silhouette_score
+
+from batch2online._types import FloatArray
+from batch2online.numerics.distances import nearest
+from batch2online.record import Averages, Handful
+from batch2online.results import Regret
+
+HUGE = 1e4
+"""Ratios above this are no measure of anything: hindsight fits nearly exactly."""
+
+MEAN_DISTANCE, RMS_DISTANCE = "mean distance", "RMS distance"
+SAMPLE = 1_000
+"""Rows that a silhouette is measured on."""
+
+Measure = tuple[str, str]
+"""What is measured, and how much it is."""
+
+Metrics = dict[str, float]
+"""Measures of quality by their names."""
+
+_FORMATS = {"R2": ".4f", "variance kept": ".2%", "accuracy": ".2%", "log loss": ".4f", "silhouette": ".3f"}
+"""How numbers are shown that are not shown by four digits."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The parts of the line.
+
+    Attributes
+    ----------
+    subject : what is predicted, or nothing
+    quality : measures of quality, plain averages over all rows, each judged before it was learned
+    rows : how many rows these are, where old rows are forgotten; 0 where all rows count alike
+    recent : the same measures of the last rows, where old rows are forgotten
+    recent_rows : how many rows these are
+    handful : that a few rows hold most of the loss, where they do
+    distance : the loss relative to that of the best possible model, with its uncertainty
+    changes : how often the model changed, and when last
+    order : whether the rows looked as if they came in random order
+    """
+
+    subject: str
+    quality: tuple[Measure, ...]
+    distance: str
+    changes: str
+    order: str
+    rows: int = 0
+    recent: tuple[Measure, ...] = ()
+    recent_rows: int = 0
+    handful: str = ""
+
+    @property
+    def measures(self) -> str:
+        """Quality in words: of all rows, and of the last ones."""
+        listed, recent = (", ".join(f"{name} {value}" for name, value in part) for part in (self.quality, self.recent))
+        over = f" over all {self.rows:,} rows" if listed and self.rows else ""
+        return f"{listed}{over}" + (f", over the last {self.recent_rows:,} rows {recent}" if recent else "")
+
+    def __str__(self) -> str:
+        named = ": ".join(part for part in (self.subject, self.measures) if part)
+        return "; ".join(part for part in (named, self.handful, self.distance, self.changes, self.order) if part)
+
+
+def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
+    """Return the headline of an online estimator, with the name of its target where it has one."""
+    regret, order = model.regret_, model.order_
+    engine = model._engine
+    averages, recent = engine.averages(), engine.recent_averages()
+    quality = {} if averages is None else model._quality(averages) | model._further_quality()
+    return Headline(
+        subject=target or "",
+        quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
+        rows=averages.rows if averages is not None and forgets(model) else 0,
+        recent=() if recent is None else tuple(_shown(each, scale, unit) for each in model._quality(recent).items()),
+        recent_rows=0 if recent is None else recent.rows,
+        handful=of_handful(model._handful(), model.n_seen_),
+        distance=distance(regret, model._best + of_rows(model)) + _above(model)
+        if model.has_model_
+        else _waiting(model),
+        changes=changes(model),
+        order=order.sentence() if order.ranked or not regret.reason else "",
+    )
+
+
+def forgets(model: Any) -> bool:
+    """Whether old rows count less, or not at all."""
+    return getattr(model, "window", None) is not None or getattr(model, "half_life", None) is not None
+
+
+def of_rows(model: Any) -> str:
+    """Return which rows loss and optimum of ``regret_`` are of, where old ones are forgotten."""
+    if getattr(model, "window", None) is not None:
+        return f" for the last {model.regret_.rows:,} rows"
+    half_life = model.regret_.half_life
+    if half_life is not None:
+        return f" for rows weighted by a half-life of {half_life:,}"
+    return " for all rows, unweighted: no half-life is active" if getattr(model, "half_life", None) == "auto" else ""
+
+
+def of_handful(found: Handful | None, rows: int) -> str:
+    """Return that a few rows hold most of the loss, where they do.
+
+    >>> of_handful(Handful(2, 0.813, (17, 2029)), 5000)
+    '2 of 5,000 rows hold 81 % of the loss (ids 17, 2029)'
+    """
+    if found is None:
+        return ""
+    holds, ids = "holds" if found.rows == 1 else "hold", "id" if found.rows == 1 else "ids"
+    share = min(99, round(100 * found.share)) if found.share < 1 else 100
+    return f"{found.rows} of {rows:,} rows {holds} {share} % of the loss ({ids} {', '.join(map(str, found.ids))})"
+
+
+def _above(model: Any) -> str:
+    """Return how far the present model is estimated to be from the fit on all rows, where it knows."""
+    error = float(getattr(model, "error_", 0.0))
+    return f", the present model {excess(error)} above a fit on all its rows" if error > 0 else ""
+
+
+def excess(error: float) -> str:
+    """Return a share by which a model costs more, in words.
+
+    >>> excess(0.0123), excess(1e-7)
+    ('1.23 %', 'less than 0.01 %')
+    """
+    return f"{100 * error:.2f} %" if error >= 1e-4 else "less than 0.01 %"
+
+
+def _shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
+    """Return a measure as it is shown; a distance between rows in its unit."""
+    name, value = measure
+    if name in (MEAN_DISTANCE, RMS_DISTANCE):
+        return name, f"{number(scale * value)} {unit}".strip()
+    return name, format(value, _FORMATS[name]) if name in _FORMATS else number(value)
+
+
+def distance(regret: Regret, best: str) -> str:
+    """Return how far the loss is from that of the best model, in words.
+
+    >>> distance(Regret(102.0, 100.0, 50, 10.0), "linear fit")
+    'loss 1.0200 times that of the best linear fit'
+    >>> distance(Regret(98.0, 100.0, 50, 10.0, error=0.03), "fit")
+    'loss 0.9800 (at most 1.0094) times that of the best fit (below 1: that is measured on the coreset alone)'
+    >>> distance(Regret(102.0, 100.0, 50, 10.0, error=0.03, shortfall=0.05), "clustering known")
+    'loss 1.0200 (0.9714 to 1.0506) times that of the best clustering known'
+    >>> distance(Regret(98.0, 0.0, 50, 10.0), "linear fit")
+    'exact fit: nothing to compare with'
+    """
+    if regret.reason:
+        return regret.reason
+    if math.isnan(regret.optimum):
+        return "the best possible loss is not known"
+    if min(regret.optimum, regret.loss) < 0:  # logarithms of densities: differences alone have a meaning
+        return f"mean loss {number((regret.loss - regret.optimum) / regret.weight)} above that of the best {best}"
+    if regret.is_exact_fit:
+        return "exact fit: nothing to compare with"
+    ratio = regret.ratio
+    if ratio > HUGE:
+        return f"loss more than {HUGE:,.0f} times that of the best {best}, which fits nearly exactly"
+    uncertain = f" ({interval(regret, 4)})" if regret.error else ""
+    return f"loss {ratio:.4f}{uncertain} times that of the best {best}{_below_one(regret)}"
+
+
+def interval(regret: Regret, digits: int) -> str:
+    """Return the interval of the ratio in words; each end holds with a chance of 95 %."""
+    low, high = regret.ratio_interval
+    return f"{low:.{digits}f} to {high:.{digits}f}" if low > 0 else f"at most {high:.{digits}f}"
+
+
+def _below_one(regret: Regret) -> str:
+    """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
+    if regret.ratio >= 1:
+        return ""
+    if regret.ratio_interval[1] >= 1:
+        return " (below 1: that is measured on the coreset alone)"
+    return " (below 1: the model changed along with the rows, which no single model can)"
+
+
+def changes(model: Any) -> str:
+    """Return how often the model changed, and when last."""
+    n_changes = model.n_changes_
+    if not n_changes:
+        return "no change" if model.has_model_ else ""
+    count = "1 change" if n_changes == 1 else f"{n_changes:,} changes, the last"
+    return f"{count} at row {model.changes_[-1].at:,}"
+
+
+def _waiting(model: Any) -> str:
+    engine = model._engine
+    return f"no model yet: the first comes at row {engine.next_refresh:,}, {engine.n_seen:,} seen"
+
+
+def number(value: float) -> str:
+    """Return a number for a sentence.
+
+    >>> number(1009660.3), number(0.04218), number(0.0)
+    ('1,009,660', '0.04218', '0')
+    """
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def regression_quality(rows: Averages) -> Metrics:
+    """Return R2, root mean square and mean absolute error, in the units of the target."""
+    return _explained("R2", rows) | {"RMSE": math.sqrt(rows.mean_loss), "MAE": rows.mean_secondary_loss}
+
+
+def low_rank_quality(rows: Averages) -> Metrics:
+    """Return the share of variance kept, and the root mean square distance to the subspace."""
+    return _explained("variance kept", rows) | {RMS_DISTANCE: math.sqrt(rows.mean_loss)}
+
+
+def _explained(name: str, rows: Averages) -> Metrics:
+    """Return the share of the spread that is explained, where the spread is known and more than rounding."""
+    return {name: 1 - rows.loss / rows.total} if rows.total > rows.resolution else {}
+
+
+def classification_quality(rows: Averages) -> Metrics:
+    """Return the share of labels that were predicted, and the mean logarithmic loss."""
+    return {"accuracy": 1 - rows.mean_secondary_loss, "log loss": rows.mean_loss}
+
+
+def clustering_quality(rows: Averages) -> Metrics:
+    """Return the mean distance to the nearest center, in the units of the columns."""
+    return {MEAN_DISTANCE: rows.mean_secondary_loss}
+
+
+def silhouette(history: Any, centers: FloatArray) -> Metrics:
+    """Return the mean silhouette of rows spread over a history, where there is one and several clusters are met."""
+    if history is None or not any(map(len, history)):
+        return {}
+    count = sum(map(len, history))
+    rows = history.at(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)).points
+    labels = nearest(rows, centers)[0]
+    if not 1 < len(np.unique(labels)) < len(rows):
+        return {}
+    near_zero = rows - centers.mean(axis=0)  # scikit-learn's distances come from products
+    return {"silhouette": float(silhouette_score(near_zero, labels))}
+
+
+def mean_loss(rows: Averages) -> Metrics:
+    """Return the mean loss of a row."""
+    return {"mean loss": rows.mean_loss}

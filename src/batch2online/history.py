@@ -1,0 +1,228 @@
+"""All rows seen, in memory, in segments of ascending ids."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from heapq import merge
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batch2online._types import IntArray
+from batch2online.numerics.arena import joined
+from batch2online.rows import Rows, all_ones, ones
+from batch2online.schema import storable
+
+_FEW = 64
+_MANY = 64
+"""So many small segments of one block are joined into one."""
+
+
+@storable
+class History:
+    """Rows in ascending ids. A segment lies in one block of ids.
+
+    A copy costs nothing: copies share the list of segments, of which each sees its own first ones. The first to go on
+    from the end of the list keeps it; all others go on with a list of their own, whichever thread they are in.
+    """
+
+    is_in_memory: ClassVar[bool] = True
+    _starts: IntArray | None = None  # of all segments, once asked for
+    _starts_end = 0  # how many rows these were
+
+    def __init__(self, block: int, width: int, n_targets: int) -> None:
+        self.block, self.width, self.n_targets = block, width, n_targets
+        self._segments: list[tuple[int, Rows | None]] = []  # rows up to the end of each, and its own in memory
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._segments[self._count - 1][0] if self._count else 0
+
+    @property
+    def n_segments(self) -> int:
+        """The number of segments."""
+        return self._count
+
+    def write(self) -> None:
+        """Put on disk what is not there yet, if the history is one on disk."""
+
+    def tidy(self) -> None:
+        """Remove from disk what only histories before this one hold."""
+
+    def append(self, rows: Rows, owned: bool = False) -> None:
+        """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
+        self._add(len(rows), _kept(rows, owned))
+        self._join_small_ones()
+
+    def _add(self, n: int, rows: Rows | None) -> None:
+        segment = len(self) + n, rows
+        if len(self._segments) == self._count:
+            self._segments.append(segment)
+        if len(self._segments) <= self._count or self._segments[self._count] is not segment:
+            self._segments = [*self._segments[: self._count], segment]
+        self._count += 1
+
+    def _join_small_ones(self) -> None:
+        """Keep segments from becoming many: a policy may cut rows one by one."""
+        first = self._count - _MANY
+        if first < 0 or len(self) - (self._segments[first - 1][0] if first else 0) > self.block:
+            return
+        last = [self._segment(index) for index in range(first, self._count)]
+        if last[0].ids[0] // self.block != last[-1].ids[-1] // self.block:
+            return
+        self._segments = [*self._segments[:first], (len(self), _joined(last))]
+        self._count = first + 1
+
+    def __iter__(self) -> Iterator[Rows]:
+        return self.from_row(0)
+
+    def from_row(self, start: int) -> Iterator[Rows]:
+        """Iterate over the segments from the ``start``-th row on."""
+        first = bisect_right(self._segments, start, hi=self._count, key=itemgetter(0))
+        for index in range(first, self._count):
+            rows = self._segment(index)
+            skipped = start - (self._segments[index][0] - len(rows))
+            yield rows[skipped:] if skipped > 0 else rows
+
+    def blocks(self) -> Iterator[Rows]:
+        """Iterate over all rows a block of ids at a time, wherever they were cut as they came."""
+        for _, group in groupby(self, key=lambda rows: int(rows.ids[0]) // self.block):
+            segments = list(group)
+            yield segments[0] if len(segments) == 1 else _joined(segments)
+
+    def _segment(self, index: int) -> Rows:
+        rows = self._segments[index][1]
+        assert rows is not None
+        return rows
+
+    def at(self, positions: IntArray) -> Rows:
+        """Return the rows at these positions, counted from 0 in the order of ids."""
+        starts = self._segment_starts()
+        which = np.searchsorted(starts, positions, side="right") - 1
+        places = positions - starts[which]
+        if len(positions) <= _FEW:
+            return self._at_few(which.tolist(), places.tolist())
+        if (np.diff(positions) >= 0).all():
+            return self._at_ascending(which, places)
+        order = np.argsort(positions, kind="stable")
+        rows = self._at_ascending(which[order], places[order])
+        return rows[np.argsort(order, kind="stable")]
+
+    def _segment_starts(self) -> IntArray:
+        """Return the position of the first row of each segment."""
+        starts = self._starts
+        if starts is None or len(starts) != self._count or len(self) != self._starts_end:
+            ends = [end for end, _ in self._segments[: max(0, self._count - 1)]]
+            self._starts = starts = np.array([0, *ends], dtype=np.int64)
+            self._starts_end = len(self)
+        return starts
+
+    def _room(self, n: int, segments: Iterable[Rows]) -> Rows:
+        """Return room for n rows of these segments; weights that are all one are there already."""
+        weights = ones(n) if all(all_ones(rows.weights) for rows in segments) else np.empty(n)
+        return Rows(np.empty((n, self.width)), np.empty((n, self.n_targets)), weights, np.empty(n, dtype=np.int64))
+
+    def _at_few(self, which: list[int], places: list[int]) -> Rows:
+        segments = {index: self._segment(index) for index in set(which)}
+        rows = self._room(len(places), segments.values())
+        has_weights = rows.weights.strides != (0,)
+        for to, (index, at) in enumerate(zip(which, places, strict=True)):
+            segment = segments[index]
+            rows.points[to], rows.ids[to] = segment.points[at], segment.ids[at]
+            if self.n_targets:
+                rows.targets[to] = segment.targets[at]
+            if has_weights:
+                rows.weights[to] = segment.weights[at]
+        return rows
+
+    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
+        cuts = np.searchsorted(which, np.arange(self._count + 1)).tolist()
+        found = [
+            (self._segment(index), slice(start, stop), places[start:stop])
+            for index, (start, stop) in enumerate(pairwise(cuts))
+            if start < stop
+        ]
+        rows = self._room(len(places), (segment for segment, _, _ in found))
+        for segment, to, at in found:
+            np.take(segment.points, at, axis=0, out=rows.points[to], mode="clip")  # any other mode makes a copy
+            np.take(segment.ids, at, out=rows.ids[to], mode="clip")
+            if self.n_targets:
+                rows.targets[to] = segment.targets[at]
+            if rows.weights.strides != (0,):
+                rows.weights[to] = segment.weights[at]
+        return rows
+
+    def everything(self) -> Rows:
+        """Return all rows in one piece."""
+        return Rows.concatenate([Rows.empty(self.width, self.n_targets), *self])
+
+    def ids(self) -> IntArray:
+        """Return the ids of all rows."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *(rows.ids for rows in self)])
+
+    def merged(self, other: History) -> History:
+        """Return both together; ids are disjoint."""
+        new = self.emptied()
+        for rows in _interleaved(self, other):
+            new.append(rows)
+        return new
+
+    def emptied(self) -> History:
+        """Return a history of the same shape and in the same place without any rows."""
+        return type(self)(self.block, self.width, self.n_targets)
+
+    def copy(self) -> History:
+        """Return an independent copy; what is appended later to one is not in the other."""
+        twin: History = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def for_reading(self) -> History:
+        """Return a copy to look at with further rows: nothing of it reaches a disk."""
+        return self.copy()
+
+    # -- storing --------------------------------------------------------------------------------------
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        return {"block": self.block, "width": self.width, "n_targets": self.n_targets, "segments": list(self)}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> History:
+        """Return the history that :meth:`stored_fields` describes."""
+        history = cls(fields["block"], fields["width"], fields["n_targets"])
+        for rows in fields["segments"]:
+            history._add(len(rows), _kept(rows, owned=True))
+        return history
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the segments that this history sees, never the shared list."""
+        return type(self).from_fields, (self.stored_fields(),)
+
+
+def _interleaved(one: History, other: History) -> Iterator[Rows]:
+    """Iterate over the rows of both in ascending ids, a block at a time."""
+    keyed = ((rows.ids[0] // one.block, rows) for rows in merge(one, other, key=lambda rows: int(rows.ids[0])))
+    for _, group in groupby(keyed, key=itemgetter(0)):
+        together = Rows.concatenate([rows for _, rows in group])
+        yield together[np.argsort(together.ids, kind="stable")]
+
+
+def _joined(segments: list[Rows]) -> Rows:
+    points = joined([rows.points for rows in segments])
+    rows = Rows.concatenate([replace(rows, points=rows.points[:, :0]) for rows in segments])
+    return replace(rows, points=points, weights=ones(len(rows)) if all_ones(rows.weights) else rows.weights)
+
+
+def _kept(rows: Rows, owned: bool) -> Rows:
+    """Return rows whose arrays belong to nobody else; ids never did."""
+    if rows.weights.strides != (0,) and all_ones(rows.weights):
+        rows = replace(rows, weights=ones(len(rows)))
+    if owned:
+        return rows
+    weights = rows.weights if rows.weights.strides == (0,) else rows.weights.copy()
+    return replace(rows, points=rows.points.copy(), targets=rows.targets.copy(), weights=weights)

@@ -1,0 +1,138 @@
+"""What callers pass, as rows that can be trusted: arrays, data frames, sparse matrices, mapped files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
+
+from batch2online._types import FloatArray
+from batch2online.engine.online import Given
+from batch2online.frames import capsules
+from batch2online.validation import check_finite, check_weights, unmasked
+
+_PIECE_ROWS = 10_000
+_DTYPES = (np.float64, np.float32)
+
+
+def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
+    """Return X as an (n, d) array of finite numbers, single or double, or a CSR matrix of them, names checked.
+
+    With ``reset`` the estimator learns the number and the names of the columns.
+    """
+    X = unmasked(at_hand(X), "X")
+    try:
+        X = validate_data(
+            estimator, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
+        )
+    except (ValueError, TypeError) as error:
+        raise naming_the_cell(X, error) from error
+    names = getattr(estimator, "feature_names_in_", None)
+    if sp.issparse(X):
+        X = _canonical(X)
+        check_sparse(X, names, largest)
+    else:
+        check_finite(X, "X", names, largest=largest)
+    return X
+
+
+def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
+    """Iterate over rows of positive weight as arrays of doubles, with their targets and weights."""
+    if sample_weight is not None:
+        sample_weight = np.asarray(unmasked(sample_weight, "sample_weight"))
+    for piece, points in dense_pieces(X):
+        own = piece_of(sample_weight, piece, X.shape[0])
+        weights = check_weights(own, points, targets[piece], first=piece.start)
+        if (weights > 0).all():
+            yield points, targets[piece], weights
+        else:
+            positive = weights > 0
+            yield points[positive], targets[piece][positive], weights[positive]
+
+
+def _canonical(X: Any) -> Any:
+    """Return a sparse matrix in which each cell stands once: entries that repeat one are summed."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+def at_hand(X: Any) -> Any:
+    """Return rows that can be read more than once: a mapped file as an array, an Arrow stream as a table."""
+    return np.asarray(X) if type(X) is np.memmap else capsules.table(X)
+
+
+def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return rows, targets and weights that can be read more than once."""
+    return at_hand(X), _values_at_hand(y, "y"), _values_at_hand(sample_weight, "sample_weight")
+
+
+def _values_at_hand(values: Any, what: str) -> Any:
+    return np.asarray(values) if type(values) is np.memmap else capsules.column(values, what)
+
+
+def target_array(y: Any) -> Any:
+    """Return targets or labels as an array, sparse ones dense and masked ones missing."""
+    return np.asarray(y.toarray() if sp.issparse(y) else unmasked(y, "y"))
+
+
+def flattened(y: Any) -> Any:
+    """Return a single column of targets as a list of them, with the warning that scikit-learn gives."""
+    if y.ndim != 2 or y.shape[1] != 1:
+        return y
+    warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 3)
+    return y[:, 0]
+
+
+def dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
+    """Iterate over the rows as doubles: all at once, or a piece at a time where they must be converted."""
+    if not sp.issparse(X) and X.dtype == np.float64:
+        yield slice(0, len(X)), X
+        return
+    for start in range(0, X.shape[0], _PIECE_ROWS):
+        piece = slice(start, min(start + _PIECE_ROWS, X.shape[0]))
+        rows = X[piece].toarray() if sp.issparse(X) else X[piece]
+        yield piece, rows.astype(np.float64, copy=False)
+
+
+def piece_of(sample_weight: Any, piece: slice, n: int) -> Any:
+    if sample_weight is None or np.ndim(sample_weight) == 0:
+        return sample_weight
+    weights = np.asarray(sample_weight)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}.")
+    return weights[piece]
+
+
+def check_sparse(X: Any, names: Any, largest: float) -> None:
+    bad = np.flatnonzero(~(np.abs(X.data) <= largest))
+    if bad.size:
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
+
+
+def naming_the_cell(X: Any, error: Exception) -> Exception:
+    """Return the same error with the row and column of the first cell that is no number, where there is one."""
+    if not any(word in str(error) for word in ("convert", "float", "number")):
+        return error
+    columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    try:
+        cells = np.asarray(X, dtype=object)
+    except ValueError:
+        return error
+    if cells.ndim != 2:
+        return error
+    for (row, column), value in np.ndenumerate(cells):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            place = f"column {columns[column]!r}" if columns else f"column {column}"
+            return type(error)(f"{error} Row {row}, {place} holds {value!r}.")
+    return error

@@ -1,0 +1,293 @@
+"""How many numbers a fitted model of any kind has found, relative to those of the loss of one row."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import joblib
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.frames.given import GivenRows
+from batch2online.methods.any_estimator.row_losses import RowLoss
+from batch2online.methods.any_estimator.weighted_fit import copies, fitted, part_of
+from batch2online.methods.clustering.remembered import LastLosses
+from batch2online.problem import Hindsight, Problem, certain_weight, check_losses, sampling_error
+from batch2online.rows import Rows
+from batch2online.sketches.base import Coreset
+from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
+
+
+def degrees_of(model: Any) -> float | None:
+    """Return the degrees of freedom of a fitted scikit-learn model; None where nothing in it tells.
+
+    Coefficients and the intercept of one output; clusters, components of a mixture or of a decomposition; leaves of a
+    tree, on average over those of a forest.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> degrees_of(LinearRegression().fit(np.eye(3), [1.0, 2.0, 3.0]))
+    4.0
+    """
+    final = model.steps[-1][1] if hasattr(model, "steps") else model
+    if hasattr(final, "coef_"):
+        return float(np.shape(final.coef_)[-1] + 1)
+    for name in ("cluster_centers_", "means_", "components_"):
+        if hasattr(final, name):
+            return float(len(getattr(final, name)))
+    if hasattr(getattr(final, "tree_", None), "n_leaves"):  # not the tree of neighbours of a density
+        return float(final.tree_.n_leaves)
+    trees = [tree.tree_.n_leaves for tree in np.ravel(getattr(final, "estimators_", [])) if hasattr(tree, "tree_")]
+    return float(np.mean(trees)) if trees else None
+
+
+_ENOUGH = 5_000
+"""Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+
+Scores = Callable[[IntArray], BoolArray]
+"""Which of the rows with these ids were scored when they came."""
+
+
+class LossBoundWarning(UserWarning):
+    """A row has cost more than ``loss_bound``: the theorem's promise is for the clipped loss."""
+
+
+class FitNeededError(RuntimeError):
+    """An estimator would have to be fitted where nothing may be: the caller has only opened a file."""
+
+
+_may_fit: ContextVar[bool] = ContextVar("may_fit", default=True)
+
+
+@contextmanager
+def without_fitting() -> Iterator[None]:
+    """Let every fit of a wrapped estimator or function raise :class:`FitNeededError`."""
+    token = _may_fit.set(False)
+    try:
+        yield
+    finally:
+        _may_fit.reset(token)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A model and the weighted rows it was fitted on, on which it can be fitted again."""
+
+    model: Any
+    rows: Rows
+    last: LastLosses = field(default_factory=LastLosses, compare=False, repr=False)
+
+
+class FittedLater(Solved):
+    """A model out of a file that is fitted again on its rows when it is first used, by a call that learns."""
+
+    _problem: Wrapped
+
+    def __init__(self, problem: Wrapped, rows: Rows) -> None:
+        vars(self).update(_problem=problem, rows=rows, last=LastLosses())
+
+    @cached_property
+    def model(self) -> Any:
+        return self._problem.solved_on(self.rows).model
+
+
+@dataclass(frozen=True)
+class Wrapped(Problem):
+    """The problem: an estimator or a function, solved on the coreset, and a loss measured on it.
+
+    ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
+    """
+
+    estimator: Any
+    loss: RowLoss
+    seed: int
+    start: int
+    epsilon: float
+    loss_bound: float | None = None
+    resample: bool = False
+    labels: dict[float, Any] = field(default_factory=dict)
+    given_rows: GivenRows = field(default_factory=GivenRows)
+
+    @property
+    def secondary_name(self) -> str:
+        return "clipped"
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        return self.start
+
+    def warm_up(self) -> WarmUp:
+        """Return that of the loss; a row of texts and gaps has no distance to others, and costs nothing."""
+        known = self.loss.warm_up()
+        needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
+        return Free() if needs_numbers and not self.given_rows.are_numbers else known
+
+    def numbers(self, rows: Rows) -> Rows:
+        return self.given_rows.numbers(rows)
+
+    def initial(self, answer: Any, width: int, n_targets: int) -> None:
+        return None
+
+    def losses(self, model: Solved, points: FloatArray, targets: FloatArray) -> Scored:
+        """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
+        targets = self._decoded(targets)
+        own = self.loss(model.model, self.given_rows.decoded(points, model.rows.points), targets)
+        return self.bounded(own, own)
+
+    def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
+        """Return losses clipped to [0, loss_bound], and what that took away."""
+        if self.loss_bound is None:
+            return losses, np.zeros(len(losses))
+        clipped = np.clip(losses, 0.0, self.loss_bound)
+        return clipped, np.abs(losses - clipped)
+
+    def solve(self, construction: Any, current: Any) -> Solved:
+        """Return the batch algorithm on the coreset; the current model is not consulted."""
+        coreset = construction.coreset()
+        return self.solved_on(self._training_rows(coreset))
+
+    def fitted_later(self, rows: Rows | None) -> Solved | None:
+        """Return the model that was fitted on these rows; None stands for that before the first refresh."""
+        return None if rows is None else FittedLater(self, rows)
+
+    def _training_rows(self, coreset: Coreset) -> Rows:
+        rows = _as_rows(coreset)
+        if self.resample:
+            rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
+            rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
+        if not len(rows):
+            raise ValueError("There are no rows to solve on: coreset_size is too small.")
+        return rows
+
+    def solved_on(self, rows: Rows) -> Solved:
+        """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
+        if not _may_fit.get():
+            raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
+        targets = self._decoded(rows.targets)
+        flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
+        points = self.given_rows.decoded(rows.points, rows.points)
+        if not hasattr(self.estimator, "fit"):
+            given = () if flat is None else (flat,)
+            return Solved(self.estimator(points, rows.weights, *given), rows)
+        weights = None if self.resample else rows.weights
+        return Solved(fitted(self.estimator, points, flat, weights, self.seed), rows)
+
+    def _decoded(self, targets: FloatArray) -> Any:
+        """Targets as the user gave them: labels for a classifier."""
+        if not self.labels or not len(targets):
+            return targets
+        codes, inverse = np.unique(targets[:, 0], return_inverse=True)
+        return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
+
+    def cost(self, model: Solved, construction: Any, scored: Scores | None = None) -> float:
+        """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
+
+        Where ``scored`` is given, it is that of the rows that it says were scored.
+        """
+        return self._cost_on(self._judging(construction), model, scored)
+
+    def _judging(self, construction: Any) -> Coreset:
+        """Return the rows on which models are compared."""
+        coreset: Coreset = construction.coreset()
+        return part_of(coreset, _ENOUGH, self.seed) if self.resample else coreset
+
+    def _cost_on(self, coreset: Coreset, model: Solved, scored: Scores | None = None) -> float:
+        weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
+        return float(weights @ self._losses_on(coreset, model))
+
+    def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
+        rows = _as_rows(coreset)
+        return model.last.of(rows, lambda: self._checked_losses(model, rows)) if len(rows) else np.empty(0)
+
+    def _checked_losses(self, model: Solved, rows: Rows) -> FloatArray:
+        losses = self.losses(model, rows.points, rows.targets)[0]
+        check_losses(losses, rows.ids)
+        return losses
+
+    def solved_rows(self, model: Solved, construction: Any) -> int:
+        return len(model.rows)
+
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return the sizes of the gradients of rows with these losses, with respect to the prediction."""
+        return self.loss.sizes(losses)
+
+    def sizes_on(self, model: Solved, coreset: Coreset) -> FloatArray:
+        return self.sizes(self._losses_on(coreset, model))
+
+    def lower_bound(self, construction: Any) -> float:
+        return 0.0
+
+    def optimum(self, construction: Any, model: Solved | None) -> float:
+        """Return the cost of the best model known, this one or one solved now: on all rows if they are kept.
+
+        Before the first model it is not known, and not a number.
+        """
+        return self.hindsight(construction, model).optimum
+
+    def hindsight(self, construction: Any, model: Solved | None, scored: Scores | None = None) -> Hindsight:
+        """Return the optimum and, without a history, how far the coreset may be from all rows.
+
+        Where ``scored`` is given, the optimum is that of the rows that it says were scored.
+        """
+        coreset = construction.coreset()
+        if model is None or (scored is not None and not scored(coreset.ids).any()):
+            return Hindsight(math.nan)
+        options = [self.solve(construction, None), model]
+        costs = [self._full_cost(option, construction, coreset, scored) for option in options]
+        best = options[costs.index(min(costs))]
+        if construction.past is not None:
+            return Hindsight(min(costs))
+        losses, certain = self._losses_on(coreset, best), certain_weight(construction)
+        weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
+        return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
+
+    def _full_cost(self, model: Solved, construction: Any, coreset: Coreset, scored: Scores | None) -> float:
+        if construction.past is None:
+            return self._cost_on(coreset, model, scored)
+        parts = construction.past if scored is None else (rows[scored(rows.ids)] for rows in construction.past)
+        return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
+
+    def degrees(self, model: Solved | None, construction: Any) -> float:
+        """Return the degrees of freedom that the model tells of, or one for each column and one more.
+
+        Where the coreset holds fewer rows than have come, its own noise counts: as if these were all.
+        """
+        known = None if model is None else degrees_of(model.model)
+        own = construction.shape[0] + 1.0 if known is None else known
+        rows, kept = construction.effective_rows, max(1, len(construction.coreset()))
+        return float(own * max(1.0, rows / kept))
+
+    def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
+        """Mean absolute change of the loss of a row, on the rows on which models are compared."""
+        coreset = self._judging(construction)
+        moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
+        return {"magnitude": float(np.average(moved, weights=coreset.weights))}
+
+    def same(self, old: Solved | Rows | None, new: Solved | Rows | None) -> bool:
+        """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
+        if old is None or new is None:
+            return old is new
+        mine, theirs = rows_of(old), rows_of(new)
+        if np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights):
+            return True
+        if isinstance(old, Rows) or isinstance(new, Rows):
+            return False
+        try:
+            return bool(joblib.hash(old.model) == joblib.hash(new.model))
+        except (pickle.PicklingError, AttributeError, TypeError):  # it holds what cannot be compared
+            return False
+
+
+def rows_of(model: Solved | Rows) -> Rows:
+    """Return the rows that a model was solved on."""
+    return model if isinstance(model, Rows) else model.rows
+
+
+def _as_rows(coreset: Coreset) -> Rows:
+    targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
+    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)

@@ -1,0 +1,193 @@
+"""What a row costs under a model of any kind: losses by name, or a function of one's own.
+
+A loss is called with a fitted model, points (n, d) and targets (n, k), k maybe zero, and gives (n,) numbers. Before
+there is a model, rows are scored by those before them, see ``warm_up``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.pipeline import Pipeline
+
+from batch2online._types import FloatArray
+from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, WarmUp
+
+_LEAST_PROBABILITY = 1e-15
+
+
+class RowLoss(Protocol):
+    """The loss of rows under a model, and before there is one."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray: ...
+
+    def warm_up(self) -> WarmUp: ...
+
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return the sizes of the gradients of rows with these losses: their losses, where no more is known."""
+        return np.maximum(losses, 0.0)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        """Return what a mean loss is called, and its value in the user's units."""
+
+
+@dataclass(frozen=True)
+class Deviation(RowLoss):
+    """``|target - prediction|^power``, Euclidean over several targets: 2 for squared, 1 for absolute loss."""
+
+    power: float = 2.0
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return self._of(targets - np.reshape(model.predict(points), targets.shape))
+
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=True, power=self.power)
+
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        return np.asarray(losses ** (1 - 1 / self.power))
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
+
+    def _of(self, residuals: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
+
+
+@dataclass(frozen=True)
+class ZeroOne(RowLoss):
+    """1 for a wrong label, 0 for the right one."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(model.predict(points) != targets[:, 0], dtype=np.float64)
+
+    def warm_up(self) -> WarmUp:
+        return LabelsSoFar(is_log=False)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "error rate", mean
+
+
+@dataclass(frozen=True)
+class LogLoss(RowLoss):
+    """``-ln p`` of the true label, p at least 1e-15: a label that the model does not know costs 34.5."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        probability = np.zeros(len(points))
+        for column, label in zip(np.transpose(model.predict_proba(points)), model.classes_, strict=True):
+            probability = np.where(targets[:, 0] == label, column, probability)
+        return -np.log(np.clip(probability, _LEAST_PROBABILITY, 1.0))
+
+    def warm_up(self) -> WarmUp:
+        return LabelsSoFar(is_log=True)
+
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return ``1 - p`` of the true label."""
+        return -np.expm1(-losses)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "log loss", mean
+
+
+@dataclass(frozen=True)
+class Distance(RowLoss):
+    """``|x - c|^power`` to the nearest center of the model (``cluster_centers_`` or ``means_``)."""
+
+    power: float = 2.0
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        model, points = _last_step(model, points)
+        centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
+        return np.asarray(cdist(np.asarray(points), centers).min(axis=1) ** self.power)
+
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=False, power=self.power)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return ("RMS distance", math.sqrt(mean)) if self.power == 2 else ("mean distance", mean)
+
+
+@dataclass(frozen=True)
+class Reconstruction(RowLoss):
+    """``|x - inverse_transform(transform(x))|^2``."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        model, points = _last_step(model, points)
+        restored = np.asarray(model.inverse_transform(model.transform(points)))
+        return np.asarray(np.square(np.asarray(points) - restored).sum(axis=1))
+
+    def warm_up(self) -> WarmUp:
+        return MeanSoFar(of_targets=False)
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "RMS distance", math.sqrt(mean)
+
+
+@dataclass(frozen=True)
+class NegativeLogLikelihood(RowLoss):
+    """``-score_samples(x)`` of a density. It may be negative: then differences have a meaning, ratios have none."""
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.asarray(-model.score_samples(points))
+
+    def warm_up(self) -> WarmUp:
+        return Free()
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "mean loss", mean
+
+
+@dataclass(frozen=True)
+class OwnLoss(RowLoss):
+    """The user's own function ``loss(model, points[, targets])``; a row costs nothing before there is a model."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        given = (targets[:, 0] if targets.shape[1] == 1 else targets,) if targets.shape[1] else ()
+        losses = np.asarray(self.function(model, points, *given), dtype=np.float64)
+        if losses.shape != (len(points),):
+            raise ValueError(f"loss must give one number for each of {len(points)} rows, got shape {losses.shape}.")
+        return losses
+
+    def warm_up(self) -> WarmUp:
+        return Free()
+
+    def measure(self, mean: float) -> tuple[str, float]:
+        return "mean loss", mean
+
+
+def _last_step(model: Any, points: Any) -> tuple[Any, Any]:
+    """Return the last step of a pipeline, and rows as it is given them: distances are those after the other steps."""
+    if not isinstance(model, Pipeline):
+        return model, points
+    prepared = points if len(model.steps) == 1 else model[:-1].transform(points)
+    return model.steps[-1][1], prepared.toarray() if hasattr(prepared, "toarray") else prepared
+
+
+LOSSES: dict[str, RowLoss] = {
+    "squared": Deviation(2.0),
+    "absolute": Deviation(1.0),
+    "zero_one": ZeroOne(),
+    "log": LogLoss(),
+    "distance": Distance(1.0),
+    "squared_distance": Distance(2.0),
+    "reconstruction": Reconstruction(),
+    "negative_log_likelihood": NegativeLogLikelihood(),
+}
+"""Losses by name."""
+
+
+def loss_of(loss: str | Callable[..., Any]) -> RowLoss:
+    """Return the loss of this name, or the function itself."""
+    if isinstance(loss, str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
+        return LOSSES[loss]
+    if not callable(loss):
+        raise TypeError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
+    return OwnLoss(loss)

@@ -1,0 +1,231 @@
+"""Algorithm 2 for any score: the user's own function, or a ready one for Lp and logistic regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from batch2online import sampling
+from batch2online._types import FloatArray
+from batch2online.methods import scores
+from batch2online.rows import Rows, ones
+from batch2online.schema import storable
+from batch2online.sketches.antitone import Antitone, Statistics
+from batch2online.sketches.candidates import Candidates
+from batch2online.sketches.everything import Nothing
+
+Score = Callable[..., Any]
+
+
+@storable
+@dataclass(frozen=True)
+class LewisScore:
+    """Score of a row in Lp regression, ``sum_i |a_i x - b_i|^p``: its Lewis weight in ``[1 | a | b]``.
+
+    For p from 1 to 2 the Lewis weight bounds the sensitivity, and weights sum to the number of columns (Cohen & Peng,
+    STOC 2015). The constant column is counted if ``intercept``.
+
+    >>> LewisScore(p=1.0)(np.array([[0.0], [1.0], [5.0]]), np.ones(3)).round(2).tolist()
+    [0.58, 0.47, 0.96]
+    """
+
+    p: float = 1.0
+    intercept: bool = True
+
+    def __call__(self, points: FloatArray, weights: FloatArray, targets: FloatArray | None = None) -> FloatArray:
+        constant = [np.ones((len(points), 1))] if self.intercept else []
+        columns = np.column_stack([*constant, points, *([] if targets is None else [targets])])
+        return scores.lewis(columns * (weights ** (1 / self.p))[:, None], self.p)
+
+
+@storable
+@dataclass(frozen=True)
+class LogisticScore:
+    """Score of a row in logistic regression: its L1 Lewis weight in ``[1 | a]`` plus its share of the total weight.
+
+    Sampling by it keeps the logistic loss of mu-complex data (Mai, Musco & Rao, NeurIPS 2021). Labels do not enter:
+    turning a row round does not change its Lewis weight.
+    """
+
+    intercept: bool = True
+
+    def __call__(self, points: FloatArray, weights: FloatArray, targets: FloatArray | None = None) -> FloatArray:
+        return np.asarray(LewisScore(1.0, self.intercept)(points, weights) + weights / weights.sum())
+
+
+@storable
+@dataclass(frozen=True)
+class Summary(Statistics):
+    """Statistics made of a sum over rows and a score that is a function of it."""
+
+    score: Score
+    summarise: Score
+    total: Any = None
+
+    def add(self, rows: Rows) -> tuple[Summary, FloatArray]:
+        own = np.asarray(self.summarise(*_arguments(rows)), dtype=np.float64)
+        new = Summary(self.score, self.summarise, own if self.total is None else np.asarray(self.total + own))
+        return new, new.scores(rows)
+
+    def scaled(self, factor: float) -> Summary:
+        """Return the same of scaled weights: a sum over rows is in proportion to them."""
+        return Summary(self.score, self.summarise, None if self.total is None else np.asarray(self.total * factor))
+
+    def merged(self, other: Summary) -> Summary:
+        if self.total is None or other.total is None:
+            return other if self.total is None else self
+        return Summary(self.score, self.summarise, np.asarray(self.total + other.total))
+
+    def scores(self, rows: Rows) -> FloatArray:
+        if len(rows) == 0:
+            return np.empty(0)
+        return checked(self.score(*_arguments(rows), summary=self.total), len(rows))
+
+    bounds = scores
+
+
+@storable
+class Sensitivity(Antitone):
+    r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
+
+    Any upper bound of the sensitivity :math:`\sup_\theta l(\theta, x) / l(\theta, X)` gives a coreset for the loss l;
+    the smaller the sum of the bounds, the smaller the coreset that is needed.
+
+    Parameters
+    ----------
+    score : callable ``(points, weights[, targets]) -> (n,) array``
+        Scores of all rows seen, recomputed at each call of :meth:`coreset`. The history is kept: any row may come back.
+        Targets are passed where there are any. A row of weight w should score like w rows.
+    summary : callable ``(points, weights[, targets]) -> array``, optional
+        A sum over rows. Then ``score(points, weights[, targets], summary=...)`` scores some of the rows, given the sum
+        over all rows seen, and must never rise as rows are added; in return no history is kept, and rows that are
+        dropped never come back.
+    total_score : float, optional
+        A bound of the sum of scores that no data exceeds; needed with ``summary``. Without it scores need only be in
+        proportion: they are divided by their sum.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every construction. The history is kept anyway without ``summary``.
+
+    Notes
+    -----
+    ``LewisScore(p)`` and ``LogisticScore()`` of this module are ready scores for Lp and logistic regression, as the
+    theory has them. They score all rows anew at each look and keep all rows: for models to use, :class:`Anchored`
+    (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by orders of magnitude, in a megabyte. A
+    checkpoint can hold those, and any object marked by ``storage.storable``, but no other function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).standard_t(2, size=(5_000, 2))
+    >>> size = lambda points, weights: weights * np.abs(points).sum(axis=1)
+    >>> coreset = Sensitivity(size, coreset_size=300, random_state=0).add(rows).coreset()
+    >>> bool(abs((coreset.weights @ np.abs(coreset.points)).sum() / np.abs(rows).sum() - 1) < 0.15)
+    True
+
+    The same without history, since a share of a growing sum never rises:
+
+    >>> share = lambda points, weights, summary: size(points, weights) / summary
+    >>> total = lambda points, weights: size(points, weights).sum()
+    >>> light = Sensitivity(share, summary=total, total_score=1, coreset_size=300, random_state=0).add(rows)
+    >>> light.coreset() == coreset
+    True
+    """
+
+    _cached: tuple[int, Rows, FloatArray] | None = None
+
+    def __init__(
+        self, score: Score, *, summary: Score | None = None, total_score: float | None = None, **settings: Any
+    ) -> None:
+        if not callable(score) or not (summary is None or callable(summary)):
+            raise TypeError("score and summary must be functions of points, weights and, if there are any, targets.")
+        if summary is not None and total_score is None:
+            raise ValueError("total_score is needed with summary: a bound of the sum of scores that no data exceeds.")
+        if total_score is not None and not 0 < total_score < np.inf:
+            raise ValueError(f"total_score must be a finite number above 0, got {total_score!r}.")
+        super().__init__(**settings if summary is not None else settings | {"keep_history": True})
+        self.score = score
+        self.summary = summary
+        self.total_score = None if total_score is None else float(total_score)
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        columns = width + n_targets
+        total = columns if self.total_score is None else self.total_score
+        return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
+
+    @property
+    def adds_up(self) -> bool:
+        return self.summary is None
+
+    def _begin(self, width: int, n_targets: int) -> None:
+        super()._begin(width, n_targets)
+        self._cached = None
+
+    def _rescale(self, factor: float) -> None:
+        super()._rescale(factor)
+        self._cached = None
+
+    def sample(self) -> tuple[Rows, FloatArray]:
+        """Return the rows in the coreset and their weights, remembered: a look asks for them several times."""
+        if self.summary is not None:
+            return super().sample()
+        cached = self._cached
+        if cached is None or cached[0] != self.n_rows:
+            cached = self._cached = (self.n_rows, *super().sample())
+        return cached[1:]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_cached"}
+
+    def _absorb(self, rows: Rows) -> None:
+        """Without a summary there is nothing to do: all rows are in the history, whatever their score."""
+        if self.summary is not None:
+            super()._absorb(rows)
+
+    def _scored(self) -> tuple[Candidates, FloatArray]:
+        """All rows that may be in the coreset, and their scores."""
+        if self.summary is not None:
+            return super()._scored()
+        assert self.past is not None
+        rows = self.past.everything()
+        words = sampling.words_of(self.seed, sampling.SAMPLING, rows.ids)
+        return Candidates(rows, words, ones(len(rows))), self.scores_of_all()
+
+    def scores_of_all(self) -> FloatArray:
+        """Return the scores of all rows seen, by id; without ``total_score`` they sum to the number of columns."""
+        if self.summary is not None:
+            return super().scores_of_all()
+        assert self.past is not None
+        rows = self.past.everything()
+        own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
+        if self.total_score is None:
+            own = own * (rows.points.shape[1] + rows.targets.shape[1]) / (own.sum() or 1.0)
+        return own
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {
+            "score": self.score,
+            "summary": self.summary,
+            "total_score": self.total_score,
+        }
+
+
+def _arguments(rows: Rows) -> tuple[FloatArray, ...]:
+    """Return what a score is called with; targets are passed where there are any."""
+    points_and_weights = (rows.points, np.array(rows.weights))
+    if not rows.targets.shape[1]:
+        return points_and_weights
+    return (*points_and_weights, rows.targets[:, 0] if rows.targets.shape[1] == 1 else rows.targets)
+
+
+def checked(own: Any, n: int) -> FloatArray:
+    """Scores as an (n,) array of finite numbers that are not negative."""
+    array = np.asarray(own, dtype=np.float64)
+    if array.shape != (n,):
+        raise ValueError(f"score must give one number for each of {n} rows, got shape {array.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        raise ValueError(f"score must be finite and not negative, got {array[bad[0]]} for row {bad[0]} of {n}.")
+    return array

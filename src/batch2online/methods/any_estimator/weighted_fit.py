@@ -1,0 +1,157 @@
+"""Fitting any scikit-learn estimator to weighted rows, as a pure function of the rows and a seed."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from batch2online import sampling
+from batch2online._types import FloatArray
+from batch2online.sketches.base import Coreset
+
+RESAMPLING, ESTIMATOR, JUDGING = 100, 101, 102
+"""Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed; points on which
+models are compared."""
+
+_PREPARING = ("sklearn.compose", "sklearn.preprocessing", "sklearn.impute", "sklearn.feature_extraction")
+"""Where the transformers are that only encode, fill or scale."""
+
+_NESTED = ("estimator", "regressor", "base_estimator")
+
+
+def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray | None, seed: int) -> Any:
+    """Return a seeded clone of the estimator, fitted to rows; ``targets`` and ``weights`` may be None."""
+    model = seeded(estimator, seed)
+    if _is_classifier(model) and len(np.unique(targets)) == 1:
+        model = DummyClassifier(strategy="most_frequent")  # many classifiers refuse a single class
+    if weights is not None and type(model) in _WITHOUT_WEIGHTS:
+        return _named(_WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights), points)
+    arguments = () if targets is None else (targets,)
+    model.fit(points, *arguments, **({} if weights is None else weight_arguments(model, weights)))
+    return model
+
+
+def _is_classifier(model: Any) -> bool:
+    if isinstance(model, BaseEstimator):
+        return bool(is_classifier(model))
+    return getattr(model, "_estimator_type", None) == "classifier"
+
+
+def _named(model: Any, points: Any) -> Any:
+    """Return a model that was fitted to an array as one of the columns of this table, if it is one."""
+    if hasattr(points, "columns"):
+        model.feature_names_in_ = np.asarray(points.columns, dtype=object)
+    return model
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """Return a fresh copy whose every ``random_state`` that is not an integer is one drawn from the seed.
+
+    The seed alone decides, not the row count: on the same coreset the same model comes out, which is what keeps
+    changes few and makes deletions comparable.
+    """
+    model = clone(estimator, safe=False) if isinstance(estimator, BaseEstimator) else copy.deepcopy(estimator)
+    if not hasattr(model, "get_params"):
+        return model
+    params = model.get_params(deep=True)
+    names = sorted(name for name in params if name == "random_state" or name.endswith("__random_state"))
+    drawn = sampling.uniforms(seed, ESTIMATOR, range(len(names))) if names else np.empty(0)
+    own = {n: int(u * 2**31) for n, u in zip(names, drawn, strict=True) if not isinstance(params[n], int | np.integer)}
+    return model.set_params(**own) if own else model
+
+
+def weight_arguments(model: Any, weights: FloatArray) -> dict[str, FloatArray]:
+    """Return the keyword arguments of ``fit`` that carry the weights."""
+    if isinstance(model, Pipeline):
+        takers = [name for name, step in model.steps if _is_fitted_step(step) and _takes_weights(step)]
+        return {f"{name}__sample_weight": weights for name in takers}
+    return {"sample_weight": weights}
+
+
+def step_without_weights(estimator: Any) -> Any:
+    """Find a part of the estimator that cannot be fitted to weighted rows; None if the whole estimator can be.
+
+    The part is the estimator itself or, in a pipeline, the first step whose ``fit`` takes no ``sample_weight``. Steps
+    that encode, fill or scale before the last one need none: what they learn is learned from the rows as they are.
+    """
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps if _is_fitted_step(step)]
+        needing = [step for step in steps if step is steps[-1] or not _only_prepares(step)]
+        return next((step for step in needing if not _takes_weights(step)), None)
+    return None if type(estimator) in _WITHOUT_WEIGHTS or _takes_weights(estimator) else estimator
+
+
+def _only_prepares(step: Any) -> bool:
+    if isinstance(step, Pipeline):
+        return all(_only_prepares(inner) for _, inner in step.steps if _is_fitted_step(inner))
+    return type(step).__module__.startswith(_PREPARING)
+
+
+def _is_fitted_step(step: Any) -> bool:
+    return step is not None and not isinstance(step, str)
+
+
+def _takes_weights(estimator: Any) -> bool:
+    """Whether ``fit`` names ``sample_weight``, or hands what it is given on to an estimator inside that does."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    inside = [getattr(estimator, name, None) for name in _NESTED]
+    return has_fit_parameter(estimator, "params") and any(i is not None and _takes_weights(i) for i in inside)
+
+
+def copies(coreset: Coreset, epsilon: float, seed: int) -> Any:
+    """How often each point stands in an unweighted sample of about the size of the coreset.
+
+    Copies are ``w / scale`` rounded at random by a uniform that belongs to the point; the scale is the mean weight
+    rounded down to a power of ``1 + epsilon``. So a point's copies change only where its weight or the scale does.
+    """
+    if not len(coreset):
+        return np.empty(0, dtype=np.int64)
+    mean = float(coreset.weights.mean())
+    scale = (1 + epsilon) ** math.floor(math.log(mean) / math.log1p(epsilon) + 1e-9)
+    uniforms = sampling.uniforms(seed, RESAMPLING, coreset.ids)
+    return np.floor(coreset.weights / scale + uniforms).astype(np.int64)
+
+
+def part_of(coreset: Coreset, size: int, seed: int) -> Coreset:
+    """Return so many points of a larger coreset, chosen uniformly, with weights that make up for the others."""
+    if len(coreset) <= size:
+        return coreset
+    draws = sampling.uniforms(seed, JUDGING, coreset.ids)
+    few = np.sort(np.argpartition(draws, size)[:size])
+    targets = None if coreset.targets is None else coreset.targets[few]
+    return Coreset(coreset.points[few], targets, coreset.weights[few] * (len(coreset) / size), coreset.ids[few])
+
+
+def _weighted_svd(model: Any, points: FloatArray, weights: FloatArray) -> Any:
+    """Exact: weighted rows are rows times the root of their weight."""
+    return model.fit(points * np.sqrt(weights)[:, None])
+
+
+def _weighted_pca(model: Any, points: FloatArray, weights: FloatArray) -> Any:
+    """Exact: deviations from the weighted mean, times the root of their weight, each with its mirror image.
+
+    The mirror images make the mean zero, which PCA would subtract; what counts rows is set right afterwards.
+    """
+    mean = np.average(points, axis=0, weights=weights)
+    deviations = (points - mean) * np.sqrt(weights)[:, None]
+    model.fit(np.vstack([deviations, -deviations]))
+    scale = (2 * len(points) - 1) / (2 * max(1.0, weights.sum() - 1))
+    model.mean_ = mean
+    model.explained_variance_ = model.explained_variance_ * scale
+    model.noise_variance_ = model.noise_variance_ * scale
+    model.singular_values_ = model.singular_values_ / math.sqrt(2)
+    model.n_samples_ = len(points)
+    return model
+
+
+_WITHOUT_WEIGHTS: dict[type, Any] = {PCA: _weighted_pca, TruncatedSVD: _weighted_svd}
+"""Estimators without ``sample_weight`` that can be fitted to weighted rows all the same."""

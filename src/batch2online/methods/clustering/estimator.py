@@ -1,0 +1,249 @@
+"""Online (k,z)-clustering with stable cluster ids."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.engine.online import Online
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.headline import Metrics, clustering_quality, silhouette
+from batch2online.input import at_hand
+from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.clustering.sketch import Clustering, largest_value
+from batch2online.numerics.distances import nearest, nearest_squared, power, squared_distances
+from batch2online.numerics.threads import one_thread
+from batch2online.record import Averages
+from batch2online.refresh import Adaptive, Policy
+from batch2online.validation import LARGEST
+
+
+class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
+    r"""Clustering of a stream: the quality of a batch solution, few changes, and cluster ids that last.
+
+    Minimises :math:`\sum_x \min_c |x - c|^z`: k-means for z = 2, k-median for z = 1. Rows are sampled by their
+    sensitivity into a coreset that hardly reacts to any one of them. At row counts that grow geometrically it is
+    solved again, and the centers are replaced if they have become too costly. A new center takes over the id of the
+    old one whose rows it holds, and every change says what became of each id. A drop-in for ``MiniBatchKMeans``,
+    which changes at every call.
+
+    Parameters
+    ----------
+    n_clusters : int, default 8
+        Number of clusters.
+    z : float, default 2.0
+        Power of the distance, at least 1.
+    stages : {1, 2}
+        Stages of sampling; 2 is the paper's Algorithm 7 with its corrections.
+    history : "memory", "coreset" or the path of a folder
+        Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
+        again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
+        ``merge`` is then bounded too, but not equal to one stream, and it depends on the order of merging.
+    epsilon : float, default 0.015
+        Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
+    coreset_size : int, "theory" or None
+        Expected size of the coreset instead of the one that ``epsilon`` gives.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2, floor=1e-3, start=15)``:
+        a look takes a solve, so every second one is left out where rows cost about the same, and more of them where
+        less than 0.1 % is to be gained.
+    solve : {"exact", "coreset"}
+        With "exact", centers that were found on the coreset become means of all rows, by one pass over these: without
+        the noise of a sample, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the
+        same as "coreset" otherwise. "coreset" is the paper's form: only then do models react to few of the rows, as the
+        theorems need it.
+    start_from_current : bool, default True
+        Let the solver start from the present centers too. Switched off, models are independent of the past, and with
+        ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
+    keep_history : bool, default False
+        Rows are kept unless ``history="coreset"``, which True refuses.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
+    labels_ : labels of the rows of the last ``fit``
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+        Rows seen; changes of the model with what became of each cluster; the coreset; loss against hindsight (the
+        best solution known).
+
+    Notes
+    -----
+    The paper's Algorithms 3 and 7, with the corrections listed in the documentation.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data / 16
+    >>> model = OnlineClustering(n_clusters=10, random_state=0)
+    >>> for start in range(0, len(X), 100):
+    ...     model = model.partial_fit(X[start : start + 100])
+    >>> model.predict(X[:3]).shape
+    (3,)
+    >>> model.regret_.ratio < 1.25
+    True
+    """
+
+    _problem = KZClustering
+    _best = "clustering known"
+
+    def _quality(self, rows: Averages) -> Metrics:
+        return clustering_quality(rows)
+
+    def _further_quality(self) -> Metrics:
+        return silhouette(self._check_fitted().caught_up().construction.history, self._centers)
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        z: float = 2.0,
+        stages: int = 1,
+        history: str | os.PathLike[str] = "memory",
+        epsilon: float = 0.015,
+        coreset_size: int | str | None = None,
+        refresh: Policy | None = None,
+        solve: str = "exact",
+        start_from_current: bool = True,
+        half_life: int | str | None = None,
+        window: int | None = None,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.z = z
+        self.stages = stages
+        self.history = history
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.solve = solve
+        self.start_from_current = start_from_current
+        self.half_life = half_life
+        self.window = window
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    @property
+    def _largest(self) -> float:
+        if self.z == 2:
+            return LARGEST
+        return largest_value(self.z if isinstance(self.z, int | float | np.number) and 2 < self.z < np.inf else 2.0)
+
+    @property
+    def _adds_up(self) -> bool:
+        return self.history != "coreset"
+
+    def _new_engine(self, n_targets: int) -> Online:
+        if (
+            not isinstance(self.n_clusters, int | np.integer)
+            or isinstance(self.n_clusters, bool)
+            or self.n_clusters < 1
+        ):
+            raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
+        self._check_choice("solve", "exact", "coreset")
+        settings = self._sampling()
+        if settings.pop("keep_history") and self.history == "coreset":
+            raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
+        construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
+        policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
+        is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
+        problem = KZClustering(construction.k, construction.z, bool(self.start_from_current), is_exact)
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    def _finish_fit(self, X: Any) -> None:
+        """Add the labels of the rows; say so if there are fewer distinct rows than clusters."""
+        self.labels_ = self.predict(X)
+        distinct = len(np.unique(self._centers, axis=0))
+        if distinct < self.n_clusters:
+            warnings.warn(
+                f"Only {distinct} distinct points for n_clusters={self.n_clusters}: centers repeat.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def _centers(self) -> FloatArray:
+        """The current centers; the mean row before the first refresh."""
+        centers: FloatArray = self._check_fitted().present_model.points
+        return centers
+
+    @property
+    def cluster_centers_(self) -> FloatArray:
+        """The current centers, (n_clusters, n_features); the row number is the id."""
+        return self._centers.copy()
+
+    @property
+    @one_thread()
+    def inertia_(self) -> float:
+        """Cost of the current centers on the rows seen: the sum of distances to the power z, as far as it is known.
+
+        Exact where all rows are kept, measured on the coreset with ``history="coreset"``.
+        """
+        engine = self._check_fitted().caught_up()
+        problem: Any = engine.problem
+        return float(problem.full_cost(engine.present_model, engine.construction))
+
+    @property
+    def n_iter_(self) -> int:
+        """How many solves have brought a model, each of many steps."""
+        engine = self._check_fitted()
+        return engine.n_changes + engine.is_solved
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._centers)
+
+    @one_thread()
+    def predict(self, X: Any) -> IntArray:
+        """Return the id of the nearest center of each row."""
+        centers = self._centers
+        return nearest(self._checked_rows(X), centers)[0]
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> IntArray:
+        """:meth:`fit`, and the labels of these rows."""
+        return self.fit(X, y, sample_weight).labels_
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> FloatArray:
+        """:meth:`fit`, and the distances of these rows to all centers."""
+        X = at_hand(X)
+        return self.fit(X, y, sample_weight).transform(X)
+
+    @one_thread()
+    def transform(self, X: Any) -> FloatArray:
+        """Distances of rows to all centers, (n_samples, n_clusters)."""
+        centers = self._centers
+        return np.sqrt(squared_distances(self._checked_rows(X), centers)).T
+
+    def predict_one(self, x: Any) -> int:
+        """Return the id of the center nearest to one row: a mapping of names to values, or a sequence of values."""
+        centers = self._centers
+        differences = centers - np.asarray(self._values_of(x), dtype=np.float64)
+        return int(np.einsum("ij,ij->i", differences, differences).argmin())
+
+    @one_thread()
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the distance of each row to the nearest center, to the power z: the lower, the odder the row."""
+        centers = self._centers
+        return -power(nearest_squared(self._checked_rows(X), centers), float(self.z))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Minus the cost of rows, the (weighted) sum of distances to the power z: higher is better, as for KMeans."""
+        scores = self.score_samples(X)
+        return float(scores.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ scores)

@@ -1,0 +1,335 @@
+"""Lloyd's and Weiszfeld's steps for weighted points, from several starts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.numerics.distances import Sums, power
+from batch2online.numerics.scratch import scratch
+
+SETTLED, NEARLY_SETTLED = 1e-5, 1e-4
+_FORESEEN = 5
+_FEW_COLUMNS = 96
+_SOFTENING = 1e-12
+_CANCELLATION = 1e-6
+"""Squared distances below this share of the squared length are computed from differences."""
+
+
+class Influence(NamedTuple):
+    """Sums over points that decide on a step of centers; those of several sets of points add up.
+
+    Points times their influence (r, k, d), the influence itself (r, k, 1), and the weight of points at their center.
+    """
+
+    of_points: FloatArray
+    mass: FloatArray
+    held: FloatArray
+
+    def plus(self, other: Influence) -> Influence:
+        """Return the sums of both."""
+        return Influence(self.of_points + other.of_points, self.mass + other.mass, self.held + other.held)
+
+    def moved(self, centers: FloatArray, z: float) -> FloatArray:
+        """Return the centers after the step; without any points they stay."""
+        pull = self.of_points - self.mass * centers
+        steps = pull / np.where(self.mass > 0, self.mass, 1.0) / max(1.0, z - 1)
+        if z == 1:
+            force = np.linalg.norm(pull, axis=2, keepdims=True)
+            steps *= np.clip(1 - self.held / np.where(force > 0, force, 1.0), 0.0, 1.0)
+        return np.asarray(centers + steps)
+
+
+class WeightedPoints:
+    """Points (n, d) and their weights, ready for products with many centers.
+
+    ``(|c|^2 - 2 c.x) / 2`` is least at the nearest center, and with the length of x it gives the squared distance. In
+    few columns it is one product, of ``[c, |c|^2 / 2]`` and ``[-x, 1]``.
+    """
+
+    def __init__(self, points: Any, weights: Any) -> None:
+        self.points, self.weights = points, weights
+        self.lengths = np.vecdot(points, points)
+
+    @cached_property
+    def minus_and_one(self) -> Any:
+        """[-x, 1] of points of few columns."""
+        return None if self.points.shape[1] > _FEW_COLUMNS else np.hstack([-self.points, self._ones()])
+
+    @cached_property
+    def moments(self) -> Any:
+        """[x, 1] times the weight, of points of few columns."""
+        if self.points.shape[1] > _FEW_COLUMNS:
+            return None
+        return np.hstack([self.points, self._ones()]) * self.weights[:, None]
+
+    def _ones(self) -> Any:
+        return np.ones((len(self.points), 1), dtype=self.points.dtype)
+
+    def halves(self, centers: FloatArray) -> FloatArray:
+        """(|c|^2 - 2 c.x) / 2 of all points and centers (m, d), good until it is asked for again."""
+        lengths = np.vecdot(centers, centers)[:, None] / 2
+        room = scratch.room("halves of solver", (len(centers), len(self.points)), self.points.dtype)
+        if self.minus_and_one is not None:
+            return np.asarray(np.matmul(np.hstack([centers, lengths]), self.minus_and_one.T, out=room))
+        halves = np.matmul(centers, self.points.T, out=room)
+        return np.asarray(np.subtract(lengths, halves, out=halves))
+
+    def squared(self, centers: FloatArray) -> FloatArray:
+        """Squared distances (m, n) of all points to centers (m, d)."""
+        squared = self.halves(centers) * 2
+        squared += self.lengths
+        return np.asarray(np.maximum(squared, 0.0, out=squared))
+
+    def assigned(self, centers: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """For r sets of centers (r, k, d): squared distances (r, n) to the nearest, and membership (r, k, n).
+
+        The latter is good until it is asked for again.
+        """
+        r, k, d = centers.shape
+        halves = self.halves(centers.reshape(r * k, d)).reshape(r, k, -1)
+        least = halves.min(axis=1)
+        members = np.equal(halves, least[:, None], out=scratch.room("members", halves.shape, np.bool_))
+        if np.count_nonzero(members) > least.size:  # equally near centers: the first one counts
+            members = halves.argmin(axis=1)[:, None] == np.arange(k)[:, None]
+        least *= 2
+        least += self.lengths
+        self._correct(least, members, centers)
+        return np.asarray(np.maximum(least, 0.0, out=least)), members
+
+    def _correct(self, squared: FloatArray, members: BoolArray, centers: FloatArray) -> None:
+        """Compute squared distances (r, n) to the nearest centers again, from differences, where products cancel."""
+        if squared.dtype != np.float64:  # the search makes choices alone
+            return
+        for own, own_members, own_centers in zip(squared, members, centers, strict=True):
+            close = np.flatnonzero(own <= _CANCELLATION * self.lengths)
+            if close.size:
+                differences = self.points[close] - own_centers[own_members[:, close].argmax(axis=0)]
+                own[close] = np.vecdot(differences, differences)
+
+    def stepped(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> FloatArray:
+        r"""Each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
+
+        Lloyd's step for z = 2. For z < 2 it lowers an upper bound of the cost (Weiszfeld); distances are softened, and
+        for z = 1 a point at its center holds it back by no more than its own weight (Vardi & Zhang, PNAS 2000). For
+        z > 2 the mean overshoots, and the step is divided by z - 1: Newton's step in one dimension, and shorter than it
+        in others.
+        """
+        if z == 2 and self.moments is not None:
+            return self._means(centers, squared, members)
+        moved = self.influence(centers, z, squared, members).moved(centers, z)
+        return self._filled(moved, np.logical_not(members.any(axis=2)), squared)
+
+    def influence(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> Influence:
+        """Return what the points add to a step from centers (r, k, d)."""
+        r, k, d = centers.shape
+        influence, held = self.weights, np.zeros((r, k, 1), dtype=self.points.dtype)
+        if z != 2:
+            floor = _SOFTENING * squared.mean(axis=1, keepdims=True) + np.finfo(squared.dtype).tiny
+            influence = self.weights * np.maximum(squared, floor) ** (z / 2 - 1)
+            if z == 1:
+                is_center = squared <= floor
+                influence = np.where(is_center, 0.0, influence).astype(influence.dtype)
+                held = ((members & is_center[:, None]) @ self.weights)[..., None]
+            influence = influence[:, None]
+        shares = members * influence
+        sums = (shares.reshape(r * k, -1) @ self.points).reshape(r, k, d)
+        return Influence(sums, shares.sum(axis=2)[..., None], held)
+
+    def _means(self, centers: FloatArray, squared: FloatArray, members: BoolArray) -> FloatArray:
+        """Return the means of clusters of few columns, by one product."""
+        r, k, d = centers.shape
+        shares = scratch.room("shares", (r * k, len(self.points)), self.points.dtype)
+        np.copyto(shares, members.reshape(shares.shape))
+        sums = (shares @ self.moments).reshape(r, k, d + 1)
+        mass = sums[..., d:]
+        return self._filled(
+            np.where(mass > 0, sums[..., :d] / np.where(mass > 0, mass, 1.0), centers), mass[..., 0] <= 0, squared
+        )
+
+    def _filled(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> FloatArray:
+        for start in np.flatnonzero(empty.any(axis=1)):
+            self._fill(centers[start], empty[start], squared[start])
+        return centers
+
+    def _fill(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> None:
+        """Put the centers of empty clusters on the points that cost most."""
+        places = np.argsort(-squared * self.weights, kind="stable")[: int(empty.sum())]
+        centers[empty] = self.points[places]
+
+
+def refined(
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, gain: float = SETTLED
+) -> tuple[FloatArray, FloatArray]:
+    """Return the best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,).
+
+    It ends when a step gains less than a share ``gain``.
+    """
+    best, least = centers, np.full(len(centers), np.inf)
+    for _ in range(steps + 1):
+        squared, members = points.assigned(centers)
+        costs = power(squared, z) @ points.weights
+        better, gained = costs < least, np.any(costs < least * (1 - gain))
+        best, least = np.where(better[:, None, None], centers, best), np.where(better, costs, least)
+        if not gained:
+            break
+        centers = points.stepped(centers, z, squared, members)
+    return best, least
+
+
+def refined_by_parts(
+    parts: Callable[[], Iterable[WeightedPoints]], centers: FloatArray, z: float, steps: int, gain: float
+) -> FloatArray:
+    """Return the best centers (k, d) met on up to ``steps`` steps, for points that come in parts, anew for each step.
+
+    It ends when a step gains less than a share ``gain``.
+    """
+    best, least = centers, np.inf
+    for _ in range(steps + 1):
+        costs, influences = zip(*(_cost_and_influence(points, centers, z) for points in parts()), strict=True)
+        cost = sum(costs)
+        if cost < least:
+            best = centers
+        if not cost < least * (1 - gain):
+            break
+        centers, least = reduce(Influence.plus, influences).moved(centers[None], z)[0], cost
+    return best
+
+
+def _cost_and_influence(points: WeightedPoints, centers: FloatArray, z: float) -> tuple[float, Influence]:
+    squared, members = points.assigned(centers[None])
+    return float(power(squared[0], z) @ points.weights), points.influence(centers[None], z, squared, members)
+
+
+def raced(
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf
+) -> tuple[FloatArray, float]:
+    """Return the best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
+
+    A start drops out when it would not get below the best one, and below ``least``, even if each of the next few steps
+    gained as much as its last; and when a step has gained next to nothing.
+    """
+    best, least_of_all, before = centers[0], np.inf, np.full(len(centers), np.inf)
+    for left in range(steps, -1, -1):
+        squared, members = points.assigned(centers)
+        costs = power(squared, z) @ points.weights
+        first = costs.argmin()
+        if costs[first] < least_of_all:
+            best, least_of_all = centers[first], float(costs[first])
+        is_in_view = costs - min(left, _FORESEEN) * (before - costs) < min(least, least_of_all) if left else np.False_
+        running = np.flatnonzero(is_in_view & (costs < before * (1 - NEARLY_SETTLED)))
+        if not running.size:
+            break
+        if running.size < len(centers):
+            centers, squared, members, costs = centers[running], squared[running], members[running], costs[running]
+        centers, before = points.stepped(centers, z, squared, members), costs
+    return best, least_of_all
+
+
+CANCELLATION = 1e-6
+_MOST_MOVED = 0.25
+"""Where the sums are not those of the points, no more than this share of the mass may change clusters: what is left of
+a cluster that nearly all points have left would be noise."""
+
+
+class Means(NamedTuple):
+    """Centers, their cost and clusters, and the clusters and distances that steps began with."""
+
+    centers: FloatArray
+    cost: float
+    labels: IntArray
+    first_labels: IntArray
+    first_distances: FloatArray
+
+
+def means_after(
+    points: WeightedPoints, centers: FloatArray, steps: int, sums: Sums | None = None, gain: float = SETTLED
+) -> Means | None:
+    """Centers (k, d) some steps on from these, until a step gains less than a share ``gain``.
+
+    ``sums`` are those of what the points stand for, in the clusters of ``centers``; where none are given, those of the
+    points. None if a cluster gets empty, if masses or the cost are too small a part of the sums that they come from, or
+    if points that change clusters say too much about sums that are not theirs.
+    """
+    clusters = _Clusters(points, centers, sums)
+    first = clusters.labels, clusters.upper.copy()
+    found = clusters.settled(centers, steps, gain)
+    return None if found is None else Means(*found, clusters.labels, *first)
+
+
+class _Clusters:
+    def __init__(self, points: WeightedPoints, centers: FloatArray, sums: Sums | None) -> None:
+        self.points = points
+        self.labels, self.upper, self.lower = _two_nearest(points.points, points.lengths, centers)
+        sums, are_others = (_sums(points, self.labels, len(centers)), False) if sums is None else (sums, True)
+        self.sums, self.masses, self.total = sums.of_points.copy(), sums.masses.copy(), sums.squares
+        self.cost, self.largest = sums.least_cost(), self.masses.copy()
+        self.may_move = _MOST_MOVED * float(self.masses.sum()) if are_others else np.inf
+
+    def settled(self, start: FloatArray, steps: int, gain: float) -> tuple[FloatArray, float] | None:
+        centers, cost, gained = start, self.cost, np.inf
+        for _ in range(steps):
+            if not self._is_sound(cost) or gained <= cost * gain:
+                break
+            new = self._means()
+            self._give_way(centers, new)
+            gained = self._relabelled(new) + float(self.masses @ np.square(self._means() - new).sum(axis=1))
+            centers, cost = new, cost - gained
+        return (self._means(), cost) if self._is_sound(cost) else None
+
+    def _give_way(self, old: FloatArray, new: FloatArray) -> None:
+        """Widen the bounds by as much as centers move."""
+        moved = np.sqrt(np.square(new - old).sum(axis=1))
+        self.upper += moved[self.labels]
+        self.lower -= moved.max()
+
+    def _is_sound(self, cost: float) -> bool:
+        """Whether no cluster is empty, and what is left in sums after many changes is more than rounding."""
+        if np.bincount(self.labels, minlength=len(self.masses)).min() == 0:
+            return False
+        is_substantial = bool((self.masses > CANCELLATION * self.largest).all())
+        self.largest = np.maximum(self.largest, self.masses)
+        return is_substantial and cost >= CANCELLATION * self.total and self.may_move >= 0
+
+    def _means(self) -> FloatArray:
+        return np.asarray(self.sums / self.masses[:, None])
+
+    def _relabelled(self, centers: FloatArray) -> float:
+        """Give points whose bounds have crossed to the nearest center; says how much that gains."""
+        doubtful = np.flatnonzero(self.upper > self.lower)
+        every = len(doubtful) == len(self.labels)
+        rows = self.points.points if every else self.points.points[doubtful]
+        labels, self.upper[doubtful], self.lower[doubtful] = _two_nearest(rows, self.points.lengths[doubtful], centers)
+        has_moved = np.flatnonzero(labels != self.labels[doubtful])
+        movers, columns = doubtful[has_moved], np.arange(len(has_moved))
+        changes = np.zeros((len(centers), len(movers)))
+        changes[labels[has_moved], columns] = self.points.weights[movers]
+        changes[self.labels[movers], columns] = -self.points.weights[movers]
+        self.sums += changes @ rows[has_moved]
+        self.masses += changes.sum(axis=1)
+        self.may_move -= float(self.points.weights[movers].sum())
+        away = np.square(rows[has_moved] - centers[self.labels[movers]]).sum(axis=1) - np.square(self.upper[movers])
+        self.labels = self.labels.copy()
+        self.labels[movers] = labels[has_moved]
+        return float(self.points.weights[movers] @ np.maximum(away, 0.0))
+
+
+def _sums(points: WeightedPoints, labels: IntArray, k: int) -> Sums:
+    shares = np.zeros((k, len(labels)))
+    shares[labels, np.arange(len(labels))] = points.weights
+    return Sums(shares @ points.points, shares.sum(axis=1), float(points.weights @ points.lengths))
+
+
+def _two_nearest(rows: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the nearest center of each row, the distance to it, and that to the second nearest."""
+    squared = np.square(centers).sum(axis=1)[:, None] - 2 * (centers @ rows.T)
+    squared += lengths
+    labels = squared.argmin(axis=0)
+    every = np.arange(len(rows))
+    first = np.sqrt(np.maximum(squared[labels, every], 0.0))
+    squared[labels, every] = np.inf
+    return labels, first, np.sqrt(np.maximum(squared.min(axis=0), 0.0))

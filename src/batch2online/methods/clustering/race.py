@@ -1,0 +1,352 @@
+"""What each point brings to the race for D^z seeds: its exponential variables, and its distance to the seeds.
+
+A variable is drawn in two steps: 8 bits for each of 8 stages from one word, and the other 56 from a word of their own.
+The coarse bits rule out nearly all points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from batch2online import sampling
+from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
+from batch2online.numerics.distances import nearest_squared, power, squared_distances, squared_lengths
+from batch2online.rows import Rows, all_ones
+from batch2online.schema import storable
+
+STAGES = 8
+"""Stages that one coarse word serves, a byte each."""
+
+_LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+_ALMOST_ONE = 1 - 2.0**-53
+_DRAW_SLACK = 1 + 1e-6
+with np.errstate(divide="ignore"):
+    _AT_LEAST = -np.log1p(-np.arange(257) / 256)  # the least exponential variable with each octet
+
+
+def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
+    """Return the exponential variables of pairs of a point and a stage (counted from 0)."""
+    coarse = sampling.words_of(seed, sampling.RACE, ids, stages // STAGES)
+    octets = (coarse >> (np.uint64(8) * (stages % STAGES).astype(np.uint64))) & np.uint64(255)
+    return exponentials_of(seed, ids, stages, octets)
+
+
+def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
+    """Return the same, given the coarse bits of each pair."""
+    detail = sampling.words_of(seed, sampling.RACE_DETAIL, ids, stages)
+    fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
+    uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
+    return np.asarray(-np.log1p(-uniform))
+
+
+def first_of(seed: int, ids: IntArray, stage: int, coarse: WordArray, scale: FloatArray) -> int:
+    """Return the place of the least E / scale, the first of equal ones; -1 where no scale is positive.
+
+    The coarse words of the stage's page rule out nearly all points, so that few variables are drawn in full.
+    """
+    octets = ((coarse >> np.uint64(8 * (stage % STAGES))) & np.uint64(255)).astype(np.int64)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        most = (_AT_LEAST[octets + 1] / scale).min(where=scale > 0, initial=np.inf)
+        places = np.flatnonzero((scale > 0) & (_AT_LEAST[octets] / scale <= most * _DRAW_SLACK))
+    if not places.size:
+        return -1
+    variables = exponentials_of(seed, ids[places], np.full(len(places), stage), octets[places])
+    keys = race_keys(variables, scale[places], np.ones(len(places)))
+    return int(places[keys.argmin()]) if np.isfinite(keys).any() else -1
+
+
+def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
+    """D^z to the nearest seed; 1 while there is no seed.
+
+    Distances come from differences, point by point. A matrix product would round the distance of a point differently
+    when other points share the call, and then the winner would depend on how rows are grouped into blocks.
+    """
+    if len(seeds) == 0:
+        return np.ones(len(points))
+    return power(squared_distances(points, seeds).min(axis=0), z)
+
+
+def race_keys(variables: FloatArray, weights: FloatArray, losses: FloatArray) -> FloatArray:
+    """E / (w D^z), infinite where the point coincides with a seed."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(variables / (weights * losses))
+
+
+def has_zero_octet(words: WordArray) -> BoolArray:
+    """Whether any of the eight bytes is zero: only then does the subtraction borrow into its highest bit."""
+    return np.asarray((words - _LOW_BITS) & ~words & _HIGH_BITS, dtype=bool)
+
+
+def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
+    """Coarse words of ascending ids: drawn in one run if few are missing between them."""
+    first, last = int(ids[0]), int(ids[-1])
+    if last - first >= 2 * len(ids):
+        return sampling.words_of(seed, sampling.RACE, ids, page)
+    words = sampling.words(seed, sampling.RACE, range(first, last + 1), page)
+    return words if len(words) == len(ids) else words[ids - first]
+
+
+_KEPT = 256
+_FIRST_LOOK = 32
+_FIRST_ROWS = 512
+_SLACK = 1 + 1e-6
+_FAR = 10.0
+_ROUNDING = 1e-14
+"""Distances below this share of the length of a point are rounding."""
+
+
+class Contestants(Protocol):
+    """What the race needs of a history: rows by their position, counted from 0 in the order of ids."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the points."""
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
+
+    def __len__(self) -> int: ...
+
+    def from_row(self, start: int) -> Iterator[Rows]:
+        """All rows from this position on, in blocks."""
+
+    def at(self, positions: IntArray) -> Rows:
+        """Return the rows at these positions."""
+
+
+@storable
+@dataclass(frozen=True)
+class Leaders:
+    """The points of least E / (w P) in one stage, in ascending order of that."""
+
+    bound_keys: FloatArray
+    positions: IntArray
+    variables: FloatArray
+
+    @property
+    def limit(self) -> float:
+        """No point that was left out has a smaller bound key than this."""
+        return float(self.bound_keys[-1]) if len(self.bound_keys) == _KEPT else np.inf
+
+    def with_points(self, bound_keys: FloatArray, positions: IntArray, variables: FloatArray) -> Leaders:
+        keys = np.concatenate([self.bound_keys, bound_keys])
+        order = np.argsort(keys, kind="stable")[:_KEPT]
+        return Leaders(
+            keys[order],
+            np.concatenate([self.positions, positions])[order],
+            np.concatenate([self.variables, variables])[order],
+        )
+
+
+@dataclass(frozen=True)
+class Runners:
+    """Pairs of a row and a stage: the row's id and position, the stage, its coarse bits, and w P."""
+
+    ids: IntArray
+    positions: IntArray
+    stages: IntArray
+    octets: Any
+    scales: FloatArray
+
+    @classmethod
+    def joined(cls, parts: list[Runners]) -> Runners:
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*(np.concatenate(arrays) for arrays in columns))
+
+
+@storable
+@dataclass(frozen=True)
+class Winner:
+    """What a look at all rows found: the winner of the first ``rows`` rows against these seeds."""
+
+    before: tuple[int, ...]
+    rows: int
+    position: int
+    key: float
+
+
+@storable
+@dataclass(frozen=True)
+class Race:
+    """The race so far. Immutable; what it has looked at is the first ``rows`` rows of a history."""
+
+    k: int
+    z: float
+    seed: int
+    rows: int = 0
+    origin: FloatArray | None = None
+    offset: float = 1.0
+    leaders: tuple[Leaders, ...] = ()
+    winners: tuple[Winner | None, ...] = ()
+
+    def updated(self, history: Contestants) -> Race:
+        """Return the race with all rows of the history."""
+        race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
+        if race.origin is None and len(history):  # segments may be short: a policy cuts the first rows often
+            race = race._begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
+        runners: list[Runners] = []
+        waiting = 0
+        for rows in history.from_row(race.rows):
+            start = 0
+            while start < len(rows):
+                stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
+                some = rows if stop - start == len(rows) else rows[start:stop]
+                runners.append(race._runners(some, race.rows + waiting))
+                waiting += stop - start
+                start = stop
+                if waiting >= max(_FIRST_ROWS, race.rows):
+                    race, runners, waiting = race._with_runners(runners, waiting), [], 0
+        return race._with_runners(runners, waiting) if waiting else race
+
+    def scaled(self, factor: float) -> Race:
+        """Return the race of the same rows with weights multiplied by a power of 4, which divides all keys."""
+        leaders = (replace(leaders, bound_keys=leaders.bound_keys / factor) for leaders in self.leaders)
+        winners = (known and replace(known, key=known.key / factor) for known in self.winners)
+        return replace(self, leaders=tuple(leaders), winners=tuple(winners))
+
+    def _begun(self, rows: Rows) -> Race:
+        mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
+        origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
+        typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
+        none = Leaders(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
+        negligible = float(power(_ROUNDING**2 * (origin @ origin), self.z))  # where all rows are the same
+        offset = typical if typical > negligible else 1.0
+        return replace(self, origin=origin, offset=offset, leaders=(none,) * self.k, winners=(None,) * self.k)
+
+    def _runners(self, rows: Rows, at: int) -> Runners:
+        """Return the pairs of a row and a stage that may be among the leaders, by their coarse bits."""
+        scale = self._scale(rows)
+        limits = np.array([leaders.limit for leaders in self.leaders])
+        parts = []
+        for page in range(-(-self.k // STAGES)):
+            own = limits[page * STAGES : (page + 1) * STAGES]
+            bound = _octet_bounds(scale, own.max() * 256 * _SLACK)
+            words = coarse_words(self.seed, rows.ids, page)
+            few = np.flatnonzero(has_zero_octet(words) if bound is None else has_zero_octet(words) | (bound > 0))
+            octets = words[few].view(np.uint8).reshape(-1, STAGES)[:, : len(own)]
+            below = octets == 0 if bound is None else octets <= bound[few, None]
+            places, stages = np.divmod(np.flatnonzero(below), len(own))
+            octet, places = octets[places, stages], few[places]
+            parts.append(Runners(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
+        return Runners.joined(parts)
+
+    def _scale(self, rows: Rows) -> FloatArray:
+        """Return the weight of each row times P."""
+        assert self.origin is not None
+        squared = squared_lengths(rows.points - self.origin) if self.origin.any() else rows.lengths
+        scale = power(squared, self.z) + self.offset
+        return scale if all_ones(rows.weights) else scale * rows.weights
+
+    def _with_runners(self, parts: list[Runners], rows: int) -> Race:
+        runners = Runners.joined(parts)
+        variables = exponentials_of(self.seed, runners.ids, runners.stages, runners.octets)
+        keys = variables / runners.scales
+        limits, leaders = np.array([leaders.limit for leaders in self.leaders]), []
+        ahead = np.flatnonzero(keys < limits[runners.stages])
+        for stage, old in enumerate(self.leaders):
+            new = ahead[runners.stages[ahead] == stage]
+            leaders.append(old.with_points(keys[new], runners.positions[new], variables[new]) if new.size else old)
+        return replace(self, rows=self.rows + rows, leaders=tuple(leaders))
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def run(self, history: Contestants) -> tuple[Race, IntArray]:
+        """Positions of the seeds, fewer than k if the points are fewer; and the race, maybe wiser."""
+        race, chosen = self, Rows.empty(history.width, history.n_targets)
+        positions: list[int] = []
+        first_looks = self._first_looks(history) if self.rows else []
+        for stage, first_look in enumerate(first_looks):
+            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_look)
+            if position < 0:
+                break
+            positions.append(position)
+            chosen = Rows.concatenate([chosen, history.at(np.array([position]))])
+        return race, np.array(positions, dtype=np.int64)
+
+    def _first_looks(self, history: Contestants) -> list[Rows]:
+        """Return the rows of the first few leaders of each stage, all read at once."""
+        positions = [leaders.positions[:_FIRST_LOOK] for leaders in self.leaders]
+        rows = history.at(np.concatenate(positions))
+        ends = np.cumsum([0, *map(len, positions)]).tolist()
+        return [rows[start:stop] for start, stop in pairwise(ends)]
+
+    def _winner(
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, first_look: Rows
+    ) -> tuple[Race, int]:
+        leaders = self.leaders[stage]
+        factor = self._factor(seeds)
+        looked_at, best, position = 0, np.inf, -1
+        while looked_at < len(leaders.positions):
+            stop = min(len(leaders.positions), max(_FIRST_LOOK, 2 * looked_at))
+            rows = history.at(leaders.positions[looked_at:stop]) if looked_at else first_look
+            losses = distances(rows.points, seeds, self.z)
+            keys = race_keys(leaders.variables[looked_at:stop], rows.weights, losses)
+            if keys.min() < best:
+                best, position = float(keys.min()), int(leaders.positions[looked_at + int(keys.argmin())])
+            looked_at = stop
+            unseen = leaders.bound_keys[stop] if stop < len(leaders.bound_keys) else leaders.limit
+            if best * factor * _SLACK < unseen:
+                return self, position
+        return self._search(stage, before, seeds, history, best, position)
+
+    def _factor(self, seeds: FloatArray) -> float:
+        """Return a number b such that D^z(x) <= b P(x) for all x."""
+        if len(seeds) == 0:
+            return 1 / self.offset
+        assert self.origin is not None
+        reach = float(np.sqrt(np.square(seeds - self.origin).sum(axis=1).min()))  # D(x) <= |x - o| + reach
+        if reach == 0:
+            return 1.0
+        log_ratio = self.z * math.log(reach) - math.log(self.offset)
+        if self.z == 1:
+            return math.exp(max(0.0, log_ratio))
+        with np.errstate(over="ignore"):
+            return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
+
+    def _search(
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, best: float, position: int
+    ) -> tuple[Race, int]:
+        """Return the winner of all rows; rows that were searched for the same seeds before are not searched again."""
+        start, known = 0, self.winners[stage]
+        if known is not None and known.before == before:
+            start = known.rows
+            if (known.key, known.position) < (best, position):
+                best, position = known.key, known.position
+        at = start
+        for rows in history.from_row(start):
+            best, position = self._better(stage, rows, seeds, best, position, at)
+            at += len(rows)
+        winner = Winner(before, self.rows, position, best)
+        return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), position
+
+    def _better(
+        self, stage: int, rows: Rows, seeds: FloatArray, best: float, position: int, at: int
+    ) -> tuple[float, int]:
+        scale = rows.weights * (power(nearest_squared(rows.points, seeds), self.z) if len(seeds) else 1.0)
+        page, place = divmod(stage, STAGES)
+        octets = coarse_words(self.seed, rows.ids, page).view(np.uint8).reshape(-1, STAGES)[:, place]
+        with np.errstate(over="ignore", invalid="ignore"):
+            places = np.flatnonzero((scale > 0) & (octets <= best * scale * (256 * _SLACK)))
+        if not places.size:
+            return best, position
+        few = rows[places]
+        variables = exponentials_of(self.seed, few.ids, np.full(len(few), stage), octets[places])
+        keys = race_keys(variables, few.weights, distances(few.points, seeds, self.z))
+        first = int(keys.argmin())
+        return min((best, position), (float(keys[first]), at + int(places[first])))
+
+
+def _octet_bounds(scale: FloatArray, limit: float) -> Any:
+    """Return the largest octet that each row may have to be ahead of a limit; None if it is zero for all of them."""
+    if not np.isfinite(limit):
+        return np.full(len(scale), 255, dtype=np.uint8)
+    with np.errstate(over="ignore"):
+        bounds = scale * limit
+    return None if bounds.max(initial=0.0) < 1 else np.minimum(bounds, 255.0).astype(np.uint8)

@@ -1,0 +1,483 @@
+"""Sensitivity scores of clustering, given seeds."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from batch2online import sampling
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.history import History
+from batch2online.methods.clustering.race import STAGES, Race, coarse_words, first_of
+from batch2online.numerics.distances import Sums, membership, nearest, power, squared_distances
+from batch2online.rows import Rows, all_ones, ones
+from batch2online.sampling import exponents, kept, probabilities, weights_of
+from batch2online.schema import storable
+from batch2online.sketches.antitone import SAFETY, Antitone, Statistics
+from batch2online.sketches.base import Construction, Coreset
+from batch2online.sketches.candidates import Candidates
+from batch2online.storage.disk_history import DiskHistory, scratch
+from batch2online.theory import bounds, sizes
+from batch2online.validation import LARGEST
+
+
+@storable
+@dataclass(frozen=True)
+class SeedStatistics(Statistics):
+    r"""Cost and cluster masses of the rows seen under fixed seeds.
+
+    The score of a row is :math:`w (|x - c|^z / cost + 1 / W_c) / (1 + k)`, c its nearest seed and W_c the weight of
+    all rows nearest to c: it falls as rows are added. Without any seeds every score is infinite.
+    """
+
+    seeds: FloatArray
+    k: int
+    z: float
+    cost: float
+    masses: FloatArray
+
+    @classmethod
+    def empty(cls, seeds: FloatArray, k: int, z: float) -> Self:
+        return cls(seeds, k, z, 0.0, np.zeros(len(seeds)))
+
+    def add(self, rows: Rows) -> tuple[Self, FloatArray]:
+        if len(self.seeds) == 0:
+            return self, np.full(len(rows), np.inf)
+        labels, losses = self._assigned(rows)
+        weighted = not all_ones(rows.weights)
+        masses = np.bincount(labels, rows.weights if weighted else None, len(self.seeds))
+        cost = float(rows.weights @ losses if weighted else losses.sum())
+        new = replace(self, cost=self.cost + cost, masses=self.masses + masses)
+        return new, new._scores(losses, labels, rows.weights if weighted else None)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        if len(self.seeds) == 0:
+            return np.full(len(rows), np.inf)
+        labels, losses = self._assigned(rows)
+        return self._scores(losses, labels, None if all_ones(rows.weights) else rows.weights)
+
+    bounds = scores
+
+    def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        """Return the nearest seed of each row, and the distance to it to the power z."""
+        labels, squared = nearest(rows.points, self.seeds)
+        return labels, power(squared, self.z)
+
+    def _scores(self, losses: FloatArray, labels: Any, weights: FloatArray | None) -> FloatArray:
+        share = 1 / (1 + self.k)
+        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
+            of_seeds = share / self.masses
+        result = losses * (share / self.cost if self.cost else 0.0)
+        result += np.take(of_seeds, labels, mode="clip")
+        return np.asarray(result if weights is None else result * weights)
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, cost=self.cost * factor, masses=self.masses * factor)
+
+    def merged(self, other: Self) -> Self:
+        return replace(self, cost=self.cost + other.cost, masses=self.masses + other.masses)
+
+
+class Seeded(Antitone):
+    """Rows kept by their scores under given seeds, which do not move."""
+
+    def __init__(self, seeds: Rows, k: int, z: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.seeds, self.k, self.z = seeds, k, z
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return SeedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"k": self.k, "z": self.z}
+
+
+_TOGETHER = 10
+"""So many times the expected size may rows of joined shards be before seeds are drawn of them."""
+
+
+@storable
+class MovingSeeds(Seeded):
+    """A coreset in bounded memory: seeds are drawn anew from the rows that are kept, whenever these are thinned.
+
+    The inclusion probability of a row is the least it ever had. Costs and masses are estimated from the kept rows.
+    Of shards that are joined seeds are drawn once, when they are asked for, and not for each of them.
+    """
+
+    _is_joined = False
+    """Whether rows of several shards wait for seeds of them all. A file holds none such."""
+
+    def _thin(self) -> None:
+        candidates = self._candidates()
+        self._reseed(_limited(self.statistics, candidates, self.constant) if len(self.seeds) else candidates)
+
+    def _merge(self, other: Any) -> None:
+        sides = [(self.statistics, self._candidates()), (other.statistics, other._candidates())]
+        joined = Candidates.joined([_limited(known, rows, self.constant) for known, rows in sides])
+        joined = joined[np.argsort(joined.rows.ids, kind="stable")]
+        self.seeds = self.seeds[:0]
+        self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
+        self.parts, self.n_unthinned, self._is_joined = [joined], len(joined), True
+        if len(joined) > _TOGETHER * self.expected_size:
+            self._reseed(joined)
+
+    def settle(self) -> None:
+        """Draw seeds of shards that were joined."""
+        if self._is_joined:
+            self._reseed(self._candidates())
+
+    def _reseed(self, candidates: Candidates) -> None:
+        """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
+        weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
+        self.seeds = weighted[drawn_seeds(weighted, self.k, self.z, self.seed)]
+        empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
+        self.statistics, of_weighted = empty.add(weighted)
+        of_rows = of_weighted * candidates.limits  # scores are in proportion to weights
+        self.parts, self.n_unthinned = [_within(candidates, self.constant * of_rows)], 0
+        self._is_joined = False
+
+
+def drawn_seeds(rows: Rows, k: int, z: float, seed: int) -> IntArray:
+    """Positions of the D^z seeds of these rows, as ``scores.clustering_seeds`` gives them in more time."""
+    chosen: list[int] = []
+    scale, squared = rows.weights, np.full(len(rows), np.inf)
+    for stage in range(k):
+        if stage % STAGES == 0:
+            coarse = coarse_words(seed, rows.ids, stage // STAGES)
+        place = first_of(seed, rows.ids, stage, coarse, scale)
+        if place < 0:
+            break
+        chosen.append(place)
+        np.minimum(squared, squared_distances(rows.points, rows.points[place : place + 1])[0], out=squared)
+        scale = rows.weights * power(squared, z)
+    return np.array(chosen, dtype=np.int64)
+
+
+def _limited(statistics: SeedStatistics, candidates: Candidates, constant: float) -> Candidates:
+    """Return the candidates that present scores keep."""
+    return _within(candidates, constant * statistics.scores(candidates.rows))
+
+
+def _within(candidates: Candidates, probabilities: FloatArray) -> Candidates:
+    """Return those that are kept; their inclusion probability never rises above the present one."""
+    q = np.minimum(candidates.limits, probabilities)
+    return replace(candidates, limits=q).within(q)
+
+
+@storable
+@dataclass(frozen=True)
+class AssignedStatistics(SeedStatistics):
+    """The same, of rows reduced to three columns: the loss under the seeds, the nearest seed, the position."""
+
+    def _assigned(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        return rows.points[:, 1].astype(np.int64), rows.points[:, 0]
+
+    def with_block(self, rows: Rows) -> tuple[Self, BoolArray, FloatArray]:
+        """Return the statistics with rows in full; which seed is nearest to each of these (k, n), and their losses."""
+        is_nearest, squared = membership(rows.points, rows.lengths, self.seeds)
+        losses = power(squared, self.z)
+        weighted = not all_ones(rows.weights)
+        masses = [rows.weights[own].sum() if weighted else np.count_nonzero(own) for own in is_nearest]
+        cost = float(rows.weights @ losses if weighted else losses.sum())
+        return replace(self, cost=self.cost + cost, masses=self.masses + masses), is_nearest, losses
+
+    def bounds_of(self, losses: FloatArray, weights: FloatArray) -> FloatArray:
+        """Upper bounds of the scores of rows with these losses, whichever seeds are nearest to them."""
+        share = 1 / (1 + self.k)
+        least = self.masses.min(where=self.masses > 0, initial=np.inf)
+        return np.asarray(weights * (losses * (share / self.cost if self.cost else 0.0) + share / least))
+
+    def exceeding(self, level: float, rows: Rows, is_nearest: BoolArray, losses: FloatArray) -> BoolArray:
+        """Mark every row whose score exceeds ``level``; some rows with a lower score may be marked as well.
+
+        A score exceeds the level where the loss exceeds a threshold that depends on the cluster. Small clusters are
+        compared with their own threshold. The large ones share the lowest of theirs, which saves a pass over the rows
+        for each of them; the caller looks at the scores of marked rows anyway.
+        """
+        if self.cost == 0 or not all_ones(rows.weights):
+            return self._scores(losses, is_nearest.argmax(axis=0), rows.weights) > level
+        share = 1 / (1 + self.k)
+        with np.errstate(divide="ignore"):  # seeds that nothing was nearest to
+            bounds = (level - share / self.masses) * (self.cost / share)
+        is_large = self.masses >= 2 * share / level
+        found = losses > (bounds[is_large].min() if is_large.any() else np.inf)
+        for seed in np.flatnonzero(~is_large & (self.masses > 0)):
+            found |= is_nearest[seed] & (losses > bounds[seed])
+        return np.asarray(found)
+
+
+@storable
+class FixedSeeds(Seeded):
+    """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
+
+    def take_block(self, rows: Rows, position: int) -> None:
+        """Add a block of the history, the first row of which is at this position there."""
+        self.n_rows += len(rows)
+        self.statistics, is_nearest, losses = self.statistics.with_block(rows)
+        words = self._words(rows.ids)
+        few = np.arange(len(rows))
+        if self.n_rows > self.expected_size:
+            low = words <= sampling.word_below(self._usual)
+            low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
+            few = np.flatnonzero(low)
+            bounds = self.statistics.bounds_of(losses[few], rows.weights[few])
+            few = few[kept(sampling.inclusion_uniforms(words[few]), bounds * (self.constant * SAFETY))]
+        labels = np.arange(len(is_nearest), dtype=np.float32) @ np.take(is_nearest, few, axis=1).astype(np.float32)
+        columns = np.column_stack([losses[few], labels, position + few])
+        candidates = Candidates(
+            Rows(columns, np.empty((len(few), 0)), rows.weights[few], rows.ids[few]), words[few], ones(len(few))
+        )
+        scores = self.statistics.scores(candidates.rows)
+        self._add_candidates(candidates.within(probabilities(scores, self.constant * SAFETY)))
+
+
+FIRST_STAGE = 4
+"""With two stages, the first keeps this many times as many rows as the second."""
+
+
+def largest_value(z: float) -> float:
+    """Largest magnitude of a value such that distances to the power z, and their sums, are representable.
+
+    For z above 2 there is room for a million rows of 64 columns, as far from each other as can be: in each of these two
+    values are ``2 v`` apart, so a sum is at most ``2^20 (2 v 8)^z``.
+    """
+    return LARGEST if z <= 2 else 2.0 ** (1003 / z - 4)
+
+
+class RowsElsewhere(Protocol):
+    """Rows that stay where they are: only sums over them come."""
+
+    def block_sums(self, centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
+        """Return the sums of the clusters of these centers, relative to an origin, a block of ids at a time."""
+
+
+@storable
+class Clustering(Construction):
+    r"""Rows are kept by their sensitivity :math:`(|x - c|^z / cost + 1 / n_c) / (1 + k)` under D^z seeds c.
+
+    The seeds come from an exponential race (:mod:`batch2online.methods.clustering.race`), so they and the coreset are a
+    pure function of the rows and the seed. New rows can move the seeds, and then rows that were dropped may return: all
+    rows are kept, in memory or in a folder.
+
+    ``history="coreset"`` keeps no more than the coreset itself. Seeds are then drawn from the rows that are kept, by
+    their weights, and a row's inclusion probability is the least it ever had. Memory is bounded; the result is still
+    the same for any chunking, but it is not the one of the full history, and nothing can be forgotten. ``merge`` is
+    bounded as well: it draws seeds from the rows that both have kept. Its result is not equal to that of one stream,
+    and with three or more it depends on the order of merging.
+
+    Parameters
+    ----------
+    k : int
+        Number of clusters.
+    z : float, default 2.0
+        Power of the distance, at least 1: 2 for k-means, 1 for k-median.
+    stages : {1, 2}
+        One stage of sampling, or the paper's two (Algorithm 7): a larger sample first, from it one in proportion to
+        the cost, and the seeds themselves with the weight that is missing. Weights of the second stage carry those of
+        the first, which the paper omits, and seeds never weigh less than nothing.
+    history : "memory", "coreset" or the path of a folder
+        Where the rows are kept.
+    epsilon, coreset_size, random_state, first_id
+        As for every construction; the default size is ``10 (1 + k) / epsilon``.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 2)) + np.repeat([[0], [20]], 10_000, axis=0)
+    >>> coreset = Clustering(2, coreset_size=300, random_state=0).add(rows).coreset()
+    >>> low = coreset.points[:, 0] < 10
+    >>> bool(abs(coreset.weights[low].sum() / 10_000 - 1) < 0.2)
+    True
+    """
+
+    elsewhere: RowsElsewhere | None = None
+    """All rows, where they are kept by somebody else while a model is solved."""
+
+    def __init__(
+        self,
+        k: int,
+        z: float = 2.0,
+        *,
+        stages: int = 1,
+        history: str | os.PathLike[str] = "memory",
+        **settings: Any,
+    ) -> None:
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be a positive integer, got {k!r}.")
+        if not isinstance(z, int | float | np.number) or not 1 <= z < math.inf:
+            raise ValueError(f"z must be a finite number of at least 1, got {z!r}.")
+        if stages not in (1, 2):
+            raise ValueError(f"stages must be 1 or 2, got {stages!r}.")
+        if not isinstance(history, str | os.PathLike):
+            raise ValueError(f'history must be "memory", "coreset" or the path of a folder, got {history!r}.')
+        super().__init__(keep_history=history != "coreset", **settings)
+        self.k, self.z, self.stages = int(k), float(z), int(stages)
+        self.history_place = os.fspath(history)
+        self.race: Race
+        self.sampler: Any
+        self._start_over()
+
+    @property
+    def largest(self) -> float:
+        """Distances to the power z must be representable."""
+        return largest_value(self.z)
+
+    @property
+    def expected_rows(self) -> float:
+        return self._size()
+
+    def _begin(self, width: int, n_targets: int) -> None:
+        self._start_over()
+        if not self.keep_history:
+            self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), width)
+
+    def _rescale(self, factor: float) -> None:
+        self.race = self.race.scaled(factor)
+        self.__dict__.pop("_cached", None)
+        if self.sampler is not None:
+            self.sampler.rescale(factor)
+
+    def _start_over(self) -> None:
+        self.race, self.sampler = Race(self.k, self.z, self.seed), None
+        self.raced_rows = self.sampled_rows = 0
+        self._cached: Any = None  # the number of rows and their coreset; void once other rows may reach that number
+
+    def _new_sampler(self, kind: type[Seeded], seeds: Rows, width: int) -> Seeded:
+        sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
+        sampler.begin(width, 0)
+        sampler.block = self.block
+        return sampler
+
+    def _size(self) -> float:
+        """Return the expected size of the (first) sample."""
+        size: Any = self.coreset_size
+        if size is None:
+            size = sizes.clustering_size(self.k, self.epsilon)
+        elif size == "theory":
+            size = sizes.clustering_size_theory(self.k, self.z, self.epsilon)
+        sizes.sampling_constant(size, 1, self.k, self.epsilon)
+        return float(size * (FIRST_STAGE if self.stages == 2 else 1))
+
+    def _absorb(self, rows: Rows) -> None:
+        if not self.keep_history:
+            self.sampler.take(rows)
+
+    def settle(self) -> None:
+        """Find the seeds of the rows seen, and the rows that they keep, unless any seeds keep them all."""
+        self.thin()
+        if not self._keeps_every_row:
+            self._draw_seeds()
+
+    def thin(self) -> None:
+        """Draw seeds of shards that were joined, in bounded memory."""
+        if not self.keep_history and self.sampler is not None:
+            self.sampler.settle()
+
+    @property
+    def _keeps_every_row(self) -> bool:
+        """Whether rows are so few that the coreset holds them all: their scores are at least ``1 / (n (1 + k))``."""
+        count_once = self.decay is None and self.weight == self.n_rows and self.typical_weight == 1
+        is_sampled_once = self.keep_history and self.stages == 1
+        return is_sampled_once and count_once and self.n_rows * (1 + self.k) * SAFETY <= self._size()
+
+    def _draw_seeds(self) -> None:
+        past = self.past
+        if past is None or self.raced_rows == self.n_rows:
+            return
+        self.race, chosen = self.race.updated(past).run(past)
+        self.raced_rows = self.n_rows
+        seeds = past.at(chosen)
+        if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
+            self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
+        for rows in past.from_row(self.sampled_rows):
+            self.sampler.take_block(rows, self.sampled_rows)
+            self.sampled_rows += len(rows)
+
+    @property
+    def seeds(self) -> FloatArray:
+        """The D^z seeds of the rows seen, in the order in which they were drawn."""
+        self._check_started()
+        twin = self.caught_up().copy()
+        twin.thin()
+        twin._draw_seeds()
+        return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
+
+    def _coreset(self) -> Coreset:
+        """Return the coreset; a refresh asks for it several times, so the last one is remembered."""
+        cached = self.__dict__.get("_cached")  # absent after a checkpoint was read
+        if cached is None or cached[0] != self.n_rows:
+            cached = self._cached = (self.n_rows, self._new_coreset())
+        coreset: Coreset = cached[1]
+        return coreset
+
+    def _new_coreset(self) -> Coreset:
+        twin = self.copy()
+        twin.settle()
+        if twin.sampler is None or self._keeps_every_row:
+            every = self._no_rows() if self.history is None else self.history.everything()
+            return Coreset(every.points, None, np.ones(len(every)), every.ids)
+        rows, weights = twin.sampler.sample()
+        if twin.history is not None:
+            rows = twin.history.at(rows.points[:, 2].astype(np.int64))
+        if self.stages == 2:
+            rows, weights = self._second_stage(rows, weights, twin.sampler.seeds)
+        return Coreset(rows.points, None, weights, rows.ids)
+
+    def _no_rows(self) -> Rows:
+        assert self.shape is not None
+        return Rows.empty(*self.shape)
+
+    def _second_stage(self, rows: Rows, weights: FloatArray, seeds: Rows) -> tuple[Rows, FloatArray]:
+        """Of the first sample, rows in proportion to their cost; the seeds stand for what is missing."""
+        if len(seeds) == 0:
+            return rows, weights
+        labels, squared = nearest(rows.points, seeds.points)
+        losses = weights * power(squared, self.z)
+        q = np.minimum(1.0, self._size() / FIRST_STAGE * losses / (losses.sum() or 1.0))
+        words = sampling.words_of(self.seed, sampling.SECOND_STAGE, rows.ids)
+        keep = kept(sampling.inclusion_uniforms(words), q)
+        exponent = exponents(q[keep], sampling.rounding_uniforms(words[keep]), self.epsilon)
+        second = weights[keep] * weights_of(exponent, self.epsilon)
+        missing = np.bincount(labels, weights, len(seeds)) - np.bincount(labels[keep], second, len(seeds))
+        joined = Rows.concatenate([rows[keep], seeds])  # seeds cost nothing, so none of them is in the sample
+        order = np.argsort(joined.ids, kind="stable")
+        return joined[order], np.concatenate([second, np.maximum(missing, 0.0)])[order]
+
+    def _merge(self, other: Clustering) -> None:
+        if self.keep_history:
+            self._start_over()
+        else:
+            self._cached = None
+            self.sampler.join(other.sampler)
+
+    def check_forgettable(self, ids: Any, known: IntArray) -> IntArray:
+        """Return the ids as an array if the rows can be forgotten."""
+        if not self.keep_history:
+            raise ValueError('forget needs the history: create with history="memory" or the path of a folder.')
+        return super().check_forgettable(ids, known)
+
+    def _new_history(self, width: int, n_targets: int) -> History:
+        if self.history_place == "memory":
+            return History(self.block, width, n_targets)
+        return DiskHistory(self.block, width, n_targets, scratch(self.history_place))
+
+    def copy(self) -> Self:
+        twin = super().copy()
+        twin.sampler = None if self.sampler is None else self.sampler.copy()
+        return twin
+
+    def sensitivity(self, n: int) -> float:
+        """Proved for one stage and the full history; 1 otherwise."""
+        if self.stages != 1 or not self.keep_history or not self.n_rows:
+            return 1.0
+        return bounds.clustering_sensitivity(n, self._size(), self.k, self.epsilon)
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"k": self.k, "z": self.z, "stages": self.stages}

@@ -1,0 +1,299 @@
+"""The search for clusters of low cost: starts, and swaps of a center for a point.
+
+Several starts are worked on at once, one matrix product a step: greedy D^z seeding (k-means++ for z = 2), a few steps
+each, then swaps (Lattanzi & Sohler, ICML 2019), each judged after a few steps. Starts and swaps drop out when they can
+hardly win any more. All of it is in single precision, and in their main directions where points have many columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from batch2online import sampling
+from batch2online._types import FloatArray, IntArray
+from batch2online.methods.clustering.lloyd import (
+    CANCELLATION,
+    NEARLY_SETTLED,
+    SETTLED,
+    WeightedPoints,
+    means_after,
+    raced,
+    refined,
+)
+from batch2online.numerics.distances import Sums, nearest_squared, power, sums_of_clusters
+from batch2online.rows import all_ones
+
+_SWAPS = 4
+_CANDIDATES = 24
+_FAILURES = 2
+_SHORT, _LONG = 5, 50
+_GAIN = 3e-4
+_SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
+_VANISHING, _TINY = 1e-280, 1e-300
+_FEW_STARTS = 3
+
+
+class Search:
+    """Restarts and swaps, in single precision and few columns."""
+
+    def __init__(self, full: WeightedPoints, k: int, z: float, seed: int) -> None:
+        self.full, self.k, self.z, self.seed, self.draws = full, k, z, seed, 0
+        self.scale = _scale(full)
+        singles = _singles(full.points, self.scale)
+        self.projection = _projection(singles, seed, k)
+        weights = full.weights / full.weights.max()
+        self.low = WeightedPoints(self._projected(singles), weights.astype(np.float32))
+
+    def _projected(self, singles: Any) -> Any:
+        return singles if self.projection is None else singles @ self.projection
+
+    def _lowered(self, points: FloatArray) -> FloatArray:
+        return np.asarray(self._projected(_singles(points, self.scale)))
+
+    def run(self, starts: int, current: FloatArray | None) -> FloatArray:
+        """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
+
+        Next to current ones, themselves once searched for, starts are few.
+        """
+        if current is None:
+            best, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
+            return self._finished(self._swapped(best, least, _FAILURES))[None]
+        own, least_of_own = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
+        others = self._seeded(min(starts, _FEW_STARTS))
+        best, least = raced(self.low, others, self.z, 3 * _SHORT, least_of_own)
+        if least_of_own <= least:
+            best, least = own, least_of_own
+        found = self._swapped(best, least, 1)
+        return np.stack([current] if found is own else [current, self._finished(found)])
+
+    def _finished(self, centers: FloatArray) -> FloatArray:
+        return self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_SETTLED)[0][0])
+
+    def raised(self, centers: FloatArray) -> FloatArray:
+        """Return centers in all columns: means of the clusters found."""
+        if self.projection is None:
+            return centers.astype(np.float64) * self.scale
+        _, members = self.low.assigned(centers[None])
+        shares = members[0] * self.full.weights
+        mass = shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares @ self.full.points / np.where(mass > 0, mass, 1.0))
+
+    def _uniforms(self, count: int) -> FloatArray:
+        self.draws += count
+        return sampling.uniforms(self.seed, sampling.SOLVER, range(self.draws - count, self.draws))
+
+    def _drawn(self, mass: FloatArray, count: int) -> IntArray:
+        """For each row of ``mass`` (r, n), indices (r, count) of points drawn in proportion to it."""
+        cumulated = np.cumsum(mass, axis=1, dtype=np.float64)
+        targets = self._uniforms(len(mass) * count).reshape(len(mass), count) * cumulated[:, -1:]
+        found = [np.searchsorted(row, target, side="right") for row, target in zip(cumulated, targets, strict=True)]
+        return np.asarray(np.minimum(np.stack(found), mass.shape[1] - 1))
+
+    def _losses(self, centers: FloatArray) -> FloatArray:
+        return power(self.low.squared(centers), self.z)
+
+    def _seeded(self, starts: int) -> FloatArray:
+        """Greedy D^z seeding of several starts: of a few candidates the one that lowers the cost most is taken."""
+        points, weights = self.low.points, self.low.weights
+        trials, every = 2 + int(math.log(self.k)), np.arange(starts)
+        chosen = [points[self._drawn(np.broadcast_to(weights, (starts, len(weights))), 1)[:, 0]]]
+        losses = self._losses(chosen[0])
+        for _ in range(1, self.k):
+            drawn = self._drawn(losses * weights, trials)
+            candidates = self._losses(points[drawn.ravel()]).reshape(starts, trials, -1)
+            candidates = np.minimum(candidates, losses[:, None], out=candidates)
+            best = (candidates @ weights).argmin(axis=1)
+            losses = candidates[every, best]
+            chosen.append(points[drawn[every, best]])
+        return np.stack(chosen, axis=1)
+
+    def _swapped(self, centers: FloatArray, least: float, patience: int) -> FloatArray:
+        """Exchange a center for a point, until that has not helped a number of times."""
+        failures = 0
+        while failures < patience:
+            best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
+            if cost < least * (1 - _GAIN):
+                centers, least, failures = best, cost, 0
+            else:
+                failures += 1
+        return centers
+
+    def _swaps(self, centers: FloatArray) -> FloatArray:
+        """Return the most promising exchanges, by their cost before any further step."""
+        points, weights, k = self.low.points, self.low.weights, len(centers)
+        losses = self._losses(centers)
+        first = losses.min(axis=0)
+        own = losses == first
+        if np.count_nonzero(own) > len(first):
+            own = losses.argmin(axis=0) == np.arange(k)[:, None]
+        losses[own] = np.inf
+        second = losses.min(axis=0)
+        drawn = self._drawn((first * weights)[None], _CANDIDATES)[0]
+        candidates = self._losses(points[drawn])
+        kept = np.minimum(candidates, first)
+        lost = np.minimum(candidates, second) - kept
+        costs = (kept @ weights)[:, None] + lost @ (own * weights).T
+        removed = costs.argmin(axis=1)
+        order = np.argsort(costs.min(axis=1), kind="stable")[:_SWAPS]
+        options = np.repeat(centers[None], len(order), axis=0)
+        options[np.arange(len(order)), removed[order]] = points[drawn[order]]
+        return options
+
+
+def _singles(points: FloatArray, scale: float) -> Any:
+    """Return points over a scale, in single precision."""
+    return np.multiply(points, 1 / scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
+
+
+def _scale(points: WeightedPoints) -> float:
+    """Return the largest length of the points, or where squares vanish their largest value; it has an inverse."""
+    longest = float(points.lengths.max())
+    if longest > _VANISHING:
+        return math.sqrt(longest)
+    return max(float(points.points.max()), -float(points.points.min()), _TINY)
+
+
+def _projection(points: Any, seed: int, k: int) -> Any:
+    """Return an orthonormal basis (d, few) of the main directions of some of the points, where there are many columns.
+
+    k centers differ in k - 1 directions, and leading ones keep the costs of k-means (Cohen et al., STOC 2015); two
+    rounds of subspace iteration from a random start are enough to find nearly all of what they hold.
+    """
+    columns, few = points.shape[1], min(_SKETCH, _SPARE + k)
+    if columns <= 2 * _SKETCH:
+        return None
+    some = points[:: -(-len(points) // _SKETCHED_ROWS)]
+    some = some - some.mean(axis=0)
+    basis = sampling.uniforms(seed, sampling.PROJECTION, range(columns * few)).reshape(columns, few) - 0.5
+    for _ in range(2):
+        basis = np.linalg.qr(some.T @ (some @ basis.astype(np.float32)))[0]
+    return basis
+
+
+STARTS = 8
+_WITH_SUMS, _LONG = 10, 50
+_SOME = 64
+
+
+class Clusters(NamedTuple):
+    """Centers (k, d), and what is known of them.
+
+    The clusters of the points; what current centers and these cost, for all that the points stand for; the clusters of
+    the points under current centers; how evenly points share the cost, 1 if they share it equally.
+    """
+
+    centers: FloatArray
+    labels: IntArray | None = None
+    costs: tuple[float, float] | None = None
+    current_labels: IntArray | None = None
+    evenness: float = 1.0
+
+
+def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
+    """Distances to the nearest center, to the power z."""
+    return power(nearest_squared(points, centers), z)
+
+
+def cost(points: FloatArray, weights: FloatArray, centers: FloatArray, z: float) -> float:
+    """Return the weighted sum of these losses."""
+    each = losses(points, centers, z)
+    return float(each.sum() if all_ones(weights) else weights @ each)
+
+
+def solve(
+    points: FloatArray,
+    weights: FloatArray,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None = None,
+    starts: int = STARTS,
+) -> FloatArray:
+    """Centers (k, d) of low cost, no cluster empty; points repeat where fewer than k are distinct.
+
+    Where ``current`` centers are given, the result costs no more than these.
+
+    >>> points = np.array([[0.0], [1.0], [10.0], [11.0]])
+    >>> np.sort(solve(points, np.ones(4), k=2, z=2.0, seed=0), axis=0).tolist()
+    [[0.5], [10.5]]
+    """
+    return solved(points, weights, k, z, seed, current, starts).centers
+
+
+def solved(
+    points: FloatArray,
+    weights: FloatArray,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None = None,
+    starts: int = STARTS,
+    sums_of: Callable[[FloatArray, FloatArray], Sums] | None = None,
+) -> Clusters:
+    """Return what :func:`solve` does, and what is known besides.
+
+    Where the points are a coreset, ``sums_of`` may give the sums of all that they stand for, in the clusters of several
+    sets of centers (r, k, d), for z = 2; centers and sums are relative to an origin, its second argument. These then
+    decide between what the search has found and the current centers, and begin the steps to their means; the result may
+    cost the points more than the current centers.
+    """
+    distinct = _first_distinct(points, k + 1)
+    if len(distinct) <= k:
+        return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
+    origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the others are
+    near_zero = WeightedPoints(points - origin, weights)
+    options = Search(near_zero, k, z, seed).run(starts, None if current is None else current - origin)
+    if z != 2:
+        settled, costs = refined(near_zero, options, z, _LONG)
+        return Clusters(np.asarray(settled[costs.argmin()] + origin))
+    sums = sums_of_clusters(near_zero.points, weights, options) if sums_of is None else sums_of(options, origin)
+    found = _decided(near_zero, options, sums.of_each(), current is not None, are_others=sums_of is not None)
+    return found._replace(centers=np.asarray(found.centers + origin))
+
+
+def _decided(
+    points: WeightedPoints, options: FloatArray, sums: list[Sums], has_current: bool, are_others: bool = False
+) -> Clusters:
+    """Return what becomes of the option whose clusters cost least, by their sums; current centers are the first.
+
+    Where these sums are mostly rounding, or say little after some steps, plain steps on the points decide.
+    """
+    least = [own.least_cost() for own in sums]
+    best = int(np.argmin(least))
+    found = None
+    if min(least) >= CANCELLATION * sums[0].squares:
+        steps, gain = _WITH_SUMS if are_others else _LONG, NEARLY_SETTLED if has_current else SETTLED
+        found = means_after(points, options[best], steps, sums[best] if are_others else None, gain)
+    if found is None:
+        settled, costs = refined(points, options, 2.0, _LONG)
+        return Clusters(settled[costs.argmin()])
+    if not has_current:
+        return Clusters(found.centers, found.labels)
+    own, evenness = None if best else found.first_labels, _evenness(points.weights, found.first_distances)
+    return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, evenness)
+
+
+def _evenness(weights: FloatArray, distances: FloatArray) -> float:
+    """Return the squared sum of squared distances over their number and the sum of their squares, all by weight."""
+    largest = float(distances.max())
+    shares = np.square(distances / (largest or 1.0))  # powers may be too large
+    squares = float(weights @ np.square(shares))
+    return float(weights @ shares) ** 2 / (squares * float(weights.sum())) if squares else 1.0
+
+
+def _first_distinct(points: FloatArray, most: int) -> FloatArray:
+    """Up to ``most`` distinct points, the first ones first."""
+    if len(points) > 4 * most:
+        head = _first_distinct(points[: 4 * most], most)
+        if len(head) == most:
+            return head
+    chosen: list[int] = []
+    others = np.ones(len(points), dtype=bool)
+    while len(chosen) < most and others.any():
+        chosen.append(int(others.argmax()))
+        others &= (points != points[chosen[-1]]).any(axis=1)
+    return points[chosen]

@@ -1,0 +1,288 @@
+"""Online linear regression."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from batch2online._types import FloatArray
+from batch2online.engine.online import Online
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.headline import Metrics, mean_loss, regression_quality
+from batch2online.input import flattened
+from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
+from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.linear_losses.losses import PredictorLoss, of_regression
+from batch2online.methods.linear_losses.problem import GeneralizedLinear
+from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.methods.linear_losses.solver import Penalty
+from batch2online.numerics.threads import one_thread
+from batch2online.record import Averages
+from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
+from batch2online.schema import require
+from batch2online.validation import check_targets
+
+LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
+"""What :class:`OnlineRegression` can be asked for."""
+
+
+class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
+    r"""Linear regression on a stream: nearly the loss of hindsight, with a handful of model changes.
+
+    Least squares, the default: the moments of all rows are kept where they lose no digits, and at row counts that grow
+    geometrically least squares is solved from them if the present model has become too costly. For rows in random
+    order, losses that are bounded and no rows that dominate, the expected squared loss is at most 1 + eta times that of
+    the best model in hindsight plus a term that grows like the logarithm, for every eta above 0 (Lemma 6 and Theorem 5
+    of ``docs/theory.md``). Beside it, rows are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits
+    and other losses; ``solve="coreset"`` solves on it, as the paper does.
+
+    Other losses, and penalties: the loss of each row is expanded at the model in force when it comes; sums of these
+    expansions and a coreset of what is left give models like those of refits on all rows, see
+    :class:`batch2online.coresets.Anchored`.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie"}
+        What a row costs: the squared residual; that of ``HuberRegressor``, whose scale is part of the model; the
+        absolute residual; the pinball loss of ``QuantileRegressor``; half the deviance of ``PoissonRegressor`` (targets
+        from 0), ``GammaRegressor`` (above 0) or ``TweedieRegressor``, which predict ``exp(x @ coef_ + intercept_)``.
+    alpha : float, default 0
+        The penalty ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` is added to the mean loss, as
+        scikit-learn's estimators of these losses do. The squared loss is halved then, as in ``ElasticNet``.
+    l1_ratio : float in [0, 1], default 0
+        Share of the absolute values in the penalty; 1 is that of ``QuantileRegressor``.
+    quantile : float in (0, 1), default 0.5
+        Which quantile to predict, with ``loss="quantile"``.
+    power : float, default 1.5
+        Power of the variance, with ``loss="tweedie"``: 0, or from 1 on.
+    delta : float, default 1.35
+        Residuals of more scales than this count as outliers, with ``loss="huber"``: the ``epsilon`` of
+        ``HuberRegressor``.
+    epsilon : float, default 0.02
+        Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        models do not depend on it.
+    coreset_size : int, "theory", "audit" or None
+        Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
+        otherwise ``"audit"``, 20 rows for each column of ``[1 | a | b]``: enough to measure with.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=2.5, growth=1.2, uneven=4)``,
+        ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
+    solve : {"exact", "coreset"}
+        Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
+        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory". For
+        other losses than the squared one it means nothing.
+    fit_intercept : bool, default True
+        Without an intercept columns are scaled, but not centred: columns far from zero are then nearly collinear.
+    score_targets : bool, default True
+        Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
+    keep_history : bool, default False
+        Keep all rows, which :meth:`forget` needs.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    coef_, intercept_ : the current model; the mean of the targets until ``3 * (n_features + 1)`` rows have come
+    error_ : share by which the model is estimated to cost more than the fit on all rows; 0 for least squares
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+        Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
+
+    Notes
+    -----
+    The paper's Algorithm 5, with the corrections listed in the documentation: points are drawn once and
+    for all by uniforms that belong to them, so that any chunking or resuming gives the same model. Merged shards have
+    the coreset of one stream, and the model that :meth:`fit` gives on all rows.
+
+    Nearly collinear columns: columns are centred and scaled by their spread, and directions whose singular value is
+    below 1e-6 of the largest are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns. A total that
+    is the sum of its parts up to rounding has the coefficients of least norm. The same for other losses and tiny
+    penalties, but not for ``l1_ratio > 0``. ``regret_.optimum`` is the exact minimum all the same.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = OnlineRegression(random_state=0)
+    >>> for start in range(0, len(X), 50):
+    ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
+    >>> model.n_seen_, model.predict(X[:2]).shape
+    (442, (2,))
+    >>> model.regret_.ratio < 2.2
+    True
+    >>> upper = OnlineRegression(loss="quantile", quantile=0.9, random_state=0).fit(X, y)
+    >>> bool(0.85 < (y <= upper.predict(X)).mean() < 0.95)
+    True
+    """
+
+    _needs_targets = True
+
+    _problem = (LeastSquares, GeneralizedLinear)
+    _best = "possible linear fit"
+
+    def _quality(self, rows: Averages) -> Metrics:
+        if isinstance(self._check_fitted().problem, LeastSquares):
+            return regression_quality(rows)
+        return {"MAE": rows.mean_secondary_loss} | mean_loss(rows)
+
+    def __init__(
+        self,
+        *,
+        loss: str = "squared",
+        alpha: float = 0.0,
+        l1_ratio: float = 0.0,
+        quantile: float = 0.5,
+        power: float = 1.5,
+        delta: float = 1.35,
+        epsilon: float = 0.02,
+        coreset_size: int | str | None = None,
+        refresh: Policy | None = None,
+        solve: str = "exact",
+        fit_intercept: bool = True,
+        score_targets: bool = True,
+        half_life: int | str | None = None,
+        window: int | None = None,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.quantile = quantile
+        self.power = power
+        self.delta = delta
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.solve = solve
+        self.fit_intercept = fit_intercept
+        self.score_targets = score_targets
+        self.half_life = half_life
+        self.window = window
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the moments of all rows are all that is needed."""
+        return bool(self.loss == "squared" and self.alpha == 0)
+
+    @property
+    def _adds_up(self) -> bool:
+        return self._is_plain
+
+    def _predictor_loss(self) -> PredictorLoss:
+        self._check_choice("loss", *LOSSES)
+        return of_regression(self.loss, self.quantile, self.power, self.delta)
+
+    def _anchored_engine(self, n_targets: int) -> Online:
+        construction = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
+        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    def _new_engine(self, n_targets: int) -> Online:
+        self._check_choice("solve", "coreset", "exact")
+        if not self._is_plain:
+            return self._anchored_engine(n_targets)
+        exact = self.solve == "exact"
+        settings = self._sampling(without_use=exact)
+        construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
+        default = Adaptive(kappa=2.5, growth=1.2, uneven=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
+        policy = default if self.refresh is None else self.refresh
+        problem = LeastSquares(exact=exact)
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss in ("poisson", "gamma", "tweedie")
+        if not self._is_plain:
+            tags.target_tags.multi_output = False
+        return tags
+
+    # Targets that a loss is not made for are refused before anything is learned.
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        is_ready = super()._is_ready_for(X, y, sample_weight)
+        if is_ready and not self._is_plain and y.ndim == 1:
+            self._predictor_loss().check(check_targets(y, len(X))[:, 0])
+        return is_ready and (self._is_plain or y.ndim == 1)
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        y, problem = super()._prepared_targets(y)
+        if not self._is_plain:
+            y = flattened(y)
+            values = check_targets(y, len(y))
+            self._predictor_loss().check(values.reshape(-1))
+        return y, problem
+
+    @property
+    def _takes_any_number(self) -> bool:
+        return self._is_plain
+
+    def _target_of(self, y: Any) -> Any:
+        target = super()._target_of(y)
+        if not self._is_plain:
+            self._predictor_loss().check(np.asarray(target, dtype=np.float64).reshape(-1))
+        return target
+
+    # Each reads the engine and its model once: another thread may replace them at any moment.
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients, (n_features,) or (n_targets, n_features)."""
+        engine = self._check_fitted()
+        coefficients = engine.present_model.coefficients.copy()
+        return np.asarray(coefficients[0] if engine.construction.flat_targets else coefficients)
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a number or (n_targets,)."""
+        engine = self._check_fitted()
+        intercepts = engine.present_model.intercepts.copy()
+        return float(intercepts[0]) if engine.construction.flat_targets else intercepts
+
+    @one_thread()
+    def predict(self, X: Any) -> FloatArray:
+        """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
+        engine = self._check_fitted()
+        predictions = _predictions(engine, self._validated(X, reset=False))
+        return predictions[:, 0] if engine.construction.flat_targets else predictions
+
+    def predict_one(self, x: Any) -> Any:
+        """Prediction for one row: a mapping of column names to values, or a sequence of values."""
+        engine = self._check_fitted()
+        predictions = _predictions(engine, np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
+        return float(predictions[0]) if engine.construction.flat_targets else predictions
+
+    @property
+    def error_(self) -> float:
+        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        return float(getattr(self._check_fitted().model, "error", 0.0))
+
+    @classmethod
+    def _assembled(cls, state: dict[str, Any]) -> Self:
+        estimator = super()._assembled(state)
+        problem: Any = estimator._engine.problem
+        require(isinstance(problem, LeastSquares) == estimator._is_plain, "the problem is that of the loss.")
+        require(estimator._is_plain or problem.loss == estimator._predictor_loss(), "the problem has the same loss.")
+        return estimator
+
+
+def _predictions(engine: Online, points: Any) -> FloatArray:
+    """Predictions (n, n_targets) of the model in force."""
+    model, problem = engine.present_model, engine.problem
+    if isinstance(problem, GeneralizedLinear):
+        return problem.predict(model, points)[:, None]
+    linear: LinearModel = model
+    return linear.predict(points)

@@ -1,0 +1,214 @@
+"""Linear least squares as an online problem.
+
+Models are solved from moments: those of the weighted coreset (the paper), or those of all rows
+(``exact``). Since the moments of all rows are at hand, the exact cost of any model and the hindsight
+optimum are known at any time, at the cost of a factorisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
+from batch2online.numerics.triangular import column_norms
+from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.rows import Rows
+from batch2online.schema import storable
+from batch2online.theory.bounds import exact_stability
+from batch2online.warm_up import MeanSoFar
+
+
+@storable
+@dataclass(frozen=True)
+class LinearModel:
+    """``predictions = points @ coefficients.T + intercepts``, one row of coefficients for each target."""
+
+    coefficients: FloatArray
+    intercepts: FloatArray
+
+    def predict(self, points: FloatArray) -> FloatArray:
+        return np.asarray(points @ self.coefficients.T + self.intercepts)
+
+    def residuals(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return predictions less targets, of which there is one: (n,)."""
+        residuals = points @ self.coefficients[0]
+        residuals += self.intercepts[0]
+        residuals -= targets[:, 0]
+        return np.asarray(residuals)
+
+
+@storable
+@dataclass(frozen=True)
+class LeastSquares(Problem):
+    """The problem: squared loss of linear predictions, solved on the coreset or exactly."""
+
+    needs: ClassVar[type] = Leverage
+    costs_are_exact: ClassVar[bool] = True
+    exact: bool = False
+
+    @property
+    def secondary_name(self) -> str:
+        return "absolute residual"
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Three rows for each coefficient: enough for the problem to be posed."""
+        return 3 * (width + 1)
+
+    def warm_up(self) -> MeanSoFar:
+        return MeanSoFar(of_targets=True)
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearModel:
+        """Return the mean of the targets, whatever the inputs are."""
+        return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets) if answer is None else answer)
+
+    def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if targets.shape[1] == 1:  # the usual case, in as few passes as it takes
+            residual = model.residuals(points, targets)
+            return residual * residual, np.abs(residual)
+        squared = np.square(targets - model.predict(points)).sum(axis=1)
+        return squared, np.sqrt(squared)
+
+    def spread_of(self, rows: Rows) -> FloatArray:
+        return rows.targets
+
+    def total_losses(self, model: LinearModel, rows: Rows) -> Totals:
+        if rows.targets.shape[1] != 1:
+            return super().total_losses(model, rows)
+        residual = model.residuals(rows.points, rows.targets)
+        squared = float(residual @ residual)
+        absolute = float(np.abs(residual, out=residual).sum())
+        return Totals(squared, absolute, float(residual.max()) ** 2, lambda: residual * residual)
+
+    def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
+        """Return the least-squares model of the coreset or of all rows; the current model is not consulted.
+
+        It may cost more than the optimum where directions are dropped. Costs are compared with those of such models,
+        never with the optimum alone, so that a refit takes place where it gains.
+        """
+        moments = construction.statistics.moments
+        if not self.exact:
+            moments = coreset_moments(construction.coreset(), construction.intercept)
+        return LinearModel(*least_squares(moments))
+
+    def cost(self, model: LinearModel, construction: Leverage) -> float:
+        """Exact squared loss of the model on all rows seen."""
+        moments = construction.statistics.moments
+        return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
+
+    def lower_bound(self, construction: Leverage) -> float:
+        """Return the optimum over all linear models: what is left of the targets, in the corner of the factor."""
+        moments = construction.statistics.moments
+        corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
+        return float(np.square(corner).sum())
+
+    def optimum(self, construction: Leverage, model: LinearModel) -> float:
+        """Return the same: it is the exact minimum over the rows, also where a model drops directions."""
+        return self.lower_bound(construction)
+
+    def stability(self, construction: Leverage) -> Callable[[int], float] | None:
+        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
+
+        It is not where directions were dropped along which targets vary, see
+        :func:`batch2online.methods.least_squares.solver.least_squares`.
+        """
+        columns = construction.statistics.moments.n_inputs
+        return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(construction) else None
+
+    def _is_exact_for(self, construction: Leverage) -> bool:
+        """Whether the solution of all rows attains the optimum."""
+        model = LinearModel(*least_squares(construction.statistics.moments))
+        known, least = self.hindsight(construction, model), self.cost(model, construction)
+        return least <= (1 + _ROUNDING) * known.optimum + known.resolution
+
+    def degrees(self, model: LinearModel, construction: Leverage) -> float:
+        """Return the coefficients of one target."""
+        return float(construction.statistics.moments.n_inputs)
+
+    def unevenness(self, model: LinearModel, construction: Leverage) -> float:
+        rows, weights = construction.sample()
+        leverages = construction.statistics.scores_of_inputs(rows)
+        losses, _ = self.losses(model, rows.points, rows.targets)
+        mean_loss = self.lower_bound(construction) / construction.effective_rows
+        return unevenness_of(leverages, losses, weights, self.degrees(model, construction) * mean_loss)
+
+    def hindsight(self, construction: Leverage, model: LinearModel) -> Hindsight:
+        """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""
+        moments = construction.statistics.moments
+        factor, targets = moments.shifted_factor, slice(moments.n_inputs, None)
+        spreads, offset = factor[:, targets], float(np.abs(moments.shift[targets]).max(initial=0.0))
+        if moments.intercept and np.any(factor[:, 0]):
+            constant = factor[:, :1]
+            spreads = spreads - constant * (constant.T @ spreads) / float(constant[:, 0] @ constant[:, 0])
+        total = float(np.square(spreads).sum())
+        rounding = resolution(total, construction.weight, offset)
+        return Hindsight(self.optimum(construction, model), total=total, resolution=rounding)
+
+    def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
+        """Root mean square change of the predictions on all rows seen."""
+        moments = construction.statistics.moments
+        moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
+        magnitude = float(np.sqrt(np.square(moved).sum() / construction.weight))
+        return {"magnitude": magnitude, "coefficients": _moved_most(old, new, moments)}
+
+    def same(self, old: LinearModel, new: LinearModel) -> bool:
+        return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
+
+
+_ROUNDING = 1e-6
+"""Share by which rounding alone may raise the cost of a solution above the optimum."""
+
+MOST_MOVED = 3
+"""Coefficients that a change names."""
+
+
+def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[tuple[int, float, float], ...] | None:
+    """Return the columns whose coefficients moved predictions most, with their values before and after."""
+    if len(new.coefficients) != 1:
+        return None
+    before, after = old.coefficients[0], new.coefficients[0]
+    effects = np.abs(after - before) * moments.spreads(moments.regular_factor)[moments.inner]
+    strongest = np.argsort(-effects, kind="stable")[:MOST_MOVED]
+    return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
+
+
+def standard_errors(construction: Leverage) -> FloatArray:
+    """Return standard errors (n_targets, d) of the coefficients of least squares on all rows.
+
+    They are those of the directions that least squares keeps: what is dropped has no coefficient and no error.
+    """
+    moments = construction.statistics.moments
+    i, inputs = int(moments.intercept), moments.n_inputs
+    factor = moments.regular_factor
+    centred, right = factor[i:inputs, i:inputs], factor[i:inputs, inputs:]
+    scale = column_norms(centred)
+    unit = centred / np.where(scale > 0, scale, 1.0)
+    inverse = np.linalg.pinv(unit, rcond=TOLERANCE)
+    rank = np.linalg.matrix_rank(unit, tol=TOLERANCE * float(np.linalg.norm(unit, 2)))
+    freedom = construction.weight - i - rank
+    if freedom <= 0:
+        return np.full((moments.n_targets, moments.width), np.inf)
+    lengths = column_norms(inverse.T) / np.where(scale > 0, scale, np.inf)
+    left = np.concatenate([factor[inputs:, inputs:], right - unit @ (inverse @ right)])
+    return np.asarray(np.outer(column_norms(left) / np.sqrt(freedom), lengths))
+
+
+def _deviation(model: LinearModel, moments: Moments) -> FloatArray:
+    """Return the matrix v with ``(m - shift) v`` = prediction minus target, for rows m = [1 | a | b]."""
+    i, d = int(moments.intercept), moments.width
+    identity = np.eye(moments.n_targets)
+    if not i:
+        return np.concatenate([model.coefficients.T, -identity])
+    shift = moments.shift
+    constant = model.intercepts + model.coefficients @ shift[i : i + d] - shift[i + d :]
+    return np.concatenate([constant[None], model.coefficients.T, -identity])

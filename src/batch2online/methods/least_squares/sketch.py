@@ -1,0 +1,147 @@
+"""Leverage scores: the coreset of linear regression (the paper's section 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from batch2online._types import FloatArray
+from batch2online.frames.cells import GAP
+from batch2online.methods.from_sums import leverage_moments
+from batch2online.methods.least_squares.moments import Moments
+from batch2online.rows import Rows
+from batch2online.schema import storable
+from batch2online.sketches.antitone import Statistics
+from batch2online.sketches.deferred import Deferred, GrowingStatistics
+from batch2online.sketches.exact_sums import ExactGram
+from batch2online.theory.bounds import leverage_sensitivity
+
+
+@storable
+@dataclass(frozen=True)
+class LeverageStatistics(GrowingStatistics):
+    """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
+
+    has_cheap_bounds: ClassVar[bool] = True
+    moments: Moments
+    with_targets: bool
+    columns: tuple[int, ...] | None = None
+
+    def grown(self, rows: Rows) -> LeverageStatistics:
+        return replace(self, moments=self.moments.add(self.read(rows)))
+
+    def add(self, rows: Rows) -> tuple[LeverageStatistics, FloatArray]:
+        new = self.grown(rows)
+        return new, new.coarse_bounds(rows)
+
+    def coarse_bounds(self, rows: Rows) -> FloatArray:
+        return self.moments.coarse_bounds(self.read(rows))
+
+    @property
+    def usual_coarse_bound(self) -> float:
+        reference = self.moments.reference
+        return 0.0 if reference is None else reference.usual_coarse_bound
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        return self.moments.bounds(self.read(rows))
+
+    def scaled(self, factor: float) -> LeverageStatistics:
+        return replace(self, moments=self.moments.scaled(factor))
+
+    def merged(self, other: LeverageStatistics) -> LeverageStatistics:
+        return replace(self, moments=self.moments.merged(other.moments))
+
+    def sharpened(self) -> LeverageStatistics:
+        return replace(self, moments=self.moments.sharpened())
+
+    def scores(self, rows: Rows) -> FloatArray:
+        return self.moments.scores(self.read(rows), with_targets=self.with_targets)
+
+    def scores_of_inputs(self, rows: Rows) -> FloatArray:
+        """Return the leverage scores of the inputs alone."""
+        return self.moments.scores(self.read(rows), with_targets=False)
+
+    def read(self, rows: Rows) -> Rows:
+        """Return the columns of a table that hold numbers, with zeros for gaps; all of an array."""
+        if self.columns is None:
+            return rows
+        points = rows.points[:, self.columns]
+        points[points == GAP] = 0.0
+        return replace(rows, points=points)
+
+
+@storable
+class Leverage(Deferred):
+    r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
+
+    M holds the rows ``[1 | a | b]``: the constant column if ``intercept``, and the targets if any are
+    given, so that :math:`\tau_i` is the leverage of ``a_i`` plus the share of its squared residual in the
+    optimum. Scores sum to the number of columns at most and never rise as rows are added.
+
+    Departs from the paper, which scores ``a`` alone (``score_targets=False``): one outlying residual can
+    then ruin the model that is solved on the coreset.
+
+    Parameters
+    ----------
+    intercept : bool, default False
+        Count a constant column.
+    score_targets : bool, default True
+        Score the rows of ``[a | b]``, or of ``a`` alone.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every construction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(20_000, 3))
+    >>> coreset = Leverage(coreset_size=500, random_state=0).add(rows).coreset()
+    >>> gram = (coreset.points * coreset.weights[:, None]).T @ coreset.points
+    >>> bool(np.abs(gram / 20_000 - np.eye(3)).max() < 0.15)
+    True
+    """
+
+    columns: tuple[int, ...] | None = None
+    """Places of the columns of a table that hold numbers; None for all columns of an array."""
+
+    advice = (
+        "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
+        "BatchToOnline(estimator) with coreset=coresets.Uniform, which keeps rows alone."
+    )
+
+    def statistics_size(self, width: int, n_targets: int) -> float:
+        columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept
+        return 10.0 * columns**2
+
+    @property
+    def takes_any_rows(self) -> bool:
+        return True
+
+    def __init__(self, *, intercept: bool = False, score_targets: bool = True, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.intercept = bool(intercept)
+        self.score_targets = bool(score_targets)
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        width = width if self.columns is None else len(self.columns)
+        columns = width + self.intercept + (n_targets if self.score_targets else 0)
+        moments = Moments.empty(width, n_targets, self.intercept)
+        return LeverageStatistics(moments, self.score_targets, self.columns), columns, columns
+
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
+        return self.statistics.read(rows).points, rows.targets
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        moments = leverage_moments(self.statistics.moments, sums)
+        return LeverageStatistics(moments, self.score_targets, self.columns)
+
+    def sensitivity(self, n: int) -> float:
+        if not self.constant:  # no rows yet
+            return 1.0
+        return leverage_sensitivity(n, self.constant, self.expected_size / self.constant, self.epsilon)
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"intercept": self.intercept, "score_targets": self.score_targets}

@@ -1,0 +1,330 @@
+"""Models of classes in the order of the labels: the engine knows classes in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from batch2online._types import FloatArray
+from batch2online.engine.online import Online
+from batch2online.estimators.labelled import Labelled
+from batch2online.estimators.stored import Trusted, check_plain
+from batch2online.headline import Metrics, classification_quality
+from batch2online.labels import Labels
+from batch2online.methods.linear_losses.losses import Logistic
+from batch2online.methods.linear_losses.problem import GeneralizedLinear, LinearPredictor
+from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.methods.linear_losses.solver import Penalty
+from batch2online.numerics.threads import one_thread
+from batch2online.record import Averages
+from batch2online.refresh import Geometric, Policy
+from batch2online.schema import conforms, require
+
+
+def _sorted_codes(engine: Online) -> list[float]:
+    labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
+    return sorted(labels, key=labels.__getitem__)
+
+
+def _places(classes: tuple[float, ...], codes: list[float]) -> list[int]:
+    """Return where the classes of a model stand among all codes."""
+    place = {code: position for position, code in enumerate(codes)}
+    return [place[code] for code in classes]
+
+
+def sorted_labels(engine: Online) -> Any:
+    """Labels seen so far, sorted."""
+    labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
+    return np.array([labels[code] for code in _sorted_codes(engine)])
+
+
+def by_label(engine: Online) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and intercepts in the order of the labels."""
+    model: LinearPredictor = engine.model
+    codes = _sorted_codes(engine)
+    if len(codes) <= 2:
+        sign = -1.0 if len(model.classes) == 2 and model.classes[0] != codes[0] else 1.0
+        return sign * model.coefficients, sign * model.intercepts
+    coefficients, intercepts = np.zeros((len(codes), engine.width)), np.full(len(codes), -model.unknown)
+    own = _places(model.classes, codes)
+    if len(model.classes) == 2:
+        coefficients[own], intercepts[own] = np.outer([-0.5, 0.5], model.coefficients), model.intercepts * [-0.5, 0.5]
+    elif len(own) > 2:
+        coefficients[own], intercepts[own] = model.coefficients, model.intercepts
+    return coefficients, intercepts
+
+
+def probabilities(engine: Online, eta: FloatArray) -> FloatArray:
+    """Probabilities of all labels, in their order; 0 for those that the model does not know."""
+    model, codes = engine.model, _sorted_codes(engine)
+    if not model.classes:
+        return np.full((len(eta), len(codes)), 1 / len(codes))
+    found = Logistic().probabilities(eta)
+    if len(model.classes) == 2:
+        found = np.column_stack([1 - found, found])
+    elif len(model.classes) == 1:
+        found = np.ones_like(found)
+    everything = np.zeros((len(eta), len(codes)))
+    everything[:, _places(model.classes, codes)] = found
+    return everything
+
+
+class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
+    r"""Logistic regression on a stream, of two classes or more: the quality of refits on all rows, in a megabyte.
+
+    The loss of each row is expanded at the model in force when it comes. The sums of these expansions are exact; a
+    coreset carries what is left of the losses, see :class:`batch2online.coresets.Anchored`. At row counts that grow
+    geometrically a model is solved on both.
+
+    Parameters
+    ----------
+    alpha : float or None
+        The penalty is ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` for each row, next to the mean
+        loss. None is ``|coef|^2 / 2`` for all rows together, as ``LogisticRegression()`` has it: it vanishes as rows
+        come. ``LogisticRegression(C)`` on n rows is ``alpha = 1 / (C * n)``.
+    l1_ratio : float in [0, 1], default 0
+        Share of the absolute values in the penalty.
+    class_weight : dict, "balanced" or None
+        Weights of classes by their labels, which multiply ``sample_weight``; 1 for those that are not there. "balanced"
+        lets all classes weigh the same, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These weights change
+        as rows come: each model is solved with those that the exact counts give then.
+    epsilon : float, default 0.1
+        The grid of powers of ``1 + epsilon`` on which weights of the coreset lie.
+    coreset_size : int or None
+        Expected rows of the coreset. None is 2,000, or ten for each parameter of the model.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``.
+    fit_intercept : bool, default True
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
+    keep_history : bool, default False
+        Keep all rows, which :meth:`forget` needs.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    classes_ : labels seen so far, sorted
+    coef_, intercept_ : the current model, one row for two classes, else one for each
+    error_ : share by which the model is estimated to cost more than the fit on all rows
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+        Rows seen; changes of the model and their reasons; the coreset; log loss against the best model known.
+
+    Notes
+    -----
+    While all rows fit into the coreset the model is that of ``LogisticRegression`` on them. Labels are learned as they
+    come, new ones in mid-stream as well; rows of a label that the model does not know cost as much as a label does that
+    half a row among all had. Shards that are merged were expanded at their own models: once the coreset does not hold
+    all rows any more, the merged coreset and model are not those of ``fit``, and depend on the shards and the order of
+    merging. ``error_`` estimates by which share the model costs more than the fit on all rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = OnlineClassifier(random_state=0).partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    >>> model.n_seen_, model.classes_.tolist(), model.predict_proba(X[:2]).shape
+    (569, [0, 1], (2, 2))
+    >>> model.score(X, y) > 0.94
+    True
+    """
+
+    _needs_targets = True
+    _problem = GeneralizedLinear
+
+    @property
+    def _adds_up(self) -> bool:
+        return False
+
+    def _quality(self, rows: Averages) -> Metrics:
+        return classification_quality(rows)
+
+    def __init__(
+        self,
+        *,
+        alpha: float | None = None,
+        l1_ratio: float = 0.0,
+        class_weight: Mapping[Any, float] | str | None = None,
+        epsilon: float = 0.1,
+        coreset_size: int | None = None,
+        refresh: Policy | None = None,
+        fit_intercept: bool = True,
+        half_life: int | str | None = None,
+        window: int | None = None,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.class_weight = class_weight
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.fit_intercept = fit_intercept
+        self.half_life = half_life
+        self.window = window
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    def _new_construction(self) -> Anchored:
+        settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
+        return Anchored(Logistic(), **settings)
+
+    def _new_engine(self, n_targets: int) -> Online:
+        construction = self._new_construction()
+        policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
+        problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
+        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
+        """Learn from further rows. The result does not depend on how rows are split into calls.
+
+        ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
+        """
+        return super().partial_fit(X, y, sample_weight)
+
+    def learn_one(self, x: Any, y: Any = None) -> Any:
+        """Learn one row: a mapping of column names to values, or a sequence of values."""
+        if not isinstance(self.class_weight, Mapping) or not self.__sklearn_is_fitted__():
+            return super().learn_one(x, y)
+        return self.partial_fit(np.asarray(self._values_of(x), dtype=np.float64)[None], np.asarray([y]))
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return not isinstance(self.class_weight, Mapping) and super()._is_ready_for(X, y, sample_weight)
+
+    @property
+    def _is_balanced(self) -> bool:
+        if self.class_weight is not None and not isinstance(self.class_weight, Mapping):
+            self._check_choice("class_weight", "balanced")
+        return isinstance(self.class_weight, str)
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+        return super()._learned(X, y, self._weighted(y, sample_weight))
+
+    def _weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return the weights of rows, times those that were given for their classes."""
+        if y is None or not isinstance(self.class_weight, Mapping):
+            return sample_weight
+        found = [self.class_weight.get(label, 1.0) for label in np.asarray(y).reshape(-1).tolist()]
+        return np.array(found, dtype=np.float64) * (1.0 if sample_weight is None else np.asarray(sample_weight))
+
+    def _encoded(self, y: Any) -> tuple[FloatArray, Labels]:
+        codes, known = super()._encoded(y)
+        fractions = (codes % 1).astype(bool)
+        if fractions.any():
+            row = int(fractions.argmax())
+            raise ValueError(
+                f"Unknown label type: y holds {float(codes[row])!r} at row {row}, which is not whole. "
+                "Labels are text or whole numbers."
+            )
+        if len(known) > max(2, len(self._labels)):
+            self._new_construction().check_classes_fit(self.n_features_in_, len(known))
+        return codes, known
+
+    # Each reads the engine and its model once: another thread may replace them at any moment.
+
+    @property
+    def classes_(self) -> Any:
+        """Labels seen so far, sorted."""
+        return sorted_labels(self._check_fitted())
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients, (1, n_features) for two classes, else (n_classes, n_features)."""
+        return by_label(self._check_fitted())[0]
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Intercepts, (1,) for two classes, else (n_classes,)."""
+        return by_label(self._check_fitted())[1]
+
+    @property
+    def n_iter_(self) -> int:
+        """How many solves have brought a model, each of many steps."""
+        engine = self._check_fitted()
+        return engine.n_changes + engine.is_solved
+
+    @property
+    def error_(self) -> float:
+        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        return float(self._check_fitted().model.error)
+
+    @one_thread()
+    def decision_function(self, X: Any) -> FloatArray:
+        """Logits of the second class (n,), or of all classes (n, n_classes)."""
+        engine = self._check_fitted()
+        coefficients, intercepts = by_label(engine)
+        scores = np.asarray(self._validated(X, reset=False) @ coefficients.T + intercepts)
+        return scores[:, 0] if len(intercepts) == 1 else scores
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of ``classes_``, (n, n_classes); those are equal before there is a model."""
+        return self._shares(self._validated(X, reset=False))
+
+    def _shares(self, points: Any) -> FloatArray:
+        engine = self._check_fitted()
+        return probabilities(engine, engine.model.predictors(points))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> Any:
+        """Return the likeliest label of each row."""
+        engine = self._check_fitted()
+        found = probabilities(engine, engine.model.predictors(self._validated(X, reset=False)))
+        return sorted_labels(engine)[found.argmax(axis=1)]
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Probabilities of labels for one row: a mapping of column names to values, or a sequence of values."""
+        engine = self._check_fitted()
+        row = np.asarray(self._values_of(x), dtype=np.float64)[None]
+        found = probabilities(engine, engine.model.predictors(row))[0]
+        return dict(zip(sorted_labels(engine).tolist(), found.tolist(), strict=True))
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the likeliest label of one row: a mapping of column names to values, or a sequence of values."""
+        found = self.predict_proba_one(x)
+        return max(found, key=found.__getitem__)
+
+    # -- storing --------------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        engine = state["engine"] = state["engine"].copy()
+        state["labels"] = list(engine.problem.labels.items())
+        for each in (engine, *engine.rivals):
+            each.problem = replace(engine.problem, labels={})
+        if isinstance(self.class_weight, Mapping):
+            state["params"]["class_weight"] = list(self.class_weight.items())
+        return state
+
+    def _can_be_stored(self, value: Any) -> bool:
+        return isinstance(value, dict) or super()._can_be_stored(value)
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
+        params = dict(state["params"])
+        given = params.pop("class_weight", None)
+        check_plain(params)
+        is_plain = given is None or given == "balanced"
+        require(is_plain or conforms(given, list[tuple[bool | int | float | str, float]]), "classes have weights.")
+        params["class_weight"] = given if is_plain else dict(given)
+        estimator = cls._assembled(state | {"params": params})
+        problem: Any = estimator._engine.problem
+        known = replace(problem, labels=estimator._checked_labels(state["labels"]))
+        for each in (estimator._engine, *estimator._engine.rivals):
+            each.problem = known
+        return estimator

@@ -1,0 +1,215 @@
+"""What an anchored coreset knows of all rows: where the next ones are expanded, and the sums of all expansions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from batch2online import sampling
+from batch2online._types import FloatArray, WordArray
+from batch2online.methods.linear_losses import class_expansions
+from batch2online.methods.linear_losses.class_expansions import SumsByClass
+from batch2online.methods.linear_losses.expansion import Expanded, Expansion
+from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss
+from batch2online.methods.linear_losses.pilot import Pilot, counted
+from batch2online.numerics.standardizer import Frame
+from batch2online.rows import Rows, ones
+from batch2online.schema import storable
+from batch2online.sketches.antitone import Statistics
+from batch2online.sketches.candidates import Candidates
+
+SCORE, WIDTH, PREDICTORS = 1, 2, 3
+"""Where these stand among the targets of a candidate: its score, and the width and predictors it was expanded at."""
+
+_PIECE_ENTRIES = 68_000
+"""Numbers of a piece of rows that goes through at once: less than a megabyte."""
+
+
+_ARRAYS = 6
+"""So many arrays of the size of the predictors are in memory with a piece, where those are several."""
+
+
+class Sample(NamedTuple):
+    """A coreset in full, ready for a solver."""
+
+    loss: PredictorLoss
+    frame: Frame
+    classes: class_expansions.Classes
+    anchored: Expanded
+    """Rows with their weights in the coreset, expanded where they were when they came."""
+    multipliers: FloatArray
+    """What sampling has multiplied the rows' own weights by."""
+    sums: Expansion
+    """Expansions of all rows, less those of the coreset: add the losses of the coreset to them."""
+    weight: float
+    """Weight of all rows."""
+    effective_rows: float
+    """Rows of equal weight that say as much as all rows."""
+    slopes: FloatArray
+    """Slopes of the coreset where its rows were expanded, (n, K)."""
+    known: dict[Any, Any]
+    """What the rows cost under models, remembered by whoever has asked for it."""
+    factors: tuple[float, ...] = ()
+    """What multiplies the weights of classes, where those are balanced."""
+    kept: FloatArray | None = None
+    """Projection (p, p) of parameters onto the directions that a model may use, where a solver leaves some out."""
+
+
+@storable
+@dataclass(frozen=True)
+class Anchors:
+    """Coordinates, the pilot, the sums of all expansions, and the codes of classes in the order in which they came."""
+
+    loss: PredictorLoss
+    frame: Frame
+    pilot: Pilot
+    sums: SumsByClass
+    classes: class_expansions.Classes
+
+    @classmethod
+    def first(
+        cls, loss: PredictorLoss, frame: Frame, classes: class_expansions.Classes, is_balanced: bool = False
+    ) -> Anchors:
+        """Return what is known before any row: expansions are made at zero."""
+        k, p = loss.n_outputs(len(classes)), frame.n_columns
+        return cls(loss, frame, Pilot.nothing(k, p), SumsByClass.empty(k, p, len(classes), is_balanced), classes)
+
+    def coded(self, rows: Rows) -> FloatArray:
+        """Return the targets as the loss takes them: numbers less their origin, or positions of classes."""
+        targets = rows.targets[:, 0]
+        return (
+            class_expansions.positions(self.classes, targets) if self.loss.has_classes else targets - self.frame.origin
+        )
+
+    def expanded(self, rows: Rows, y: FloatArray, words: WordArray, rate: float = np.inf) -> tuple[Anchors, Candidates]:
+        """Return the anchors with the expansions of these rows, and the rows that may be in the coreset.
+
+        ``y`` are their coded targets. Those rows are kept whose word is within ``rate`` times their weight and score.
+        Rows go through in pieces that a processor's cache holds.
+        """
+        after, sums, few = self._having_seen(rows, y), self.sums, []
+        step = max(1, _PIECE_ENTRIES // (self.frame.n_columns + _ARRAYS * (len(self.pilot.theta) - 1)))
+        for start in range(0, len(rows), step):
+            piece = slice(start, start + step)
+            sums, kept = after._with_piece(sums, rows[piece], y[piece], words[piece], rate)
+            few.append(kept)
+        return replace(after, sums=sums), Candidates.joined(few)
+
+    def _having_seen(self, rows: Rows, y: FloatArray) -> Anchors:
+        """Return the anchors whose pilot has seen these rows, before any of them is scored."""
+        few = counted(rows.ids)
+        if not self.pilot.has_model or not len(y[few]):
+            return self
+        here, local = self._here(rows[few], y[few])
+        return replace(self, pilot=self.pilot.having_seen(here, local[1]))
+
+    def _here(self, rows: Rows, y: FloatArray) -> tuple[Expanded, Local]:
+        """Return rows expanded at the pilot, and what their losses are there."""
+        design, weights, width = self.frame.design(rows.points), np.ascontiguousarray(rows.weights), self.pilot.width
+        eta = (self.pilot.theta @ design.T).T
+        return Expanded(design, y, weights, eta, width), self.loss.expanded(eta, y, width)
+
+    def _with_piece(
+        self, sums: SumsByClass, rows: Rows, y: FloatArray, words: WordArray, rate: float
+    ) -> tuple[SumsByClass, Candidates]:
+        """Return the sums with a piece of rows, and those that are kept, with what is remembered of them."""
+        here, local = self._here(rows, y)
+        keep, scores = self.pilot.chosen(here, local[1], sampling.inclusion_uniforms(words), rate)
+        kept = self._candidates(rows[keep], words[keep], scores, here.eta[keep])
+        return sums.including(self.loss, here, local), kept
+
+    def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
+        """Return rows with all that is remembered of them beside their targets."""
+        targets = np.empty((len(rows), PREDICTORS + eta.shape[1]))
+        targets[:, 0], targets[:, SCORE], targets[:, WIDTH] = rows.targets[:, 0], scores, self.pilot.width
+        targets[:, PREDICTORS:] = eta
+        return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), words, ones(len(rows)))
+
+    def piloted(self, theta: FloatArray, width: float, rows: Expanded) -> Anchors:
+        """Return the same with a model as the pilot, whose scores are measured by weighted rows."""
+        if not len(rows.y):
+            return replace(self, pilot=Pilot.nothing(*theta.shape))
+        here = rows._replace(eta=(theta @ rows.design.T).T, width=width)
+        factors = self.sums.factors if self.sums.is_balanced else None
+        return replace(self, pilot=Pilot.of(self.loss, theta, here, factors))
+
+    def recoded(self, classes: class_expansions.Classes, matrix: FloatArray) -> Anchors:
+        """Return the same in terms of these classes; the pilot is left to the caller."""
+        k, p = self.loss.n_outputs(len(classes)), self.frame.n_columns
+        places = class_expansions.positions(classes, np.array(self.classes)).astype(np.int64)
+        sums = self.sums.of_classes(matrix, places, len(classes))
+        return replace(self, sums=sums, classes=classes, pilot=Pilot.nothing(k, p))
+
+    def merged(self, other: Anchors) -> Anchors:
+        """Return the anchors with the expansions of another, of the same classes in the same order."""
+        translated = other.sums.translated(self.frame.origin - other.frame.origin)
+        moved = translated.moved(np.eye(len(other.pilot.theta)), other.frame.to(self.frame))
+        return replace(self, sums=self.sums + moved)
+
+    def placed(self, rows: Rows, weights: FloatArray) -> Expanded:
+        """Return candidates with these weights, times those of classes, expanded where they were when they came."""
+        y, eta = self.coded(rows), np.asfortranarray(rows.targets[:, PREDICTORS:])
+        width = np.ascontiguousarray(rows.targets[:, WIDTH])
+        return Expanded(self.frame.design(rows.points), y, self.sums.balanced(weights, y), eta, width)
+
+    def in_full(self, here: Expanded, multipliers: FloatArray, total: tuple[float, float]) -> Sample:
+        """Return the coreset of these candidates with all that a solver needs; the weight of all rows and how many."""
+        sums = self.sums.total()
+        local = self.loss.expanded(here.eta, here.y, here.width)
+        left = sums - Expansion.of(self.loss, here, sums.n_orders == 3, local)
+        factors = tuple(self.sums.factors.tolist()) if self.sums.is_balanced else ()
+        known = (self.loss, self.frame, self.classes, here, multipliers, left, *total)
+        return Sample(*known, local[1], {}, factors)
+
+
+@storable
+@dataclass(frozen=True)
+class ScorePerWeight(Statistics):
+    """The score of a row, which is about 1 on average, over the weight of all rows; up to ``size`` rows all are kept.
+
+    It is not its share of all scores: those of later rows come from models that depend on what was kept, and then a row
+    would have a part in its own probability.
+    """
+
+    total: float
+    rows: int
+    size: float
+
+    def with_rows(self, rows: Rows) -> ScorePerWeight:
+        """Return the statistics with these rows, whose scores are not known yet."""
+        return ScorePerWeight(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
+
+    def add(self, rows: Rows) -> tuple[ScorePerWeight, FloatArray]:
+        new = self.with_rows(rows)
+        return new, new.scores(rows)
+
+    def scaled(self, factor: float) -> ScorePerWeight:
+        return ScorePerWeight(self.total * factor, self.rows, self.size)
+
+    def merged(self, other: ScorePerWeight) -> ScorePerWeight:
+        return ScorePerWeight(self.total + other.total, self.rows + other.rows, min(self.size, other.size))
+
+    def scores(self, rows: Rows) -> FloatArray:
+        if self.rows <= self.size:
+            return np.full(len(rows), np.inf)
+        return np.asarray(rows.weights * rows.targets[:, SCORE] / self.total)
+
+    bounds = scores
+
+
+def translated_candidates(candidates: Candidates, by: float) -> Candidates:
+    """Return candidates whose predictors are smaller by so much."""
+    rows = candidates.rows
+    targets = rows.targets.copy()
+    targets[:, PREDICTORS:] -= by
+    return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), candidates.words, candidates.limits)
+
+
+def recoded_candidates(candidates: Candidates, matrix: FloatArray) -> Candidates:
+    """Return candidates with their predictors in terms of other classes."""
+    rows = candidates.rows
+    eta = class_expansions.recoded(rows.targets[:, PREDICTORS:], matrix)
+    targets = np.concatenate([rows.targets[:, :PREDICTORS], eta], axis=1)
+    return Candidates(Rows(rows.points, targets, rows.weights, rows.ids), candidates.words, candidates.limits)

@@ -1,0 +1,104 @@
+"""The logistic loss: of two classes by one predictor, of more by the softmax of one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Width, pieces
+from batch2online.schema import storable
+
+
+@storable
+@dataclass(frozen=True)
+class Logistic(PredictorLoss):
+    r""":math:`-\ln p_y`: :math:`p_1 = 1/(1 + e^{-\eta})` for two classes, softmax of K predictors for more."""
+
+    has_classes: ClassVar[bool] = True
+
+    def n_outputs(self, n_classes: int) -> int:
+        return 1 if n_classes <= 2 else n_classes
+
+    def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+        if eta.shape[1] == 1:
+            signed = np.where(y > 0, -eta[:, 0], eta[:, 0])
+            return np.asarray(np.maximum(signed, 0.0) + np.log1p(np.exp(-np.abs(signed))))
+        top = eta.max(axis=1)
+        own = eta[np.arange(len(eta)), y.astype(np.int64)]
+        return np.asarray(np.log(np.exp(eta - top[:, None]).sum(axis=1)) + (top - own))
+
+    def probabilities(self, eta: FloatArray) -> FloatArray:
+        """Return the probability of the second class (n, 1), or of all classes (n, K)."""
+        return np.asarray(expit(eta) if eta.shape[1] == 1 else softmax(eta, axis=1))
+
+    def slope(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+        found = self.probabilities(eta)
+        if eta.shape[1] == 1:
+            return np.asarray(found - y[:, None])
+        found[np.arange(len(eta)), y.astype(np.int64)] -= 1.0
+        return found
+
+    def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+        found = self.probabilities(eta)
+        return np.asarray(found * (1 - found))
+
+    def local(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
+        if eta.shape[1] == 1:
+            return _of_two(eta[:, 0], y)
+        return _of_many(eta, y.astype(np.int64))
+
+    def bending(self, eta: FloatArray, y: FloatArray, width: Width) -> Callable[[FloatArray], FloatArray]:
+        if eta.shape[1] == 1:
+            return super().bending(eta, y, width)
+        found = self.probabilities(eta)
+        return lambda direction: np.asarray(found * (direction - (found * direction).sum(axis=1)[:, None]))
+
+    def hessian(
+        self, design: FloatArray, weights: FloatArray, eta: FloatArray, y: FloatArray, width: Width
+    ) -> FloatArray:
+        (n, p), k = design.shape, eta.shape[1]
+        if k == 1:
+            return super().hessian(design, weights, eta, y, width)
+        found, total = self.probabilities(eta), np.zeros((k * p, k * p))
+        for piece in pieces(n, k * p):
+            roots = np.sqrt(weights[piece, None])
+            rooted = design[piece] * roots
+            by_class = (found[piece, :, None] * rooted[:, None, :]).reshape(-1, k * p)
+            total -= by_class.T @ by_class  # of one array: BLAS computes half of it
+            own = (rooted.T @ by_class).reshape(p, k, p)
+            for j in range(k):
+                total[j * p : (j + 1) * p, j * p : (j + 1) * p] += own[:, j]
+        return total
+
+    def constant(self, y: FloatArray, weights: FloatArray, n_classes: int) -> FloatArray:
+        """Return the logarithms of the classes' shares, with one row more in each."""
+        masses = np.bincount(y.astype(np.int64), weights, minlength=max(n_classes, 2)) + 0.5
+        logarithms = np.log(masses)
+        if n_classes <= 2:
+            return np.asarray(logarithms[1:2] - logarithms[0])
+        return np.asarray(logarithms - logarithms.mean())
+
+
+def _of_two(eta: FloatArray, y: FloatArray) -> Local:
+    """Return what the loss of two classes is at predictors (n,), by one exponential a row."""
+    small = np.exp(-np.abs(eta))
+    found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
+    values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
+    return values, (found - y)[:, None], (found * (1 - found))[:, None]
+
+
+def _of_many(eta: FloatArray, y: IntArray) -> Local:
+    """Return what the loss of more classes is at predictors (n, K), by one exponential a predictor."""
+    rows, top = np.arange(len(eta)), eta.max(axis=1)
+    found = np.exp(eta - top[:, None])
+    total = found.sum(axis=1)
+    values = np.log(total) + (top - eta[rows, y])
+    found /= total[:, None]
+    bend = found * (1 - found)
+    found[rows, y] -= 1.0
+    return values, found, bend

@@ -1,0 +1,269 @@
+"""Newton's equations of many classes, solved by conjugate gradients: their matrix is never formed.
+
+A product with the Hessian of K classes and p columns takes two passes over the rows, where the matrix would take K p.
+The blocks of the single classes are the preconditioner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.sparse.linalg import LinearOperator, cg
+
+from batch2online import sampling
+from batch2online._types import FloatArray
+from batch2online.methods.linear_losses.losses.base import pieces, weighted_gram
+from batch2online.methods.linear_losses.objective import Objective, Point, predictors
+from batch2online.numerics.triangular import inverse_root, squared_lengths
+
+_MOST = 200
+"""Products at most: a step that is not exact is a step all the same."""
+
+
+class Curvature:
+    """The Hessian of an objective at a point, whose quadratic form has no matrix."""
+
+    def __init__(self, objective: Objective, point: Point) -> None:
+        self.objective, self.shape = objective, point.theta.shape
+        loss, y, width, eta = objective.loss, objective.y, objective.width, point.eta
+        self._bent = [(piece, loss.bending(eta[piece], y[piece], width)) for piece in pieces(*eta.shape)]
+        self._inverses = np.array([_inverse(*each) for each in zip(self._blocks(eta), objective.ridge, strict=True)])
+
+    def _blocks(self, eta: FloatArray) -> FloatArray:
+        """Return the blocks (K, p, p) of the single classes, without the penalty."""
+        own, (k, p) = self.objective, self.shape
+        total = np.zeros((k, p, p))
+        for piece in pieces(*eta.shape):
+            curves = own.weights[piece] * own.loss.bend(eta[piece], own.y[piece], own.width).T
+            _add_grams(total, own.design[piece], curves)
+        return total
+
+    def solution(self, right: FloatArray, accuracy: float) -> FloatArray:
+        """Return ``Hessian^-1 right`` (K, p), up to a residual of this share of the right-hand side."""
+        size = right.size
+        product = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
+        inverse = LinearOperator((size, size), matvec=self._approximate, dtype=np.float64)
+        found, _ = cg(product, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=inverse)
+        return self.objective.within(found.reshape(self.shape))
+
+    def _product(self, flat: FloatArray) -> FloatArray:
+        own = self.objective
+        direction = own.within(flat.reshape(self.shape))
+        total = own.ridge * direction
+        for piece, bent in self._bent:
+            design = own.design[piece]
+            total += (own.weights[piece] * bent(predictors(design, direction)).T) @ design
+        return np.asarray(total if own.kept is None else total @ own.kept).reshape(-1)
+
+    def _approximate(self, flat: FloatArray) -> FloatArray:
+        return np.asarray(self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1)
+
+
+def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> None:
+    """Add the Gram matrices of rows weighted by each of the curves (K, n), by few products whatever K and p are."""
+    k, p, _ = total.shape
+    if k <= p:
+        for j in range(k):
+            total[j] += weighted_gram(design, curves[j])
+        return
+    for column in range(p):
+        total[:, column] += (curves * design[:, column]) @ design
+
+
+def _inverse(block: FloatArray, ridge: FloatArray) -> FloatArray:
+    """Return the inverse of one class's block of the Hessian."""
+    root = inverse_root(block + np.diag(ridge))
+    return np.asarray(root @ root.T)
+
+
+_PROBES = 4
+"""Sums of gradients with random signs that stand for all of them where the Hessian is not formed."""
+
+_INEXACT_METRIC = 0.05
+
+Length = Callable[[FloatArray], float]
+"""The sum over rows of :math:`|H^{-1/2} (r_i \\otimes z_i)|^2`, given r (n, K)."""
+
+
+class Metric:
+    """The metric of an objective's Hessian at a point.
+
+    ``length`` sums the squared lengths of gradients of single rows, ``gap`` is by how much the objective is above its
+    minimum there, to second order.
+    """
+
+    length: Length
+    gap: float
+
+    def __init__(self, objective: Objective, theta: FloatArray) -> None:
+        design, point = objective.design, objective.at(theta)
+        self.value, slope = point.value, point.slope
+        if objective.is_wide:
+            curvature = Curvature(objective, point)
+            self.length, step = _probed(design, curvature), curvature.solution(slope, _INEXACT_METRIC)
+        else:
+            hessian = objective.curvature(point)
+            self.length = _measured(design, hessian, len(theta))
+            step = definite_solution(hessian, slope.reshape(-1)).reshape(slope.shape)
+        self.gap = float((slope * step).sum()) / 2
+
+
+def _measured(design: FloatArray, hessian: FloatArray, n_outputs: int) -> Length:
+    if n_outputs == 1:
+        leverage = squared_lengths(design, inverse_root(hessian))
+        return lambda slopes: float(leverage @ np.square(slopes[:, 0]))
+    return lambda slopes: max(0.0, float(np.trace(definite_solution(hessian, _squares(design, slopes)))))
+
+
+def _squares(design: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Return the sum of the outer squares of the rows' gradients, (K p, K p)."""
+    total = np.zeros((slopes.shape[1] * design.shape[1],) * 2)
+    for piece in pieces(len(design), len(total)):
+        own = (slopes[piece, :, None] * design[piece, None, :]).reshape(-1, len(total))
+        total += own.T @ own
+    return total
+
+
+def _probed(design: FloatArray, curvature: Curvature) -> Length:
+    """Return an unbiased estimate: a sum with random signs has the length of all rows, on average."""
+    words = sampling.words(0, sampling.SOLVER, range(_PROBES * len(design))).reshape(_PROBES, -1)
+    signs = np.where(words >> np.uint64(63), 1.0, -1.0)
+
+    def length(slopes: FloatArray) -> float:
+        sums = [(sign * slopes.T) @ design for sign in signs]
+        return sum(float((each * curvature.solution(each, _INEXACT_METRIC)).sum()) for each in sums) / _PROBES
+
+    return length
+
+
+_TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
+_ENOUGH = 1e-4
+"""Share of the fall that the slope promises, of which a step must bring at least this."""
+
+_INEXACT = 0.1
+"""Share of the slope that a step of conjugate gradients may leave: later steps see to it."""
+
+_FLAT = 1e-14
+"""Columns of less curvature than this share of the largest have none."""
+
+_FLOOR = 1e-10
+"""Least curvature, as a share of the largest one."""
+
+
+class Solution(NamedTuple):
+    """Parameters, the value of the objective there, and whether no step would bring it down by much."""
+
+    theta: FloatArray
+    value: float
+    converged: bool
+
+
+def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
+    """Return a minimum near the start; it has converged when a step promises less than the tolerance.
+
+    Where the objective falls below ``least`` it has no minimum that means anything, and the search ends.
+    """
+    point = start
+    for _ in range(_TURNS):
+        step = _step(objective, point)
+        fall = _promised(objective, point, step)
+        if not fall > tolerance:
+            last = point.theta + step  # too short for the values to tell whether it goes down; the slope knows better
+            return Solution(last if fall > 0 else point.theta, point.value, True)
+        lower = _lower(objective, point, step, fall)
+        if lower is None:
+            return Solution(point.theta, point.value, False)
+        point = lower
+        if point.value < least:
+            break
+    return Solution(point.theta, point.value, False)
+
+
+def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) -> Point | None:
+    """Return the point after as much of the step as brings the objective down enough; None where none does."""
+    length = 1.0
+    for _ in range(_HALVINGS):
+        new = objective.at(point.theta + length * step)
+        if new.value <= point.value - _ENOUGH * length * fall:
+            return new
+        length /= 2
+    return None
+
+
+def _promised(objective: Objective, point: Point, step: FloatArray) -> float:
+    """Return by how much the objective falls along a whole step, to first order."""
+    absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
+    return -float((point.slope * step).sum()) - absolute
+
+
+def _step(objective: Objective, point: Point) -> FloatArray:
+    theta, slope = point.theta, point.slope
+    if objective.is_wide:
+        return -Curvature(objective, point).solution(slope, _INEXACT)
+    curvature = objective.curvature(point)
+    if not objective.lasso.any():
+        return -objective.within(definite_solution(curvature, slope.reshape(-1)).reshape(theta.shape))
+    given = (_made_definite(curvature), slope.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
+    return _polished(*given, _coordinate_descent(*given)).reshape(theta.shape)
+
+
+def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite.
+
+    Zero where the diagonal is: there is no curvature that would tell how far to go.
+    """
+    own = np.abs(matrix.diagonal())
+    if not own.any():
+        return np.zeros_like(right)
+    largest = float(own.max())
+    scale = 1 / np.sqrt(np.where(own > _FLAT * largest, own, largest))
+    scaled = matrix * scale * scale[:, None]
+    factor, info = lapack.dpotrf(scaled, clean=1)
+    if info == 0 and float(lapack.dpocon(factor, float(np.abs(scaled).sum(axis=0).max()))[0]) > _FLOOR:
+        solution, _ = lapack.dpotrs(factor, (right.T * scale).T)
+    else:
+        values, vectors = np.linalg.eigh(scaled)
+        values = np.maximum(np.abs(values), _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny))
+        solution = vectors @ ((vectors.T @ (right.T * scale).T).T / values).T
+    return np.asarray((solution.T * scale).T)
+
+
+def _made_definite(matrix: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(matrix)
+    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    return np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
+
+
+def _polished(
+    matrix: FloatArray, slope: FloatArray, theta: FloatArray, lasso: FloatArray, step: FloatArray
+) -> FloatArray:
+    """Return the best step that leads to the same signs as this one, where there is one."""
+    signs = np.sign(theta + step)
+    free = np.flatnonzero((signs != 0) | (lasso == 0))
+    fixed = -np.where((signs != 0) | (lasso == 0), 0.0, theta)  # all others go to zero
+    right = (slope + lasso * signs + matrix @ fixed)[free]
+    exact = fixed.copy()
+    exact[free] = -definite_solution(matrix[np.ix_(free, free)], right) if free.size else 0.0
+    keeps_signs = (np.sign(theta + exact)[lasso > 0] == signs[lasso > 0]).all()
+    return exact if keeps_signs else step
+
+
+def _coordinate_descent(matrix: FloatArray, slope: FloatArray, theta: FloatArray, lasso: FloatArray) -> FloatArray:
+    """Return the step d that minimises ``slope d + d' matrix d / 2 + lasso |theta + d|``."""
+    step, residual = np.zeros_like(slope), slope.copy()  # residual = slope + matrix @ step
+    for _ in range(_SWEEPS):
+        largest = 0.0
+        for j, curvature in enumerate(matrix.diagonal().tolist()):
+            target = theta[j] + step[j] - residual[j] / curvature
+            shrunk = np.sign(target) * max(abs(target) - lasso[j] / curvature, 0.0)
+            change = shrunk - theta[j] - step[j]
+            if change:
+                step[j] += change
+                residual += change * matrix[:, j]
+                largest = max(largest, abs(change) * np.sqrt(curvature))
+        if largest <= 1e-7 * max(float(np.abs(step).max()), np.finfo(np.float64).tiny):
+            break
+    return step

@@ -1,0 +1,241 @@
+"""Losses of a linear predictor as an online problem: classification, counts, quantiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.methods.linear_losses import class_expansions
+from batch2online.methods.linear_losses.expansion_state import Sample
+from batch2online.methods.linear_losses.losses.base import PredictorLoss
+from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.methods.linear_losses.solver import Penalty, fit
+from batch2online.problem import DependsOn, Hindsight, Problem, certain_weight, sampling_error
+from batch2online.schema import storable
+from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
+
+
+@storable
+@dataclass(frozen=True)
+class MeanUnderLoss(WarmUp):
+    """The mean of the targets so far as the prediction of the next one, under any loss; the first row costs nothing."""
+
+    loss: PredictorLoss
+    mean: MeanSoFar
+
+    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        away, following = self.mean.residuals(targets, weights)
+        y = targets[:, 0]
+        losses = self.loss.without_scale(self.loss.predictor(y - away[:, 0]), y)
+        if self.mean.first is None and len(losses):
+            losses[0] = 0.0
+        return (losses, abs(away[:, 0])), type(self)(self.loss, following)
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(self.loss, self.mean.scaled(factor))
+
+    @property
+    def answer(self) -> FloatArray | None:
+        """The predictor of any row."""
+        mean = self.mean.answer
+        return None if mean is None else self.loss.predictor(mean)[0]
+
+    def is_like(self, other: object) -> bool:
+        return type(other) is type(self) and other.loss == self.loss and self.mean.is_like(other.mean)
+
+
+@storable
+@dataclass(frozen=True)
+class LinearPredictor:
+    """``predictors = points @ coefficients.T + intercepts`` (n, K), and what belongs to a model of a loss.
+
+    ``width`` is the scale of residuals, ``classes`` the codes of the classes it knows, ``order`` that of the expansions
+    it was solved with, ``error`` the share by which it is estimated to cost more than the fit on all rows. A row of an
+    unknown class costs ``unknown``: what a class with half a row among all has. ``factors`` are the weights of balanced
+    classes when the model was solved; none where classes are as they are. Rows that come are expanded without second
+    derivatives where it ``is_flat``.
+    """
+
+    coefficients: FloatArray
+    intercepts: FloatArray
+    width: float = 1.0
+    classes: tuple[float, ...] = ()
+    order: int = 0
+    error: float = 0.0
+    unknown: float = math.log(2)
+    factors: tuple[float, ...] = ()
+    is_flat: bool = False
+
+    def predictors(self, points: FloatArray) -> FloatArray:
+        return np.asarray(points @ self.coefficients.T + self.intercepts)
+
+
+@storable
+@dataclass(frozen=True)
+class GeneralizedLinear(Problem):
+    """The problem: a loss of a linear predictor and a penalty, solved on an anchored coreset.
+
+    ``labels`` are those of classes by their codes; they grow as labels come.
+    """
+
+    needs: ClassVar[type] = Anchored
+    loss: PredictorLoss
+    penalty: Penalty
+    labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
+
+    @property
+    def secondary_name(self) -> str:
+        return "errors" if self.loss.has_classes else "absolute residual"
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.CURRENT_MODEL
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Three rows for each coefficient of a predictor."""
+        return 3 * (width + 1)
+
+    def warm_up(self) -> WarmUp:
+        return (
+            LabelsSoFar(is_log=True) if self.loss.has_classes else MeanUnderLoss(self.loss, MeanSoFar(of_targets=True))
+        )
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
+        return LinearPredictor(np.zeros((1, width)), np.zeros(1) if answer is None else answer)
+
+    def degrees(self, model: LinearPredictor, construction: Anchored) -> float:
+        """Return half the number of parameters over the mean loss: each costs half a unit of a likelihood."""
+        mean = self.cost(model, construction) / construction.weight
+        return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, 1e-9))
+
+    def losses(self, model: LinearPredictor, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the loss of each row, and 1 for a wrong class or the absolute error.
+
+        Where classes are balanced, a loss is multiplied by the weight that its class had when the model was solved.
+        """
+        eta = model.predictors(points)
+        if not self.loss.has_classes:
+            values = self.loss.value(eta, targets[:, 0], self.loss.scoring_width(model.width))
+            return values, np.abs(targets[:, 0] - self.loss.mean(eta))
+        y = class_expansions.positions(model.classes, targets[:, 0])
+        values = self._class_losses(model, eta, y)
+        if model.factors:
+            values = values * np.array([*model.factors, max(model.factors)])[y.astype(np.int64)]  # the last: not known
+        return values, (y != decided(eta)).astype(np.float64)
+
+    def _class_losses(self, model: LinearPredictor, eta: FloatArray, y: FloatArray) -> FloatArray:
+        is_known = y >= 0
+        if is_known.all():
+            return self.loss.value(eta, y)
+        return np.where(is_known, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
+
+    def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
+        """Predictions (n,) of a model of numbers."""
+        return self.loss.mean(model.predictors(points))
+
+    def solve(self, construction: Anchored, current: LinearPredictor | None) -> LinearPredictor:
+        """Return the model of the anchored coreset; the current one is one of the starts."""
+        sample = construction.in_full()
+        unknown = math.log(1 + 2 * sample.weight)
+        if self.loss.has_classes and len(sample.classes) < 2:
+            nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
+            return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
+        order = 0 if current is None else current.order
+        found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete, order)
+        coefficients, intercepts = sample.frame.outer(
+            _without_shared(found.theta, sample.frame.intercept, self.penalty)
+        )
+        shown = (found.width, sample.classes, found.order, 0.0, unknown, sample.factors)
+        model = LinearPredictor(coefficients, intercepts, *shown)
+        cost = max(abs(self._cost(model, construction, found.order)), np.finfo(np.float64).tiny)
+        return replace(model, error=float(found.excess / cost), is_flat=found.is_flat)
+
+    def _start(self, sample: Sample, current: LinearPredictor | None) -> FloatArray | None:
+        if current is None or current.classes != sample.classes:
+            return None
+        return sample.frame.inner(current.coefficients, current.intercepts)
+
+    def cost(self, model: LinearPredictor, construction: Anchored) -> float:
+        """Total loss on all rows seen, by the expansions that leave the least noise."""
+        return max(0.0, self._cost(model, construction, 0 if construction.is_complete else 1))
+
+    def _cost(self, model: LinearPredictor, construction: Anchored, order: int) -> float:
+        """Total loss by the coreset and expansions of an order, of which there are none for other classes."""
+        sample = construction.in_full()
+        own = float(sample.anchored.weights @ self._losses_on(construction, model))
+        if not order or model.classes != sample.classes:
+            return own
+        theta = sample.frame.inner(model.coefficients, model.intercepts)
+        return own + sample.sums.quadratic(order).value(theta)
+
+    def solved_rows(self, model: LinearPredictor, construction: Anchored) -> int:
+        return len(construction.in_full().anchored.y)
+
+    def lower_bound(self, construction: Anchored) -> float:
+        return 0.0
+
+    def optimum(self, construction: Anchored, model: LinearPredictor) -> float:
+        """Return the cost of the best model known, this one or one solved now."""
+        if not construction.n_rows:
+            return 0.0
+        return min(self.cost(option, construction) for option in (model, self.solve(construction, model)))
+
+    def hindsight(self, construction: Anchored, model: LinearPredictor) -> Hindsight:
+        """Return the optimum and, unless all rows are kept, how far the coreset's plain sum may be from that of all."""
+        optimum = self.optimum(construction, model)
+        if construction.is_complete or not construction.n_rows:
+            return Hindsight(optimum)
+        weights, losses = construction.in_full().anchored.weights, self._losses_on(construction, model)
+        return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(construction)))
+
+    def difference(self, old: LinearPredictor, new: LinearPredictor, construction: Anchored) -> dict[str, Any]:
+        """Mean absolute change of the loss of a row, on the coreset."""
+        moved = np.abs(self._losses_on(construction, new) - self._losses_on(construction, old))
+        return {"magnitude": float(np.average(moved, weights=construction.in_full().anchored.weights))}
+
+    def _losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
+        """Losses of the rows of the coreset, remembered as long as nothing changes."""
+        known = construction.in_full().known
+        key = (id(model.coefficients), id(model.intercepts), model.width, model.classes)
+        if key not in known:
+            known[key] = (self._fresh_losses_on(construction, model), model)  # the model keeps its ids from others
+        losses: FloatArray = known[key][0]
+        return losses
+
+    def _fresh_losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
+        sample = construction.in_full()
+        if model.classes == sample.classes:
+            rows, theta = sample.anchored, sample.frame.inner(model.coefficients, model.intercepts)
+            return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_width(model.width))
+        coreset = construction.coreset()
+        assert coreset.targets is not None
+        y = class_expansions.positions(model.classes, coreset.targets.reshape(-1))
+        return self._class_losses(model, model.predictors(coreset.points), y)
+
+    def same(self, old: LinearPredictor, new: LinearPredictor) -> bool:
+        return (
+            np.array_equal(old.coefficients, new.coefficients)
+            and np.array_equal(old.intercepts, new.intercepts)
+            and (old.width, old.classes) == (new.width, new.classes)
+        )
+
+
+def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> FloatArray:
+    """Return parameters (K, p) of several classes without what all share, which changes no probability."""
+    if len(theta) == 1:
+        return theta
+    shared = theta.mean(axis=0)
+    if penalty.has_absolute_values:  # these would change
+        shared[int(intercept) :] = 0.0
+    return np.asarray(theta - shared)
+
+
+def decided(eta: FloatArray) -> FloatArray:
+    """Return the position of the likeliest class of each row."""
+    if eta.shape[1] == 1:
+        return (eta[:, 0] > 0).astype(np.float64)
+    return np.asarray(eta.argmax(axis=1), dtype=np.float64)

@@ -1,0 +1,283 @@
+r"""Anchored coresets: for losses of a linear predictor that are not squares.
+
+A row that comes while a model is in force is expanded there (:mod:`~batch2online.methods.linear_losses.expansion`). The
+sums of all expansions are exact and small; the coreset carries only what is left of the losses:
+
+.. math:: F(\theta) = \sum_{\text{all}} T_i(\theta) + \sum_{\text{coreset}} w_i (l_i(\theta) - T_i(\theta)).
+
+This is unbiased for each theta, whatever the models were: a model depends on earlier rows and their words, never on
+the word of the row that it expands, and inclusion probabilities only fall. Its noise is that of the remainders, which
+are of third order in the distance of theta from the models.
+
+Scores are fixed when a row comes, by the model in force. So the coreset is a pure function of the sequence and the
+seed, not of the set of rows. Shards that are merged were expanded at their own models: the objective stays unbiased,
+but it is not that of one stream, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.methods.linear_losses import class_expansions
+from batch2online.methods.linear_losses.expansion import Expanded
+from batch2online.methods.linear_losses.expansion_state import (
+    PREDICTORS,
+    Anchors,
+    Sample,
+    ScorePerWeight,
+    recoded_candidates,
+    translated_candidates,
+)
+from batch2online.methods.linear_losses.losses import named
+from batch2online.methods.linear_losses.losses.base import PredictorLoss
+from batch2online.numerics.standardizer import Frame
+from batch2online.rows import Rows
+from batch2online.sampling import probabilities
+from batch2online.schema import storable
+from batch2online.sketches.antitone import SAFETY, Antitone, Statistics
+from batch2online.sketches.base import Coreset
+from batch2online.sketches.candidates import Candidates
+from batch2online.theory import sizes
+
+
+@storable
+class Anchored(Antitone):
+    """Losses of a linear predictor expanded at the models in force, and a coreset of what is left of them.
+
+    Parameters
+    ----------
+    loss : str or PredictorLoss
+        ``"logistic"``, ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"huber"``, ``"quantile"`` or ``"absolute"``, or an
+        object of :mod:`batch2online.methods.linear_losses.losses`.
+    intercept : bool, default True
+        Whether models have an intercept.
+    balanced : bool, default False
+        Whether all classes weigh the same in the objective, however many rows each has.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every construction. All rows are kept while they are no more than the size, which by default grows with
+        the number of parameters.
+
+    Notes
+    -----
+    An engine tells the construction of each model that comes into force (:meth:`adopt`). Without one all rows are
+    expanded at zero and score the same.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
+    >>> labels = (rows[:, 0] > 1).astype(float)
+    >>> coreset = Anchored("logistic", coreset_size=500, random_state=0).add(rows, labels).coreset()
+    >>> 400 < len(coreset) < 600
+    True
+    """
+
+    needs_no_order = False
+    advice = (
+        "Use fewer columns or classes, for example columns of sklearn.random_projection.SparseRandomProjection; or "
+        "BatchToOnline(estimator), which keeps rows alone where they have many columns."
+    )
+    _patience = 0.25  # scores are at hand
+    _remembered: tuple[Anchors, Sample] | None = None
+
+    def __init__(
+        self,
+        loss: str | PredictorLoss = "logistic",
+        *,
+        intercept: bool = True,
+        balanced: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.loss = named(loss)
+        self.intercept = bool(intercept)
+        self.balanced = bool(balanced)
+        if self.balanced and not self.loss.has_classes:
+            raise ValueError("Only classes can be balanced: the loss must be 'logistic'.")
+        self.anchors: Anchors | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the coreset holds all rows, each as it came."""
+        return bool(self.n_rows <= self.expected_size)
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        if n_targets != 1:
+            raise ValueError(f"A loss of a linear predictor has one target, got {n_targets} columns of y.")
+        return ScorePerWeight(0.0, 0, 0.0), 1.0, width + self.intercept
+
+    def _begin(self, width: int, n_targets: int) -> None:
+        super()._begin(width, n_targets)
+        self.anchors = None
+        self.parts = [Candidates(Rows.empty(width, PREDICTORS + 1), np.empty(0, dtype=np.uint64), np.empty(0))]
+        self._decide_size()
+
+    def statistics_size(self, width: int, n_targets: int, n_classes: int = 0) -> float:
+        columns, outputs = width + self.intercept, self.loss.n_outputs(n_classes)
+        by_class = 2.0 * n_classes * outputs * columns if self.balanced else 0.0
+        return max(6, 3 * outputs) * float(columns) ** 2 + by_class
+
+    def check_classes_fit(self, width: int, n_classes: int) -> None:
+        """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
+        numbers = self.statistics_size(width, 1, n_classes)
+        self.check_statistics_fit(width, numbers, f" and {n_classes:,} classes" if n_classes > 2 else "")
+
+    @property
+    def _numbers_of_row(self) -> int:
+        known = 0 if self.anchors is None else len(self.anchors.classes)
+        return super()._numbers_of_row + PREDICTORS + self.loss.n_outputs(known)
+
+    def _decide_size(self) -> None:
+        """Choose the size while all rows are kept, when nothing depends on it yet."""
+        assert self.shape is not None
+        size, n_classes = self.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
+        if size is None or size == "theory":
+            outputs = self.loss.n_outputs(n_classes)
+            usual = sizes.anchored_size(outputs * (self.shape[0] + self.intercept), outputs)
+            size = int(self.loss.size_factor * usual)
+        self.constant = self.expected_size = sizes.sampling_constant(size, 1.0, 1, self.epsilon)
+        self.statistics = ScorePerWeight(self.statistics.total, self.statistics.rows, self.expected_size)
+
+    # -- rows come ------------------------------------------------------------------------------------
+
+    def _absorb(self, rows: Rows) -> None:
+        """Expand a block at the model in force, score it by that, and keep the rows that may be in the coreset."""
+        self._remembered = None
+        y, self.statistics = self._met(rows), self.statistics.with_rows(rows)
+        assert self.anchors is not None
+        rate = np.inf if self.is_complete else self.constant * SAFETY / self.statistics.total
+        self.anchors, candidates = self.anchors.expanded(rows, y, self._words(rows.ids), rate)
+        self._add_candidates(candidates)
+
+    def _met(self, rows: Rows) -> FloatArray:
+        """Be ready for rows that may be the first, or the first of their class; return their coded targets."""
+        if self.anchors is None:
+            known = class_expansions.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
+            self.anchors = self._first_anchors(self._frame_of(rows), known)
+        y = self.anchors.coded(rows)
+        if not self.loss.has_classes or (y >= 0).all():
+            return y
+        self._know(class_expansions.with_new(self.anchors.classes, rows.targets[:, 0]))
+        return self.anchors.coded(rows)
+
+    def _frame_of(self, rows: Rows) -> Frame:
+        return Frame.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
+
+    def _first_anchors(self, frame: Frame, classes: class_expansions.Classes) -> Anchors:
+        assert self.shape is not None
+        self.check_classes_fit(self.shape[0], len(classes))
+        anchors = Anchors.first(self.loss, frame, classes, self.balanced)
+        matrix = np.zeros((1, len(anchors.pilot.theta)))
+        self.parts = [recoded_candidates(part, matrix) for part in self.parts]
+        return anchors
+
+    def _know(self, classes: class_expansions.Classes) -> None:
+        """Put all that is known in terms of these classes, the present ones among them."""
+        old = self.anchors
+        assert old is not None
+        assert self.shape is not None
+        if classes == old.classes:
+            return
+        self.check_classes_fit(self.shape[0], len(classes))
+        matrix = class_expansions.outputs(old.classes, classes)
+        self.parts = [recoded_candidates(part, matrix) for part in self.parts]
+        self.anchors = old.recoded(classes, matrix)
+        if old.pilot.has_model:
+            theta = class_expansions.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
+            self.anchors = self.anchors.piloted(theta, old.pilot.width, self.anchors.placed(*self.sample()))
+
+    def _thin(self) -> None:
+        """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
+        rate = self.constant * SAFETY
+        self.parts = [part.within(probabilities(self.statistics.scores(part.rows), rate)) for part in self.parts]
+        self.n_unthinned = 0
+
+    # -- models come into force ------------------------------------------------------------------------
+
+    def adopt(self, model: Any) -> None:
+        """Expand the rows that will come at this model; as long as all rows are kept, those that have come as well.
+
+        A model has coefficients (K, d), intercepts (K,), a width, the codes of its classes, and a word on whether it is
+        flat: whether expansions there can do without second derivatives.
+        """
+        if self.anchors is None or not self.n_rows:
+            return
+        if self.is_complete:
+            rows, weights = self.sample()
+            self.anchors = replace(self.anchors, frame=self._frame_of(rows))
+            self._decide_size()
+            self.anchors = self._piloted(model, self.anchors.placed(rows, weights))
+            self._expand_again(rows)
+        else:
+            self.anchors = self._piloted(model, self.in_full().anchored)
+        self._remembered = None
+
+    def _piloted(self, model: Any, rows: Expanded) -> Anchors:
+        """Return the anchors with a model as the pilot, whose scores are measured by weighted rows."""
+        assert self.anchors is not None
+        theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
+        if model.classes != self.anchors.classes:
+            theta = class_expansions.parameters(
+                theta, class_expansions.outputs(model.classes, self.anchors.classes), self.n_rows
+            )
+        width = 0.0 if model.is_flat else self.loss.anchor_width(model.width, self.effective_rows)
+        return self.anchors.piloted(theta, width, rows)
+
+    def _expand_again(self, rows: Rows) -> None:
+        """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
+        old = self.anchors
+        assert old is not None
+        empty = replace(Anchors.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
+        self.anchors, candidates = empty.expanded(rows, empty.coded(rows), self._candidates().words)
+        self.statistics = ScorePerWeight(0.0, 0, self.expected_size).with_rows(rows)
+        self.parts, self.n_unthinned = [candidates], 0
+
+    # -- reading, merging -------------------------------------------------------------------------------
+
+    def in_full(self) -> Sample:
+        """Return the coreset with all that a solver needs; it is remembered until something changes."""
+        assert self.anchors is not None
+        if self._remembered is None or self._remembered[0] is not self.anchors:
+            rows, weights = self.sample()
+            here, multipliers = self.anchors.placed(rows, weights), weights / rows.weights
+            del rows, weights  # they are not small, and what follows takes memory as well
+            total = (self.weight, self.effective_rows)
+            self._remembered = (self.anchors, self.anchors.in_full(here, multipliers, total))
+        return self._remembered[1]
+
+    def _coreset(self) -> Coreset:
+        rows, weights = self.sample()
+        targets = rows.targets[:, :1].copy()
+        return Coreset(rows.points, targets[:, 0] if self.flat_targets else targets, weights, rows.ids)
+
+    def _merge(self, other: Any) -> None:
+        if other.anchors is None:
+            return
+        theirs, self._remembered = other.copy(), None
+        if self.anchors is None:
+            self.anchors = self._first_anchors(theirs.anchors.frame, theirs.anchors.classes)
+        known = self.anchors.classes
+        classes = known + tuple(code for code in theirs.anchors.classes if code not in known)
+        for each in (self, theirs):
+            each._know(classes)
+        by = self.anchors.frame.origin - theirs.anchors.frame.origin
+        theirs.parts = [translated_candidates(part, by) for part in theirs.parts] if by else theirs.parts
+        self.anchors = self.anchors.merged(theirs.anchors)
+        self.constant = self.expected_size = min(self.constant, theirs.constant)
+        super()._merge(theirs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_remembered"}
+
+    def _rescale(self, factor: float) -> None:
+        super()._rescale(factor)
+        self._remembered = None
+        if self.anchors is not None:
+            pilot = self.anchors.pilot.scaled(factor)
+            self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor), pilot=pilot)
+
+    def _settings(self) -> dict[str, object]:
+        return super()._settings() | {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}

@@ -1,0 +1,228 @@
+"""Online low-rank approximation and PCA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array
+
+from batch2online._types import FloatArray
+from batch2online.engine.online import Online
+from batch2online.estimators.base import OnlineEstimator
+from batch2online.headline import Metrics, low_rank_quality
+from batch2online.input import at_hand
+from batch2online.methods.low_rank.moments import SecondMoments, second_moments
+from batch2online.methods.low_rank.problem import LowRank, Subspace
+from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.numerics.threads import one_thread
+from batch2online.record import Averages
+from batch2online.refresh import Adaptive, Lazy, Policy
+
+
+class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
+    r"""Low-rank approximation of a stream: nearly the loss of an SVD of all rows, with few changes of the basis.
+
+    The moments of all rows are kept, and at row counts that grow geometrically their leading subspace replaces the
+    present one if that has become too costly. Beside it, rows are sampled by their ridge leverage scores into a
+    coreset, for audits and other uses; ``solve="coreset"`` solves on it, as the paper does. A drop-in for
+    ``IncrementalPCA``, which changes at every call.
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Rank of the approximation.
+    center : bool, default False
+        Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
+    epsilon : float, default 0.01
+        Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        models do not depend on it.
+    coreset_size : int, "theory", "audit" or None
+        Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
+        otherwise ``"audit"``, 40 rows for each component: enough to measure with.
+    refresh : Policy or None
+        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=2, growth=1.5, uneven=4)``. With
+        ``solve="coreset"`` it is ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
+        ``center``, where explained variance matters and reacts more strongly than the loss.
+    solve : {"exact", "coreset"}
+        Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
+        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory".
+    basis : {"stable", "variance"}
+        Turn a new basis towards the old one, so that embeddings stored earlier stay comparable; or order it by
+        variance, with signs that follow the old basis.
+    half_life : int, "auto" or None
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
+        runs several side by side.
+    window : int or None
+        Learn from the last so many rows alone, which are kept. None is all rows.
+    keep_history : bool, default False
+        Keep all rows, which :meth:`forget` needs.
+    first_id : int, default 0
+        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+    random_state : None, int or generator
+        The seed; everything is a pure function of it and the sequence of rows.
+
+    Attributes
+    ----------
+    components_, mean_ : the current model; coordinate axes until ``2 * n_components`` rows have come
+    explained_variance_, explained_variance_ratio_, singular_values_
+        Of the current components, exact over all rows seen.
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+        Rows seen; changes of the model with the angle between subspaces; the coreset; loss against hindsight.
+
+    Notes
+    -----
+    With ``solve="coreset"`` the paper's Algorithm 4, with the corrections listed in the documentation. Its guarantee is
+    for the squared distance; ``regret_.secondary_loss`` is the loss as the paper writes it, without the square.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data / 16
+    >>> model = OnlineLowRank(n_components=10, random_state=0)
+    >>> for start in range(0, len(X), 100):
+    ...     model = model.partial_fit(X[start : start + 100])
+    >>> model.transform(X[:3]).shape
+    (3, 10)
+    >>> model.regret_.ratio < 1.25
+    True
+    """
+
+    _problem = LowRank
+    _best = "possible subspace"
+
+    def _quality(self, rows: Averages) -> Metrics:
+        return low_rank_quality(rows)
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        center: bool = False,
+        epsilon: float = 0.01,
+        coreset_size: int | str | None = None,
+        refresh: Policy | None = None,
+        solve: str = "exact",
+        basis: str = "stable",
+        half_life: int | str | None = None,
+        window: int | None = None,
+        keep_history: bool = False,
+        first_id: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.epsilon = epsilon
+        self.coreset_size = coreset_size
+        self.refresh = refresh
+        self.solve = solve
+        self.basis = basis
+        self.half_life = half_life
+        self.window = window
+        self.keep_history = keep_history
+        self.first_id = first_id
+        self.random_state = random_state
+
+    def _new_engine(self, n_targets: int) -> Online:
+        width = self.n_features_in_
+        self._check_choice("solve", "coreset", "exact")
+        self._check_choice("basis", "stable", "variance")
+        if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
+            raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
+        exact = self.solve == "exact"
+        settings = self._sampling(without_use=exact)
+        construction = RidgeLeverage(self.n_components, intercept=self.center, **settings)
+        problem = LowRank(int(self.n_components), bool(self.center), exact, self.basis == "stable")
+        policy = self._default_refresh(exact) if self.refresh is None else self.refresh
+        return Online(problem, construction, policy, width, n_targets)
+
+    def _default_refresh(self, exact: bool) -> Policy:
+        if exact:
+            return Adaptive(kappa=2.0, growth=1.5, uneven=4.0)
+        return Lazy(1.5, 0.004) if self.center else Lazy(1.7, 0.008)
+
+    @property
+    def _model(self) -> Subspace:
+        model: Subspace = self._check_fitted().present_model
+        return model
+
+    def _moments(self) -> SecondMoments:
+        """Moments of all rows seen, around the mean if centred."""
+        construction: Any = self._check_fitted().caught_up().construction
+        return second_moments(construction.statistics)
+
+    @property
+    def components_(self) -> FloatArray:
+        """The orthonormal basis, (n_components, n_features)."""
+        return self._model.components.copy()
+
+    @property
+    def mean_(self) -> FloatArray:
+        """The mean that is subtracted, zero unless ``center``."""
+        return self._model.mean.copy()
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components."""
+        return len(self._model.components)
+
+    @property
+    def singular_values_(self) -> FloatArray:
+        """Root of the squared length of all rows along each component."""
+        return np.sqrt(self._moments().along(self._model.components))
+
+    @property
+    def explained_variance_(self) -> FloatArray:
+        """Variance of all rows seen along each component; around zero unless ``center``."""
+        moments = self._moments()
+        return moments.along(self._model.components) / max(1.0, moments.weight - bool(self.center))
+
+    @property
+    def explained_variance_ratio_(self) -> FloatArray:
+        """Share of each component in the total; sorted after ``fit``, and with ``basis="variance"`` at each change.
+
+        A basis that is to stay comparable from change to change is turned as little as possible, not sorted.
+        """
+        moments = self._moments()
+        return moments.along(self._model.components) / (moments.total or 1.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> FloatArray:
+        """:meth:`fit`, and the coordinates of these rows."""
+        X = at_hand(X)
+        return self.fit(X, y, sample_weight).transform(X)
+
+    @one_thread()
+    def transform(self, X: Any) -> FloatArray:
+        """Coordinates of rows in the current basis, (n_samples, n_components)."""
+        model = self._model
+        return model.coordinates(self._checked_rows(X))
+
+    @one_thread()
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Rows from their coordinates."""
+        model = self._model
+        X = check_array(X, dtype=np.float64)
+        if X.shape[1] != len(model.components):
+            raise ValueError(f"X has {X.shape[1]} columns, but there are {len(model.components)} components.")
+        return np.asarray(X @ model.components + model.mean)
+
+    def predict_one(self, x: Any) -> FloatArray:
+        """Coordinates of one row: a mapping of column names to values, or a sequence of values."""
+        self._check_fitted()
+        return np.asarray(self._model.coordinates(np.asarray(self._values_of(x), dtype=np.float64)[None])[0])
+
+    @one_thread()
+    def score_samples(self, X: Any) -> FloatArray:
+        """Minus the squared distance of each row to the subspace: the lower, the odder the row."""
+        engine = self._check_fitted()
+        rows = self._checked_rows(X)
+        return -engine.problem.losses(engine.present_model, rows, np.empty((len(rows), 0)))[0]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean squared distance of rows to the subspace: higher is better."""
+        return float(self.score_samples(X).mean())

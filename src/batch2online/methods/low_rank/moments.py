@@ -1,0 +1,388 @@
+"""Moments of rows around their mean or around zero: the cost of any subspace, and the variance along it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import eigh, lapack
+
+from batch2online._types import FloatArray
+from batch2online.methods.least_squares.moments import MU
+from batch2online.numerics.distances import squared_lengths
+from batch2online.numerics.triangular import gram_factor, qr_factor, whitened
+from batch2online.rows import Rows, all_ones
+from batch2online.schema import storable
+
+CANCELLATION = 1e-6
+"""Residuals below this share of the total are computed from differences instead of squares."""
+
+
+@dataclass(frozen=True)
+class SecondMoments:
+    """Moments around the mean (or around zero): a Gram matrix or, where it would be too coarse, its factor."""
+
+    gram: Any  # array or None
+    factor: Any  # array or None
+    mean: FloatArray
+    weight: float
+
+    def residual(self, components: FloatArray) -> float:
+        """Squared distance of all rows to the span of the components."""
+        if self.gram is not None:
+            total = float(self.gram.trace())
+            rest = total - float(np.einsum("ij,ij->", components @ self.gram, components))
+            if rest > CANCELLATION * total:
+                return rest
+        return float(np.square(self._left_over(components)).sum())
+
+    def _left_over(self, components: FloatArray) -> FloatArray:
+        factor = self.factor
+        if factor is None:
+            assert self.gram is not None
+            values, vectors = np.linalg.eigh(self.gram)
+            factor = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        return np.asarray(factor - factor @ components.T @ components)
+
+    def along(self, components: FloatArray) -> FloatArray:
+        """Squared length of all rows along each component."""
+        if self.gram is not None:
+            return np.asarray(np.einsum("ij,ij->i", components @ self.gram, components))
+        return np.asarray(np.square(self.factor @ components.T).sum(axis=0))
+
+    @property
+    def total(self) -> float:
+        if self.factor is not None:
+            return float(np.square(self.factor).sum())
+        assert self.gram is not None
+        return float(self.gram.trace())
+
+
+def second_moments(moments: RidgeMoments) -> SecondMoments:
+    """Return the moments around the mean if there is a constant column, around zero otherwise."""
+    gram, factor = moments.gram, moments.factor
+    if moments.rows == 0:
+        return SecondMoments(np.zeros((moments.width, moments.width)), None, np.zeros(moments.width), 0.0)
+    if not moments.intercept:
+        return SecondMoments(gram, factor, np.zeros(moments.width), moments.weight)
+    if factor is not None:  # the constant column comes first: what is below it is centred
+        return SecondMoments(None, factor[1:, 1:], factor[0, 1:] / factor[0, 0], float(factor[0, 0] ** 2))
+    assert gram is not None
+    weight, sums = float(gram[0, 0]), gram[0, 1:]
+    return SecondMoments(gram[1:, 1:] - np.outer(sums, sums) / weight, None, sums / weight, weight)
+
+
+_SMALL = 64
+"""Columns up to which the whole spectrum is faster than its leading part."""
+
+_LARGE = 150
+"""Columns from which on the Lanczos method is tried first, for a rank that is small beside them."""
+
+_MOST_RANK = 0.1
+_SLACK = 1e-9
+_MOST_STEPS = 10
+"""Restarts after which it is not worth to go on."""
+
+
+@storable
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues of a Gram matrix in units of ``scale`` squared: the leading ones, and the sum of all others."""
+
+    values: FloatArray  # (k,) descending
+    vectors: FloatArray  # (p, k)
+    rest: float
+    scale: float
+
+    @property
+    def total(self) -> float:
+        return float(self.values.sum()) + self.rest
+
+
+def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Spectrum:
+    """Return the leading part of a spectrum, from a Gram matrix or, to full accuracy, from its triangular factor."""
+    if gram is not None:
+        p = len(gram)
+        k = min(rank, p)
+        if p <= _SMALL:
+            values, vectors = (part[..., p - k :] for part in np.linalg.eigh(gram))
+        else:
+            known = _by_lanczos(gram, k) if p >= _LARGE and k <= _MOST_RANK * p else None
+            values, vectors = known or eigh(gram, subset_by_index=[p - k, p - 1], check_finite=False)
+        values = np.maximum(values[::-1], 0.0)
+        return Spectrum(values, vectors[:, ::-1].copy(), max(0.0, float(gram.trace() - values.sum())), 1.0)
+    assert factor is not None
+    scale = 2.0 ** float(np.frexp(np.abs(factor).max(initial=0.0))[1])
+    _, sigma, right = np.linalg.svd(factor / scale)
+    squares = sigma**2
+    return Spectrum(squares[:rank], right[:rank].T.copy(), float(squares[rank:].sum()), scale)
+
+
+def _by_lanczos(gram: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return the leading eigenvalues, ascending, and their vectors, if it is certain that these are the leading ones.
+
+    The method may miss one that is repeated, or nearly so. No other is larger than the least of them if what is left of
+    the matrix stays below it, which a Cholesky factor proves.
+    """
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    start = np.cos(np.arange(1.0, len(gram) + 1))  # fixed, and in no direction that data would have
+    try:
+        values, vectors = eigsh(gram, k, which="LA", v0=start, maxiter=_MOST_STEPS)
+    except ArpackError:
+        return None
+    bound = (1 + _SLACK) * float(values[0])
+    below = (vectors * values) @ vectors.T - gram
+    below[np.diag_indices_from(below)] += bound
+    return (values, vectors) if bound > 0 and lapack.dpotrf(below, overwrite_a=1)[1] == 0 else None
+
+
+def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
+    """Return the same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
+    n = len(z)
+    k = min(rank, n)
+    inner = z @ z.T
+    values, vectors = eigh(inner, subset_by_index=[n - k, n - 1], check_finite=False)
+    values = np.maximum(values[::-1], 0.0)
+    directions = z.T @ vectors[:, ::-1]
+    lengths = np.sqrt(np.einsum("ij,ij->j", directions, directions))
+    directions /= np.where(lengths > 0, lengths, 1.0)
+    return Spectrum(values, directions, max(0.0, float(inner.trace() - values.sum())), 1.0)
+
+
+WELL_CONDITIONED = 1e-6
+"""Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
+
+LOSS_OF_DIGITS = 1e7
+"""Trace over the lambda of the last check beyond which the factor takes over."""
+
+_EXTREME = 2.0**400
+_ROUNDING = 1e-12
+_FEW_ROWS = 0.8
+"""Rows to columns below which a spectrum is cheaper from the inner products of rows."""
+
+
+@storable
+@dataclass(frozen=True)
+class RidgeReference:
+    """What was known at the last check; its bounds stay valid as rows are added.
+
+    (G + lam I)^-1 <= I / lam - V diag(1 / lam - 1 / (values + lam)) V' for the leading eigenvectors V.
+    """
+
+    rows: int
+    limit: float  # largest trace that keeps the digits
+    scale: float
+    ridge: float
+    directions: FloatArray
+    reductions: FloatArray
+
+
+@storable
+@dataclass(frozen=True)
+class RidgeMoments:
+    """Moments of rows ``m = a`` or ``[1 | a]``. Immutable: adding returns a new object."""
+
+    has_cheap_bounds: ClassVar[bool] = True
+    width: int
+    intercept: bool
+    rank: int
+    rows: int
+    weight: float
+    gram: FloatArray | None
+    factor: FloatArray | None
+    reference: RidgeReference | None
+    of_few: Spectrum | None = None  # from the rows themselves
+
+    @classmethod
+    def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:
+        return cls(width, intercept, rank, 0, 0.0, None, None, None)
+
+    @classmethod
+    def of(cls, rows: Rows, rank: int, intercept: bool) -> RidgeMoments:
+        """Return the moments of these rows alone, to be solved, not added to."""
+        empty = cls.empty(rows.points.shape[1], rank, intercept)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return empty._first(empty.coordinates(rows), _weight(rows))
+
+    # -- adding -----------------------------------------------------------------------------------
+
+    def grown(self, rows: Rows) -> RidgeMoments:
+        """Return the moments with these rows."""
+        z = self.coordinates(rows)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            weight = _weight(rows)
+            return self._first(z, weight)._checked() if self.reference is None else self._grown(z, weight)
+
+    def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
+        """Return the moments with these rows, and upper bounds of the rows' scores now and ever after."""
+        new = self.grown(rows)
+        return new, new.coarse_bounds(rows)
+
+    def coarse_bounds(self, rows: Rows) -> FloatArray:
+        """Return upper bounds by the lengths of rows alone; :meth:`bounds` are closer."""
+        z = self.coordinates(rows)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self._length_bounds(z, rows.lengths if z is rows.points else None)
+
+    @property
+    def usual_coarse_bound(self) -> float:
+        """Mean of the coarse bounds of the rows so far."""
+        reference = self.reference
+        if reference is None or reference.ridge == 0 or self.gram is None:
+            return 0.0
+        return float(self.gram.trace()) / reference.ridge / self.rows
+
+    def merged(self, other: RidgeMoments) -> RidgeMoments:
+        """Return the moments of the rows of both."""
+        if self.rows == 0 or other.rows == 0:
+            return self if other.rows == 0 else other
+        total, weight = self.rows + other.rows, self.weight + other.weight
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            if self.gram is not None and other.gram is not None:
+                joined = replace(self, gram=self.gram + other.gram, rows=total, weight=weight, of_few=None)
+                if joined._is_well_conditioned():
+                    return joined._checked()
+            factor = qr_factor(self.triangle, other.triangle)
+            return replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)._checked()
+
+    def scaled(self, factor: float) -> RidgeMoments:
+        """Return the moments of the same rows with weights multiplied by a power of 4: no digit changes."""
+        gram = None if self.gram is None else self.gram * factor
+        triangle = None if self.factor is None else self.factor * factor**0.5
+        reference = self.reference
+        if reference is not None and gram is None:
+            reference = replace(reference, scale=reference.scale * factor**0.5)
+        elif reference is not None:
+            ridge, reductions = reference.ridge * factor, reference.reductions / factor
+            reference = replace(reference, limit=reference.limit * factor, ridge=ridge, reductions=reductions)
+        return replace(self, weight=self.weight * factor, gram=gram, factor=triangle, reference=reference, of_few=None)
+
+    def settled(self) -> RidgeMoments:
+        """With bounds that are up to date: the spectrum that they take is wanted at a refresh anyway."""
+        if self.reference is None or self.reference.rows == self.rows:
+            return self
+        return self._checked()
+
+    sharpened = settled
+
+    def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
+        plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)._knowing(z)
+        if plain._is_well_conditioned():
+            return plain
+        return replace(plain, gram=None, factor=qr_factor(z), of_few=None)
+
+    def of_all(self, rows: Rows) -> RidgeMoments:
+        """Return the same, given all rows, with bounds that are up to date."""
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            return self._knowing(self.coordinates(rows))._checked()
+
+    def _knowing(self, z: FloatArray) -> RidgeMoments:
+        """Return the same of all rows z, with their spectrum if they are few: then it is cheaper from them."""
+        if self.gram is None or not self.rank < len(z) < _FEW_ROWS * z.shape[1] or not self._is_moderate():
+            return self
+        return replace(self, of_few=leading_of_few(z, self.rank))
+
+    def _grown(self, z: FloatArray, weight: float) -> RidgeMoments:
+        assert self.reference is not None
+        total, weight = self.rows + len(z), self.weight + weight
+        is_due = total >= 2 * self.reference.rows or self.reference.ridge == 0  # only zeros so far
+        if self.gram is not None:
+            gram = self.gram + z.T @ z
+            if gram.trace() <= self.reference.limit:
+                grown = replace(self, gram=gram, rows=total, weight=weight, of_few=None)
+                return grown._checked() if is_due else grown
+        factor = qr_factor(self.triangle, z)
+        grown = replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)
+        return grown._checked() if is_due or self.gram is not None else grown
+
+    def _is_well_conditioned(self) -> bool:
+        return self._is_moderate() and bool(self.ridge >= WELL_CONDITIONED * self.spectrum.values[0])
+
+    def _is_moderate(self) -> bool:
+        """Whether no square is near overflow or underflow."""
+        assert self.gram is not None
+        return bool(1 / _EXTREME < self.gram.trace() < _EXTREME)
+
+    def _checked(self) -> RidgeMoments:
+        """With a new reference; by the factor where the Gram matrix has become too coarse."""
+        if self.gram is not None and not self._is_well_conditioned():
+            return replace(self, gram=None, factor=self.triangle, of_few=None)._checked()
+        spectrum, ridge = self.spectrum, self.ridge
+        reductions = 1 / ridge - 1 / (spectrum.values + ridge) if ridge > 0 else np.zeros_like(spectrum.values)
+        reference = RidgeReference(
+            self.rows, LOSS_OF_DIGITS * ridge, spectrum.scale, ridge, spectrum.vectors, reductions
+        )
+        new = replace(self, reference=reference)
+        new.__dict__["spectrum"] = spectrum  # already known, and costly
+        return new
+
+    # -- what is asked of moments -----------------------------------------------------------------
+
+    def coordinates(self, rows: Rows) -> FloatArray:
+        """Return the (n, p) array of the rows m, each scaled by the square root of its weight."""
+        z = rows.points
+        if self.intercept:
+            z = np.concatenate([np.ones((len(rows), 1)), z], axis=1)
+        return z if all_ones(rows.weights) else z * np.sqrt(rows.weights)[:, None]
+
+    @cached_property
+    def triangle(self) -> FloatArray:
+        """Upper triangular R with R'R the Gram matrix of m."""
+        if self.factor is not None:
+            return self.factor
+        assert self.gram is not None
+        return gram_factor(self.gram)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The spectrum of the Gram matrix of m, to the rank of the score."""
+        return leading(self.gram, self.factor, self.rank) if self.of_few is None else self.of_few
+
+    @property
+    def ridge(self) -> float:
+        """Lambda in units of the spectrum's scale squared."""
+        return max(self.spectrum.rest / self.rank, MU * self.spectrum.total)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        """Ridge leverage scores of rows that are among those added."""
+        if self.rows == 0 or self.spectrum.total == 0:
+            return np.zeros(len(rows))
+        if self.gram is not None:
+            factor = gram_factor(self.gram + self.ridge * np.eye(len(self.gram)))
+            white = (whitened(self.coordinates(piece), factor) for piece in rows.pieces())
+        else:
+            assert self.factor is not None
+            _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
+            turned = right.T / np.sqrt(sigma**2 + self.ridge)
+            white = (self.coordinates(piece) / self.spectrum.scale @ turned for piece in rows.pieces())
+        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
+
+    def bounds(self, rows: Rows) -> FloatArray:
+        """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
+        reference = self.reference
+        assert reference is not None
+        directions = np.ascontiguousarray(reference.directions.T) / reference.scale
+        bounds = []
+        for piece in rows.pieces():
+            z = self.coordinates(piece)
+            along = directions @ z.T
+            along *= along
+            bounds.append(self._length_bounds(z) - reference.reductions @ along)
+        return np.concatenate(bounds)
+
+    def _length_bounds(self, z: FloatArray, lengths: FloatArray | None = None) -> FloatArray:
+        """Return bounds by the squared lengths of rows z, which may be known."""
+        reference = self.reference
+        assert reference is not None
+        if reference.ridge == 0:
+            return np.zeros(len(z))
+        if lengths is None or reference.scale != 1:
+            lengths = squared_lengths(z / reference.scale if reference.scale != 1 else z)
+        return lengths * ((1 + _ROUNDING) / reference.ridge)
+
+
+def _weight(rows: Rows) -> float:
+    return float(len(rows)) if all_ones(rows.weights) else float(rows.weights.sum())

@@ -1,0 +1,162 @@
+"""Low-rank approximation and PCA as an online problem.
+
+A model is a subspace with an orthonormal basis and, if centred, a mean. The moments of all rows are at hand,
+so the exact cost of any model and the hindsight optimum are known at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
+from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
+from batch2online.numerics.distances import squared_lengths
+from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.rows import Rows
+from batch2online.schema import storable
+from batch2online.warm_up import MeanSoFar
+
+ROUNDING = 1e-9
+"""Angles between subspaces, in radians, that the order of a sum can bring about: they are no change."""
+
+
+@storable
+@dataclass(frozen=True)
+class Subspace:
+    """The rows of ``components`` (k, d) are an orthonormal basis; ``mean`` (d,) is zero unless centred."""
+
+    components: FloatArray
+    mean: FloatArray
+
+    def coordinates(self, points: FloatArray) -> FloatArray:
+        return np.asarray((points - self.mean) @ self.components.T)
+
+
+@storable
+@dataclass(frozen=True)
+class LowRank(Problem):
+    """The problem: squared distance of rows to a subspace of this rank.
+
+    ``stable_basis`` turns each new basis towards the old one as far as the subspace allows (orthogonal
+    Procrustes); otherwise it is ordered by variance, with signs that follow the old basis.
+    """
+
+    needs: ClassVar[type] = RidgeLeverage
+    costs_are_exact: ClassVar[bool] = True
+    rank: int
+    center: bool = False
+    exact: bool = False
+    stable_basis: bool = True
+
+    @property
+    def secondary_name(self) -> str:
+        return "distance"
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
+
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        return 2 * (self.rank + self.center)
+
+    def warm_up(self) -> MeanSoFar:
+        return MeanSoFar(of_targets=False)
+
+    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Subspace:
+        """Return coordinate axes, through the mean row if centred."""
+        return Subspace(np.eye(self.rank, width), answer if self.center and answer is not None else np.zeros(width))
+
+    def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        rows = points - model.mean if self.center else points
+        return self._losses(model, rows, squared_lengths(rows))
+
+    def spread_of(self, rows: Rows) -> FloatArray:
+        """Return the points, or their lengths where these are all that matters."""
+        return rows.points if self.center else np.sqrt(rows.lengths)[:, None]
+
+    def total_losses(self, model: Subspace, rows: Rows) -> Totals:
+        if self.center:
+            return super().total_losses(model, rows)
+        losses, second = self._losses(model, rows.points, rows.lengths)
+        return Totals(float(losses.sum()), float(second.sum()), float(losses.max()), lambda: losses)
+
+    def _losses(self, model: Subspace, rows: FloatArray, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
+        along = model.components @ rows.T  # faster than its transpose
+        squared = lengths - np.einsum("ij,ij->j", along, along)
+        if squared.sum() < CANCELLATION * lengths.sum():
+            squared = np.square(rows - along.T @ model.components).sum(axis=1)
+        squared = np.maximum(squared, 0.0)
+        return squared, np.sqrt(squared)
+
+    def solve(self, construction: RidgeLeverage, current: Subspace | None) -> Subspace:
+        """Return the leading subspace of the coreset or of all rows; the current basis only decides its turn."""
+        moments = construction.statistics
+        if not self.exact:
+            moments = coreset_moments(construction.coreset(), construction.rank, construction.intercept)
+        components = leading_subspace(moments, self.rank)
+        if current is not None:
+            components = self._turned(components, current.components)
+        return Subspace(np.ascontiguousarray(components), second_moments(moments).mean)
+
+    def _turned(self, new: FloatArray, old: FloatArray) -> FloatArray:
+        overlap = old @ new.T
+        if not self.stable_basis:
+            return np.where(overlap.diagonal() < 0, -1.0, 1.0)[:, None] * new
+        left, _, right = np.linalg.svd(overlap)
+        return np.asarray(left @ right @ new)
+
+    def cost(self, model: Subspace, construction: RidgeLeverage) -> float:
+        """Exact squared loss of the model on all rows seen."""
+        parts = second_moments(construction.statistics)
+        offset = parts.mean - model.mean
+        offset = offset - offset @ model.components.T @ model.components
+        return parts.residual(model.components) + parts.weight * float(offset @ offset)
+
+    def lower_bound(self, construction: RidgeLeverage) -> float:
+        """Return the optimum: the sum of all but the leading squared singular values."""
+        spectrum = leading_spectrum(construction.statistics, self.rank)
+        return spectrum.rest * spectrum.scale**2
+
+    def optimum(self, construction: RidgeLeverage, model: Subspace) -> float:
+        """Return the same: it is exact."""
+        return self.lower_bound(construction)
+
+    def degrees(self, model: Subspace, construction: RidgeLeverage) -> float:
+        """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
+        return float(self.rank + self.center)
+
+    def unevenness(self, model: Subspace, construction: RidgeLeverage) -> float:
+        rows, weights = construction.sample()
+        spectrum = leading_spectrum(construction.statistics, self.rank)
+        points = rows.points - model.mean if self.center else rows.points
+        with np.errstate(divide="ignore", invalid="ignore"):
+            squares = np.square(points / spectrum.scale @ spectrum.vectors) / spectrum.values
+        leverages = (np.nan_to_num(squares).sum(axis=1) + self.center / construction.weight) * rows.weights
+        losses, _ = self.losses(model, rows.points, rows.targets)
+        mean_loss = self.lower_bound(construction) / construction.effective_rows
+        return unevenness_of(leverages, losses, weights, self.degrees(model, construction) * mean_loss)
+
+    def hindsight(self, construction: RidgeLeverage, model: Subspace) -> Hindsight:
+        """Return the optimum beside the cost of keeping nothing: the squared length of all rows, less their mean."""
+        parts = second_moments(construction.statistics)
+        offset = float(np.abs(parts.mean).max(initial=0.0))
+        rounding = resolution(parts.total, parts.weight, offset)
+        return Hindsight(self.optimum(construction, model), total=parts.total, resolution=rounding)
+
+    def difference(self, old: Subspace, new: Subspace, construction: RidgeLeverage) -> dict[str, Any]:
+        """Return the largest angle between the two subspaces, in radians."""
+        overlap = old.components @ new.components.T
+        cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
+        sine = np.linalg.norm(new.components - overlap.T @ old.components, ord=2)
+        angle = float(np.arctan2(sine, cosine))
+        return {"magnitude": angle, "angle": angle}
+
+    def same(self, old: Subspace, new: Subspace) -> bool:
+        """Whether no angle between the two is more than rounding, and the means are the same."""
+        turned = float(np.abs(old.components - new.components).max())
+        return turned <= ROUNDING and np.array_equal(old.mean, new.mean)

@@ -1,0 +1,125 @@
+"""Memory that a state will take, compared with what there is before it is asked for.
+
+A process that asks for more memory than there is may be ended by the system without a word. What a state takes follows
+from its numbers of columns, classes and rows, so that a call can be refused first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_ALWAYS_THERE = 2**26
+"""Bytes below which nothing is compared: to ask the system takes longer than to take them."""
+
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
+
+
+class NotEnoughMemoryError(MemoryError):
+    """More memory would be needed than there is; nothing was changed."""
+
+
+def check_available(needed: float, what: str, instead: str) -> None:
+    """Refuse what would take so many bytes if there are fewer; ``instead`` says what to do.
+
+    >>> check_available(1e21, "A matrix of 1e20 numbers", "Use fewer columns.")
+    Traceback (most recent call last):
+    ...
+    batch2online.numerics.memory.NotEnoughMemoryError: A matrix of 1e20 numbers would take 1,000,000 PB of memory, ...
+    """
+    if needed <= _ALWAYS_THERE:
+        return
+    there = available()
+    if there is not None and needed > there:
+        raise NotEnoughMemoryError(
+            f"{what} would take {in_units(needed)} of memory, and {in_units(there)} are available. {instead}"
+        )
+
+
+def in_units(size: float) -> str:
+    """Return a number of bytes as people read it.
+
+    >>> in_units(512), in_units(12.8e9)
+    ('512 bytes', '12.8 GB')
+    """
+    power = 0
+    while size >= 1000 and power < len(_UNITS) - 1:
+        size, power = size / 1000, power + 1
+    return f"{size:,.0f} {_UNITS[power]}" if size >= 100 or not power else f"{size:.1f} {_UNITS[power]}"
+
+
+def available() -> float | None:
+    """Return the bytes that this process can still take; None where the system does not say.
+
+    The least of what the machine has free, what its control groups leave (containers, batch systems), and what limits
+    of the process leave (``ulimit -v``).
+    """
+    known = [*_of_machine(), *_of_control_groups(), *_of_limits()]
+    return max(0.0, min(known)) if known else None
+
+
+def _of_machine() -> Iterator[float]:
+    free = _fields(_PROC / "meminfo").get("MemAvailable")
+    if free is not None:
+        yield 1024 * free
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS says only what there is in all
+        yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _of_control_groups() -> Iterator[float]:
+    """Yield what each group around this process leaves; files in the cache give way."""
+    names = (
+        ("memory.max", "memory.current", "inactive_file"),
+        (
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+    )
+    for folder in _groups():
+        for most, now, cache in names:
+            limit, used = _number(folder / most), _number(folder / now)
+            if limit is not None and used is not None:
+                yield limit - used + _fields(folder / "memory.stat").get(cache, 0.0)
+
+
+def _groups() -> Iterator[Path]:
+    for line in _text(_PROC / "self" / "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        root = _CGROUP / controllers
+        inside = root / path.lstrip("/")
+        yield from (folder for folder in (inside, *inside.parents) if folder.is_relative_to(root))
+
+
+def _of_limits() -> Iterator[float]:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return
+    used = _fields(_PROC / "self" / "status")
+    for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        most = resource.getrlimit(limit)[0]
+        if most != resource.RLIM_INFINITY:
+            yield most - 1024 * used.get(name, 0.0)
+
+
+def _fields(path: Path) -> dict[str, float]:
+    """Return the numbers of a file of lines like ``name: number kB``."""
+    words = (line.replace(":", " ").split() for line in _text(path).splitlines())
+    return {line[0]: float(line[1]) for line in words if len(line) > 1 and line[1].isdigit()}
+
+
+def _number(path: Path) -> float | None:
+    text = _text(path).strip()
+    return float(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

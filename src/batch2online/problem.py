@@ -1,0 +1,316 @@
+"""What a batch problem is to the engine."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.rows import Rows
+from batch2online.sketches.base import Construction, Coreset
+from batch2online.warm_up import WarmUp
+
+
+class DependsOn(Enum):
+    """What a new model is computed from, and so what it reacts to when a single row is left out."""
+
+    CORESET = "the coreset alone"
+    CURRENT_MODEL = "the coreset and the model in force, which remembers the order of rows"
+    ALL_ROWS = "statistics of all rows"
+
+
+class Contender(NamedTuple):
+    """A model that may replace the current one.
+
+    What the current one and it cost, where the solver has found out; and how evenly rows share that: the share of them
+    that would say as much if all cost the same, 1 where nothing is known.
+    """
+
+    model: Any
+    costs: tuple[float, float] | None = None
+    evenness: float = 1.0
+
+
+class Totals(NamedTuple):
+    """The loss of rows in total and their second number in total; the largest loss, and what gives the loss of each.
+
+    ``least`` is a number that no loss is below.
+    """
+
+    loss: float
+    second: float
+    largest: float
+    losses: Callable[[], FloatArray]
+    least: float = 0.0
+
+
+class Problem(ABC):
+    """A batch problem: what a model is, what it costs, and how to solve for one."""
+
+    needs: ClassVar[type] = Construction
+    """The kind of construction that the problem can be solved on."""
+
+    loss_bound: float | None = None
+    """No row costs more than this; None where nothing is known."""
+
+    costs_are_exact: ClassVar[bool] = False
+    """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset, and
+    so is ``optimum`` where no history is kept."""
+
+    @property
+    def secondary_name(self) -> str:
+        """What the second number of a row is called, see :meth:`losses`."""
+        return "secondary loss"
+
+    @property
+    def tells_costs(self) -> bool:
+        """Whether ``contender`` mostly tells what models cost: it is then not worth finding out before."""
+        return False
+
+    @property
+    def models_depend_on(self) -> DependsOn:
+        """What ``solve`` looks at: the theorems promise less where it is more than the coreset."""
+        return DependsOn.CORESET
+
+    def stability(self, construction: Any) -> Callable[[int], float] | None:
+        """Return a bound of what leaving one of n rows out costs that row on average, in units of a bound of losses.
+
+        For models of statistics of all rows; None where none is proved.
+        """
+        return None
+
+    @abstractmethod
+    def first_refresh(self, width: int, n_targets: int) -> int:
+        """Rows after which the problem can be posed."""
+
+    @abstractmethod
+    def warm_up(self) -> WarmUp:
+        """Return what scores rows until the first model, and has seen none."""
+
+    @abstractmethod
+    def initial(self, answer: Any, width: int, n_targets: int) -> Any:
+        """Return the model before the first refresh: the simplest there is, by what the warm-up answers, or None."""
+
+    @abstractmethod
+    def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the loss of each row, and a second number for it.
+
+        The engine sums both. The second is named by ``secondary_name``.
+        """
+
+    def numbers(self, rows: Rows) -> Rows:
+        """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""
+        return rows
+
+    def spread_of(self, rows: Rows) -> FloatArray | None:
+        """Return the values (n, k) whose spread the loss is compared with (R2, variance kept); None where none is."""
+        return None
+
+    def total_losses(self, model: Any, rows: Rows) -> Totals:
+        """Return the sums of both numbers over rows, weights apart; a problem may know a shorter way to them."""
+        losses, second = self.losses(model, rows.points, rows.targets)
+        return totals_of(losses, second)
+
+    def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""
+        return losses, second
+
+    @abstractmethod
+    def solve(self, construction: Any, current: Any) -> Any:
+        """Return the batch algorithm, run on the coreset."""
+
+    def contender(self, construction: Any, current: Any) -> Contender:
+        """Return a solution beside the current model, and what the solver knows of both."""
+        return Contender(self.solve(construction, current))
+
+    @abstractmethod
+    def cost(self, model: Any, construction: Any) -> float:
+        """Total loss on all rows seen: exact, or measured on the coreset."""
+
+    @abstractmethod
+    def lower_bound(self, construction: Any) -> float:
+        """Return a bound that no model's cost is below; 0 where nothing better is known."""
+
+    @abstractmethod
+    def optimum(self, construction: Any, model: Any) -> float:
+        """Return the hindsight optimum on all rows seen, or the best that is known."""
+
+    def hindsight(self, construction: Any, model: Any) -> Hindsight:
+        """Return the optimum, and all that is known beside it."""
+        return Hindsight(self.optimum(construction, model))
+
+    def solved_rows(self, model: Any, construction: Any) -> int:
+        """Return on how many rows a model was solved that has just come out."""
+        is_exact = self.models_depend_on is DependsOn.ALL_ROWS
+        return int(construction.n_rows if is_exact else len(construction.coreset()))
+
+    def sizes(self, losses: FloatArray) -> FloatArray:
+        """Return how much rows with these losses pull at the model: as much as they cost, where no more is known."""
+        return np.maximum(losses, 0.0)
+
+    def sizes_on(self, model: Any, coreset: Coreset) -> FloatArray:
+        """Return how much the rows of a coreset pull at a model."""
+        targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
+        return self.sizes(self.losses(model, coreset.points, targets.reshape(len(coreset), -1))[0])
+
+    def degrees(self, model: Any, construction: Any) -> float:
+        """Return the degrees of freedom of a model, relative to those of the loss of one row.
+
+        A model solved on n rows costs these about ``1 - degrees / n`` times what it costs others like them.
+        :class:`refresh.Adaptive` allows for it.
+        """
+        return 1.0
+
+    def unevenness(self, model: Any, construction: Any) -> float:
+        """Return by which factor a fresh model is noisier than its degrees of freedom tell, at least 1.
+
+        They tell it of rows whose losses are alike; a few rows that pull at a model more than others make it noisier.
+        :class:`refresh.Adaptive` may ask before a model is replaced.
+        """
+        return 1.0
+
+    @abstractmethod
+    def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
+        """How far the model has moved, as fields of a ``ChangeEvent``: ``magnitude`` at least."""
+
+    @abstractmethod
+    def same(self, old: Any, new: Any) -> bool:
+        """Whether two models are identical."""
+
+
+def totals_of(losses: FloatArray, second: FloatArray) -> Totals:
+    """Return the totals of rows with these losses and second numbers."""
+    sums = float(losses.sum()), float(second.sum())
+    return Totals(*sums, float(losses.max()), lambda: losses, float(losses.min()))
+
+
+def check_losses(losses: FloatArray, ids: IntArray) -> None:
+    """Refuse losses that are no numbers: a sum with one of them is none either.
+
+    >>> check_losses(np.array([1.0, np.nan]), np.array([7, 8]))
+    Traceback (most recent call last):
+    ValueError: loss gave NaN for row 8 of the stream.
+    """
+    missing = np.isnan(losses)
+    if missing.any():
+        raise ValueError(f"loss gave NaN for row {int(ids[missing.argmax()])} of the stream.")
+
+
+def check_joined(problem: object, construction: object) -> None:
+    """Refuse a problem and a construction that cannot work together.
+
+    >>> from batch2online.coresets import Uniform
+    >>> from batch2online.methods.least_squares.problem import LeastSquares
+    >>> check_joined(LeastSquares(), Uniform())
+    Traceback (most recent call last):
+    TypeError: LeastSquares is solved on a coreset of the kind Leverage, got Uniform.
+    """
+    missing = sorted(name for name in Problem.__abstractmethods__ if not hasattr(problem, name))
+    if missing:
+        raise TypeError(f"A problem must have the methods of Problem; {type(problem).__name__} lacks {missing[0]}.")
+    needs = getattr(problem, "needs", Construction)
+    if not isinstance(construction, needs):
+        wanted, got = needs.__name__, type(construction).__name__
+        raise TypeError(f"{type(problem).__name__} is solved on a coreset of the kind {wanted}, got {got}.")
+
+
+_ROUNDING = 1e-9
+"""Distances below this share of the spread of the rows are rounding."""
+_CANTELLI = 19.0
+"""With a chance of at most 1 in 20 a number exceeds its mean by the root of this many variances (Cantelli)."""
+
+
+@dataclass(frozen=True)
+class Hindsight:
+    """The loss of the best model on all rows seen, and what it is to be seen beside.
+
+    Attributes
+    ----------
+    optimum : float
+        Least loss of any single model, or of the best one known; not a number where none is.
+    error : float
+        How far the optimum of all rows may be below this one, measured on the coreset: it is at least
+        ``optimum / (1 + error)`` with a chance of 95 %. 0 where all rows are in it.
+    shortfall : float
+        How far it may be above, as a share: models are fitted to the rows that they are measured on. Infinite where
+        that is not known; of no meaning where the error is 0.
+    total : float
+        Loss of the simplest model: the mean of the targets or of the rows; not a number where it is not known.
+    resolution : float
+        Losses up to this are rounding.
+    secondary : float or None
+        Least secondary loss; None where it is not known.
+    """
+
+    optimum: float
+    error: float = 0.0
+    shortfall: float = math.inf
+    total: float = math.nan
+    resolution: float = 0.0
+    secondary: float | None = None
+
+
+def resolution(total: float, weight: float, offset: float, power: float = 2.0) -> float:
+    """Return the loss that rounding alone brings about, given the total, the weight and how far rows are from zero."""
+    return float(total * _ROUNDING**power + weight * (16 * np.finfo(np.float64).eps * offset) ** power)
+
+
+def sampling_error(weights: FloatArray, losses: FloatArray, *, certain: float = 1.0) -> float:
+    """Return how far a cost measured on a coreset may be from that on all rows, as a share of it (Lemma 7).
+
+    For centers that do not depend on the draws, the mean of ``sum w l`` is their cost on all rows, and its variance
+    that of ``sum w (w - 1) l^2``. The largest term is added once more, for rows like it that were not drawn.
+    ``certain`` is the weight of rows that are drawn in any case: 1, or 0, which makes a bound, where rows have weights.
+
+    >>> sampling_error(np.ones(4), np.ones(4)), round(sampling_error(np.full(10_000, 2.0), np.ones(10_000)), 3)
+    (0.0, 0.031)
+    """
+    with np.errstate(over="ignore"):
+        cost = float(weights @ losses)
+        return _deviation(weights, losses, certain) / cost if cost else 0.0
+
+
+def held_out_bound(weights: FloatArray, losses: FloatArray, is_fitted: BoolArray, *, certain: float = 1.0) -> float:
+    """Return what the best model costs all rows at most, with a chance of 95 % (Lemma 7, second part).
+
+    ``losses`` are those of a model that was fitted to some rows of the coreset, ``is_fitted``, each chosen with a
+    chance of 1/2. It costs no less than the best one. Given these rows, one that is not among them is in the rest of
+    the coreset with a chance that makes its weight ``2 w - 1``, and rows that the model was fitted to count once.
+
+    >>> held_out_bound(np.ones(4), np.ones(4), np.array([True, False, True, False]))
+    4.0
+    """
+    with np.errstate(over="ignore"):
+        raised, own = 2 * weights[~is_fitted] - certain, losses[~is_fitted]
+        cost = float(raised @ own) + certain * float(losses[is_fitted].sum())
+        return cost + _deviation(raised, own, certain)
+
+
+def _deviation(weights: FloatArray, losses: FloatArray, certain: float) -> float:
+    """Return by how much ``sum w l`` exceeds its mean with a chance of at most 1 in 20."""
+    terms = weights * np.maximum(weights - certain, 0.0) * np.square(losses)
+    return math.sqrt(_CANTELLI * (float(terms.sum()) + float(terms.max(initial=0.0))))
+
+
+def certain_weight(construction: Any) -> float:
+    """Return the weight of a row that is drawn in any case: 1, or 0 where rows have weights of their own."""
+    return 1.0 if construction.decay is None and construction.weight == construction.n_rows else 0.0
+
+
+def unevenness_of(leverages: FloatArray, losses: FloatArray, weights: FloatArray, alike: float) -> float:
+    """Return the factor, at least 1, given what the sum would be for rows alike.
+
+    >>> unevenness_of(np.array([0.1, 0.3]), np.array([1.0, 4.0]), np.array([2.0, 1.0]), alike=0.7)
+    2.0
+    """
+    if not alike > 0:
+        return 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = float(weights @ (leverages * losses)) / alike
+    return factor if factor > 1 else 1.0

@@ -1,0 +1,229 @@
+"""What rows have cost when they came: plain sums over all of them, the last rows, and the largest losses.
+
+Each row counts with the weight that it was given, whatever a half-life or a window makes of it later: these are the
+averages that people read. Loss and optimum of ``regret_`` are other sums, of the weights that models are solved for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.problem import Totals
+from batch2online.rows import Rows, all_ones
+from batch2online.schema import storable
+
+RECENT, FEWEST_RECENT = 1_000, 100
+"""Rows that are averaged as the last ones: so many, or fewer where a half-life or a window is shorter."""
+
+LARGEST = 10
+"""Rows whose losses are kept one by one."""
+
+MANY = 100
+"""A handful is at most one row in so many."""
+
+
+class Handful(NamedTuple):
+    """A few rows that hold more than half of the loss: how many, their share and their ids, the largest loss first."""
+
+    rows: int
+    share: float
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Averages:
+    """What some rows have cost in all, each as it came, and what the mean of their targets would have cost.
+
+    ``total`` is not a number where it is not known; losses up to ``resolution`` are rounding.
+    """
+
+    rows: int
+    weight: float
+    loss: float
+    secondary_loss: float
+    total: float = math.nan
+    resolution: float = 0.0
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean loss of a row."""
+        return self.loss / self.weight
+
+    @property
+    def mean_secondary_loss(self) -> float:
+        """Mean secondary loss of a row."""
+        return self.secondary_loss / self.weight
+
+
+@storable
+@dataclass(frozen=True)
+class Spread:
+    """Weight, mean and sum of squared distances to the mean of weighted values, updated without cancellation.
+
+    >>> one = Spread().after(np.array([[1.0], [3.0]]), np.ones(2)).after(np.array([[1e9]]), np.ones(1))
+    >>> one.weight, Spread().after(np.array([[1.0], [3.0]]), np.ones(2)).total(around_zero=True)
+    (3.0, 10.0)
+    """
+
+    weight: float = 0.0
+    mean: FloatArray | None = None
+    squares: float = 0.0
+
+    def after(self, values: FloatArray, weights: FloatArray) -> Spread:
+        """Return the spread with these values (n, k) as well."""
+        if all_ones(weights):
+            flat = values[:, 0] if values.shape[1] == 1 else values  # several times as fast where there is one column
+            mean = flat.mean(axis=0)
+            away = np.ravel(flat - mean)
+            return self.joined(Spread(float(len(values)), np.atleast_1d(mean), float(away @ away)))
+        weight = float(weights.sum())
+        mean = weights @ values / weight
+        away = values - mean
+        return self.joined(Spread(weight, mean, float(weights @ np.einsum("ij,ij->i", away, away))))
+
+    def joined(self, other: Spread) -> Spread:
+        """Return the spread of the values of both."""
+        if self.mean is None or other.mean is None:
+            return other if self.mean is None else self
+        weight, away = self.weight + other.weight, other.mean - self.mean
+        between = float(away @ away) * self.weight * (other.weight / weight)
+        return Spread(weight, self.mean + away * (other.weight / weight), self.squares + other.squares + between)
+
+    def total(self, around_zero: bool) -> float:
+        """Return the sum of squared distances to the mean, or to zero."""
+        if self.mean is None:
+            return math.nan
+        return self.squares + self.weight * float(self.mean @ self.mean) if around_zero else self.squares
+
+
+class Last(NamedTuple):
+    """What a record keeps of the last rows, and the spread of all, as it names them."""
+
+    recent: FloatArray
+    recent_ids: IntArray
+    spread: Spread | None
+
+
+@storable
+@dataclass(frozen=True)
+class Record:
+    """Sums over all rows that were scored; ``span`` is how many of the last ones are kept, 0 where none are.
+
+    No loss is below ``least``. ``largest`` are the largest weighted losses in falling order, the earlier row first
+    of equal ones. ``recent`` (3, m) are weights, weighted losses and weighted secondary losses of the last rows.
+    ``spread`` is that of the targets, or of the rows, where the last rows are kept and the problem asks for it.
+    """
+
+    span: int = 0
+    rows: int = 0
+    weight: float = 0.0
+    loss: float = 0.0
+    secondary_loss: float = 0.0
+    least: float = math.inf
+    largest: FloatArray = field(default_factory=lambda: np.empty(0))
+    largest_ids: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    recent: FloatArray = field(default_factory=lambda: np.empty((3, 0)))
+    recent_ids: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    spread: Spread | None = None
+
+    def after(self, rows: Rows, totals: Totals, last: Last | None = None) -> Record:
+        """Return the record with these rows, whose weighted losses have these totals.
+
+        ``last`` is what is kept of the last rows, for a record with a ``span``.
+        """
+        new = object.__new__(Record)  # several times as fast as a call of it
+        new.__dict__.update(
+            self.__dict__ if last is None else self.__dict__ | last._asdict(),
+            rows=self.rows + len(rows),
+            weight=self.weight + (len(rows) if all_ones(rows.weights) else float(rows.weights.sum())),
+            loss=self.loss + totals.loss,
+            secondary_loss=self.secondary_loss + totals.second,
+            least=min(self.least, totals.least),
+        )
+        if totals.largest > self._threshold:
+            largest, ids = self._with_largest(totals.losses(), rows.ids)
+            new.__dict__.update(largest=largest, largest_ids=ids)
+        return new
+
+    @property
+    def _threshold(self) -> float:
+        """What a loss must be above to be among the largest."""
+        return float(self.largest[-1]) if len(self.largest) == LARGEST else 0.0
+
+    def _with_largest(self, losses: FloatArray, ids: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return the largest losses and their ids, these rows among them; of equal ones those that came first."""
+        found = np.flatnonzero(losses > self._threshold)
+        return _largest((self.largest, losses[found]), (self.largest_ids, ids[found]))
+
+    def with_last(self, rows: Rows, losses: FloatArray, secondary: FloatArray, values: FloatArray | None) -> Last:
+        """Return what is kept of the last rows with these, and the spread with their values."""
+        some, n = slice(-self.span, None), len(rows)
+        both = np.empty((3, min(n, self.span)))
+        both[0], both[1], both[2] = rows.weights[some], losses[some], secondary[some]
+        both[1:] *= both[0]
+        kept = slice(max(0, len(self.recent_ids) + both.shape[1] - self.span), None)
+        recent = np.concatenate([self.recent[:, kept], both], axis=1)
+        ids = np.concatenate([self.recent_ids[kept], rows.ids[some]])
+        return Last(recent, ids, None if values is None else (self.spread or Spread()).after(values, rows.weights))
+
+    def joined(self, other: Record) -> Record:
+        """Return the record of the rows of both; the last ones are those of the largest ids."""
+        largest, largest_ids = _largest((self.largest, other.largest), (self.largest_ids, other.largest_ids))
+        recent, recent_ids = self._last_of_both(other)
+        spreads = [each.spread for each in (self, other) if each.spread is not None]
+        return Record(
+            span=self.span,
+            rows=self.rows + other.rows,
+            weight=self.weight + other.weight,
+            loss=self.loss + other.loss,
+            secondary_loss=self.secondary_loss + other.secondary_loss,
+            least=min(self.least, other.least),
+            largest=largest,
+            largest_ids=largest_ids,
+            recent=recent,
+            recent_ids=recent_ids,
+            spread=spreads[0].joined(spreads[1]) if len(spreads) == 2 else next(iter(spreads), None),
+        )
+
+    def _last_of_both(self, other: Record) -> tuple[FloatArray, IntArray]:
+        ids = np.concatenate([self.recent_ids, other.recent_ids])
+        order = np.argsort(ids, kind="stable")[len(ids) - min(len(ids), self.span) :]
+        return np.concatenate([self.recent, other.recent], axis=1)[:, order], ids[order]
+
+    def averages(self, total: float = math.nan, resolution: float = 0.0) -> Averages | None:
+        """Return the sums of all rows; None before the first one is scored."""
+        if not self.weight > 0:
+            return None
+        return Averages(self.rows, self.weight, self.loss, self.secondary_loss, total, resolution)
+
+    def of_recent(self) -> Averages | None:
+        """Return the sums of the last rows; None where they are not kept, or are all there are."""
+        if not 0 < self.span < self.rows:
+            return None
+        weight, loss, secondary = self.recent.sum(axis=1).tolist()
+        return Averages(len(self.recent_ids), weight, loss, secondary)
+
+    def handful(self, resolution: float = 0.0) -> Handful | None:
+        """Return the fewest rows that hold more than half of the loss, if they are a handful among many.
+
+        None where losses are rounding, or negative as those of densities may be: then there are no shares.
+        """
+        if not resolution < self.loss < math.inf or self.least < 0:
+            return None
+        shares = np.cumsum(self.largest) / self.loss
+        rows = int(np.searchsorted(shares, 0.5, side="right")) + 1
+        if rows > len(shares) or rows * MANY > self.rows:
+            return None
+        return Handful(rows, min(1.0, float(shares[rows - 1])), tuple(self.largest_ids[:rows].tolist()))
+
+
+def _largest(losses: tuple[FloatArray, ...], ids: tuple[IntArray, ...]) -> tuple[FloatArray, IntArray]:
+    """Return the largest of several losses in falling order, and their ids."""
+    each, of = np.concatenate(losses), np.concatenate(ids)
+    order = np.lexsort((of, -each))[:LARGEST]
+    return each[order], of[order]

@@ -1,0 +1,57 @@
+"""Rows that may be in a coreset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from batch2online import sampling
+from batch2online._types import FloatArray, WordArray
+from batch2online.decay import LEAST_WEIGHT
+from batch2online.rows import Rows
+from batch2online.sampling import kept
+from batch2online.schema import storable
+
+
+@storable
+@dataclass(frozen=True)
+class Candidates:
+    """Rows that may be in the coreset, sorted by id.
+
+    Each has the random word it owns, and a limit that its inclusion probability never exceeds again.
+    """
+
+    rows: Rows
+    words: WordArray
+    limits: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Candidates:
+        return Candidates(self.rows[index], self.words[index], self.limits[index])
+
+    def within(self, q: FloatArray) -> Candidates:
+        """Those that these inclusion probabilities keep."""
+        return self[np.flatnonzero(kept(sampling.inclusion_uniforms(self.words), q))]
+
+    def scaled(self, factor: float) -> Candidates:
+        """Return the same with weights multiplied by this."""
+        weights = np.maximum(self.rows.weights * factor, LEAST_WEIGHT)
+        return replace(self, rows=replace(self.rows, weights=weights))
+
+    @classmethod
+    def joined(cls, parts: list[Candidates]) -> Candidates:
+        parts = [part for part in parts if len(part)] or parts[:1]
+        return cls(
+            Rows.concatenate([part.rows for part in parts]),
+            np.concatenate([part.words for part in parts]),
+            np.concatenate([part.limits for part in parts]),
+        )
+
+
+def copied(rows: Rows) -> Rows:
+    """Rows whose arrays belong to nobody else."""
+    return Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())

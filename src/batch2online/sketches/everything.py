@@ -1,0 +1,53 @@
+"""The trivial coreset: every row, with its own weight."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.rows import Rows
+from batch2online.schema import storable
+from batch2online.sketches.antitone import Antitone, Statistics
+
+
+@storable
+@dataclass(frozen=True)
+class Nothing(Statistics):
+    """Statistics of a construction that keeps everything: none."""
+
+    def add(self, rows: Rows) -> tuple[Nothing, FloatArray]:
+        return self, np.ones(len(rows))
+
+    def scaled(self, factor: float) -> Nothing:
+        return self
+
+    def merged(self, other: Nothing) -> Nothing:
+        return self
+
+    def scores(self, rows: Rows) -> FloatArray:
+        return np.ones(len(rows))
+
+    bounds = scores
+
+
+@storable
+class Everything(Antitone):
+    """All rows are kept: what any coreset is compared with.
+
+    >>> Everything().add([[1.0], [2.0]]).coreset().weights.tolist()
+    [1.0, 1.0]
+    """
+
+    @property
+    def takes_any_rows(self) -> bool:
+        return True
+
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+        return Nothing(), math.inf, 1

@@ -1,1 +1,0 @@
-"""The offline algorithms that run on a coreset."""

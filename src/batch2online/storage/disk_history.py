@@ -1,0 +1,189 @@
+"""All rows seen, on disk: memory does not grow with their number."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import IntArray
+from batch2online.history import History
+from batch2online.rows import Rows, all_ones, ones
+from batch2online.schema import check_instance, storable
+from batch2online.storage.database import Database, packed, unpacked
+from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
+
+BRANCH = 2**40
+"""Segments that one branch of a history may have; a history that is rewritten moves to the next branch."""
+
+_PENDING = 16
+_CACHED = 8
+
+
+def scratch(folder: str | os.PathLike[str] | None = None) -> Database:
+    """Return a file for the rows of a running model, which is gone when the model is, however its process ends."""
+    with typed(f"cannot keep rows in {folder}"):
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, prefix="rows-", suffix=".b2o")
+    try:
+        created = os.fstat(handle)
+        os.close(handle)  # before SQLite locks the file: closing it later would release the lock
+        database = Database(Path(name), "scratch")
+        database.pragma("secure_delete=ON")
+        if not os.path.samestat(created, os.lstat(name)):
+            raise StoreError(f"{name} was replaced by another file while it was opened.")
+    finally:
+        is_gone = _removed(name)
+    if not is_gone:  # where open files cannot be removed, the model removes it at its end
+        weakref.finalize(database, os.unlink, name)
+    return database
+
+
+def _removed(name: str) -> bool:
+    with suppress(OSError):
+        os.unlink(name)
+        return True
+    return False
+
+
+def put(database: Database, number: int, rows: Rows) -> None:
+    """Write a segment inside a transaction."""
+    weights = np.empty(0) if all_ones(rows.weights) else rows.weights
+    shape, content, crc = packed(f"history {number}", rows.points, rows.targets, weights, rows.ids.view(np.float64))
+    statement = "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?)"
+    database.run(statement, (number, shape, content, crc))
+
+
+def get(database: Database, number: int) -> Rows:
+    """Read a segment, and check it: the file may come from somebody else."""
+    found = database.select("SELECT shape, content, crc FROM history WHERE number = ?", (number,))
+    if not found:
+        raise StoreCorrupted(f"{database.path} has lost rows: segment {number} of its history is not there.")
+    points, targets, weights, ids = unpacked(f"history {number}", *found[0])
+    rows = Rows(points, targets, weights if len(weights) else ones(len(points)), ids.view(np.int64))
+    check_instance(rows)
+    return rows
+
+
+@storable
+class DiskHistory(History):
+    """A history whose segments lie in the table of a file.
+
+    Looking writes nothing: what only looks adds to a copy :meth:`for_reading`.
+    """
+
+    is_in_memory = False
+    _is_for_reading = False
+
+    def __init__(self, block: int, width: int, n_targets: int, database: Database, branch: int = 0) -> None:
+        super().__init__(block, width, n_targets)
+        self.database, self.branch = database, branch
+        self._written = 0
+        self._recent: dict[int, Rows] = {}  # the segments read last
+
+    def append(self, rows: Rows, owned: bool = False) -> None:
+        """Add rows of one block, with larger ids than all before."""
+        super().append(rows, owned)
+        if self._count - self._written > _PENDING and not self._is_for_reading:
+            self.write()
+
+    def _join_small_ones(self) -> None:
+        """Leave segments as they are: the last ones may be on disk."""
+
+    def write(self) -> None:
+        """Put on disk what is not there yet; other histories that share the list keep what they have in memory."""
+        first, stop = self._written, self._count
+        if first == stop:
+            return
+        self._transact(lambda: self._put(first, stop))
+        self._segments = [(end, None) for end, _ in self._segments[:stop]]
+        self._written = stop
+
+    def _put(self, first: int, stop: int) -> None:
+        for index in range(first, stop):
+            rows = self._segments[index][1]
+            assert rows is not None
+            put(self.database, self.branch * BRANCH + index, rows)
+
+    def tidy(self) -> None:
+        """Remove the rows of histories before this one, and of those that came to nothing."""
+        first = self.branch * BRANCH
+        places = (first, first + self._written)
+        self._transact(lambda: self.database.run("DELETE FROM history WHERE number < ? OR number >= ?", places))
+
+    def _transact(self, act: Callable[[], object]) -> None:
+        if self.database.in_transaction:
+            act()
+        else:
+            self.database.transact(act)
+
+    def _segment(self, index: int) -> Rows:
+        rows = self._segments[index][1]
+        if rows is None:
+            rows = self._recent.get(index)
+        if rows is None:
+            rows = get(self.database, self.branch * BRANCH + index)
+            self._recent = dict([*self._recent.items(), (index, rows)][-_CACHED:])
+        return rows
+
+    def _at_ascending(self, which: IntArray, places: IntArray) -> Rows:
+        """Read one segment after the other: all of them together may not fit into memory."""
+        found = [self._segment(int(index))[places[which == index]] for index in np.unique(which)]
+        return Rows.concatenate(found or [Rows.empty(self.width, self.n_targets)])
+
+    def emptied(self) -> DiskHistory:
+        """Return a history without any rows in another branch of the same file."""
+        return DiskHistory(self.block, self.width, self.n_targets, self.database, self.branch + 1)
+
+    def copy(self) -> DiskHistory:
+        """Return an independent copy; what is appended later to one is not in the other."""
+        twin = super().copy()
+        assert isinstance(twin, DiskHistory)
+        return twin
+
+    def for_reading(self) -> DiskHistory:
+        """Return a copy that keeps in memory what is appended to it."""
+        twin = self.copy()
+        twin._is_for_reading = True
+        return twin
+
+    def moved_to(self, database: Database, branch: int = 0) -> DiskHistory:
+        """Return the same history in another file, written there."""
+        new = DiskHistory(self.block, self.width, self.n_targets, database, branch)
+        for rows in self:
+            new.append(rows, owned=True)
+        new.write()
+        return new
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> DiskHistory:
+        """Return a history with these segments, in a file of its own."""
+        history = cls(fields["block"], fields["width"], fields["n_targets"], scratch())
+        for rows in fields["segments"]:
+            history.append(rows, owned=True)
+        history.write()
+        return history
+
+    @classmethod
+    def found(cls, database: Database, branch: int, count: int, shape: tuple[int, int, int]) -> DiskHistory:
+        """Return the history that a file holds already."""
+        history = cls(*shape, database, branch)
+        first = branch * BRANCH
+        stored = database.select(
+            "SELECT number, shape FROM history WHERE number >= ? AND number < ? ORDER BY number", (first, first + count)
+        )
+        if len(stored) != count or [number - first for number, _ in stored] != list(range(len(stored))):
+            raise StoreCorrupted(f"{database.path} has lost rows: {len(stored)} of {count} segments are there.")
+        with intact(database.path):
+            for _, described in stored:
+                history._add(int(json.loads(described)[0][0]), None)
+        history._written = count
+        return history

@@ -1,0 +1,207 @@
+"""A model in a file: its state as blobs, the rows of its history as segments."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batch2online.history import History
+from batch2online.rows import Rows
+from batch2online.schema import check_instance, storable
+from batch2online.storage import tree
+from batch2online.storage.atomic import replaced
+from batch2online.storage.database import MAGIC, Database
+from batch2online.storage.disk_history import BRANCH, DiskHistory, get, put, scratch
+from batch2online.storage.errors import StoreCorrupted, StoreError, typed
+from batch2online.storage.tree import CheckpointError
+
+
+@storable
+@dataclass(frozen=True)
+class HistoryPlace:
+    """Where the history of a model lies: in this branch of the table, so many segments and rows."""
+
+    is_in_memory: bool
+    block: int
+    width: int
+    n_targets: int
+    branch: int
+    segments: int
+    rows: int
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+
+
+def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str, Any] | None = None) -> None:
+    """Write a state to a file of its own, atomically; the old file stays until the new one is complete and intact.
+
+    ``sources`` says where the rows came from, as JSON knows it; see :func:`sources_in`.
+    """
+
+    def write() -> None:
+        write_state(database, state)
+        database.meta |= {} if sources is None else {"sources": sources}
+
+    with typed(f"cannot write {os.fspath(path)}"), replaced(path) as temporary:
+        database = Database(temporary, "copy")
+        try:
+            database.transact(write)
+        finally:
+            database.close()
+        database = Database(temporary, "read")
+        try:
+            verify(database)
+        finally:
+            database.close()
+
+
+def write_state(database: Database, state: dict[str, Any]) -> None:
+    """Replace the state, and all rows of its history that are not there yet, inside a transaction."""
+    history = state["engine"].construction.history
+    if history is not None:
+        engine = state["engine"].copy()
+        engine.construction.history = _written(database, history)
+        state = state | {"engine": engine}
+    text, arrays = tree.encoded(state)
+    parts = [text.encode(), *(tree.array_bytes(array) for array in arrays)]
+    run = database.run
+    run("DELETE FROM state")
+    for part, content in enumerate(parts):
+        run("INSERT INTO state VALUES (?, ?, ?)", (part, content, _digest(part, content)))
+    run("DELETE FROM tail")
+    database.meta |= {"parts": len(parts), "tail": 0, "tail_rows": 0}
+
+
+def _written(database: Database, history: History) -> HistoryPlace:
+    """Make the table hold the history, and say where."""
+    branch = 0
+    if isinstance(history, DiskHistory) and history.database is database:
+        history.write()
+        branch = history.branch
+        segments = history.n_segments
+    else:
+        segments = _synchronised(database, history)
+    _delete_outside(database, branch * BRANCH, branch * BRANCH + segments)
+    database.meta["history"] = [branch, segments]
+    return HistoryPlace(
+        history.is_in_memory, history.block, history.width, history.n_targets, branch, segments, len(history)
+    )
+
+
+def _synchronised(database: Database, history: History) -> int:
+    """Write the segments of a history in memory that differ from those in the table; return how many there are."""
+    keys = database.segment_keys
+    for number, rows in enumerate(history):
+        if keys.get(number) != _key(rows):
+            put(database, number, rows)
+            keys[number] = _key(rows)
+    count = history.n_segments
+    for number in range(count, len(keys)):
+        del keys[number]
+    return count
+
+
+def _key(rows: Rows) -> tuple[int, int, int]:
+    """Return what tells segments of one model apart: rows with the same ids are the same rows."""
+    return int(rows.ids[0]), int(rows.ids[-1]), len(rows)
+
+
+def _delete_outside(database: Database, first: int, stop: int) -> None:
+    database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, stop))
+
+
+def _digest(part: int, content: bytes) -> bytes:
+    return hashlib.sha256(b"state %d\0" % part + content).digest()
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return the state in a file; a history on disk comes along in a file of its own."""
+    try:
+        database = Database(path, "read")
+        try:
+            if database.meta.get("in_use"):
+                raise CheckpointError(
+                    f"{path} was not closed: open it with batch2online.Durable, which brings it back, and close that."
+                )
+            return read_state(database, scratch)
+        finally:
+            database.close()
+    except StoreError as error:
+        raise CheckpointError(str(error)) from error
+
+
+def sources_in(path: Path) -> dict[str, Any]:
+    """Return what a file says of where its rows came from; nothing in files of schema 1."""
+    with open(path, "rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            return {}
+    database = Database(path, "read")
+    try:
+        found = database.meta.get("sources", {})
+        return found if isinstance(found, dict) else {}
+    finally:
+        database.close()
+
+
+def read_state(database: Database, home: Any = None) -> dict[str, Any]:
+    """Return the state; a history on disk stays in this file, or moves to the one that ``home`` makes."""
+    try:
+        return _read_state(database, home)
+    except (StoreError, MemoryError):
+        raise
+    except Exception as error:  # what makes no sense is no model
+        raise CheckpointError(f"{database.path}: {error}") from error
+
+
+def _read_state(database: Database, home: Any) -> dict[str, Any]:
+    parts = list(_parts(database))
+    state = tree.decoded(parts[0], [tree.array_of(part) for part in parts[1:]])
+    if not isinstance(state, dict) or "engine" not in state:
+        raise CheckpointError("it holds no model.")
+    construction = state["engine"].construction
+    place = construction.history
+    if isinstance(place, HistoryPlace):
+        construction.history = _history(database, place, home)
+        check_instance(construction.history)
+        check_instance(construction)
+    return state
+
+
+def _parts(database: Database) -> Iterator[bytes]:
+    stored = database.select("SELECT part, content, sha256 FROM state ORDER BY part")
+    if len(stored) != database.meta.get("parts") or [part for part, _, _ in stored] != list(range(len(stored))):
+        raise StoreCorrupted(f"{database.path} has lost a part of its state.")
+    for part, content, digest in stored:
+        if not isinstance(content, bytes) or _digest(part, content) != digest:
+            raise StoreCorrupted(f"{database.path} is damaged: part {part} of its state does not match its checksum.")
+        yield content
+
+
+def _history(database: Database, place: HistoryPlace, home: Any) -> History:
+    shape = (place.block, place.width, place.n_targets)
+    history = DiskHistory.found(database, place.branch, place.segments, shape)
+    if len(history) != place.rows or database.meta.get("history") != [place.branch, place.segments]:
+        raise StoreCorrupted(f"{database.path} has lost rows: {len(history)} of {place.rows} are there.")
+    if place.is_in_memory:
+        segments = list(history)
+        database.segment_keys = {number: _key(rows) for number, rows in enumerate(segments)}
+        return History.from_fields(
+            {"block": place.block, "width": place.width, "n_targets": place.n_targets, "segments": segments}
+        )
+    return history if home is None else history.moved_to(home())
+
+
+def verify(database: Database) -> None:
+    """Check every blob against its checksum, and their numbers against the counts."""
+    list(_parts(database))
+    branch, segments = database.meta.get("history", [0, 0])
+    for index in range(segments):
+        get(database, branch * BRANCH + index)

@@ -1,0 +1,158 @@
+"""What rows are scored by until there is a model: the simplest answer that the rows before them give.
+
+A row of regression is predicted by the mean of the targets before it, a row without targets by the mean of the rows
+before it, a label by the labels before it. So a loss does not depend on where the origin lies: adding a constant to
+all values changes none. The very first row has nothing before it and costs nothing.
+
+A warm-up is a value, in checkpoints too: scoring returns another one. One for a further loss is a storable dataclass
+with ``scored``, ``answer`` and ``is_like``; the problem returns an empty one from ``Problem.warm_up``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.numerics.distances import power
+from batch2online.schema import storable
+
+Scored = tuple[FloatArray, FloatArray]
+"""The loss of each row, and the problem's second number for it."""
+
+
+class WarmUp(ABC):
+    """What scores rows until the first model."""
+
+    scores: ClassVar[bool] = True
+    """Whether it knows what rows cost; otherwise they are left out of all sums of losses."""
+
+    @abstractmethod
+    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        """Return the losses of rows, each by those before it alone, and the warm-up that has seen them all."""
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same with the weights of all rows so far multiplied by a power of 4."""
+        return self
+
+    @property
+    def answer(self) -> Any:
+        """What the rows so far predict of any row; None where there is no such thing."""
+        return None
+
+    def is_like(self, other: object) -> bool:
+        """Whether another warm-up is of the same kind, whatever it has seen."""
+        return type(self) is type(other)
+
+
+@storable
+@dataclass(frozen=True)
+class MeanSoFar(WarmUp):
+    """The weighted mean of the targets, or of the rows, so far; the loss is the distance to it, to a power.
+
+    ``sums`` are those of the differences from the first row, so that no digits are lost far from the origin.
+
+    >>> targets = np.array([[1e9], [1e9 + 2], [1e9 + 4]])
+    >>> (losses, _), mean = MeanSoFar(of_targets=True).scored(np.empty((3, 0)), targets, np.ones(3))
+    >>> losses.tolist(), float(mean.answer[0] - 1e9)
+    ([0.0, 4.0, 9.0], 2.0)
+    """
+
+    of_targets: bool
+    power: float = 2.0
+    first: FloatArray | None = None
+    sums: FloatArray | None = None
+    weight: float = 0.0
+
+    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        away, following = self.residuals(targets if self.of_targets else points, weights)
+        return self.losses(away), following
+
+    def residuals(self, values: FloatArray, weights: FloatArray) -> tuple[FloatArray, Self]:
+        """Return how far each row lies from the mean of those before it, and what knows these rows as well."""
+        if not len(values):
+            return values, self
+        first = values[0].copy() if self.first is None else self.first
+        away = values - first
+        before = np.zeros_like(first) if self.sums is None else self.sums
+        sums = np.cumsum(np.concatenate([before[None], weights[:, None] * away]), axis=0)
+        totals = np.cumsum(np.concatenate([[self.weight], weights]))
+        means = sums[:-1] / np.where(totals[:-1] > 0, totals[:-1], 1.0)[:, None]
+        following = type(self)(self.of_targets, self.power, first, sums[-1].copy(), float(totals[-1]))
+        return away - means, following
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, sums=None if self.sums is None else self.sums * factor, weight=self.weight * factor)
+
+    def losses(self, away: FloatArray) -> Scored:
+        """Return the losses of rows that lie so far from the mean."""
+        squared = np.square(away).sum(axis=1)
+        return power(squared, self.power), np.sqrt(squared)
+
+    @property
+    def answer(self) -> FloatArray | None:
+        return None if self.first is None or self.sums is None else self.first + self.sums / self.weight
+
+    def is_like(self, other: object) -> bool:
+        return type(other) is type(self) and (other.of_targets, other.power) == (self.of_targets, self.power)
+
+
+@storable
+@dataclass(frozen=True)
+class LabelsSoFar(WarmUp):
+    """The labels so far, as codes: the logarithmic loss by their shares, or 1 where the most frequent is another.
+
+    A share has half a label added to each one known, and to all others together, so that a new one has a chance.
+
+    >>> codes = np.array([[5.0], [5.0], [7.0]])
+    >>> (losses, _), _ = LabelsSoFar(is_log=False).scored(np.empty((3, 0)), codes, np.ones(3))
+    >>> losses.tolist()
+    [0.0, 0.0, 1.0]
+    """
+
+    is_log: bool
+    codes: FloatArray | None = None
+    weights: FloatArray | None = None
+
+    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        shares = self._shares()
+        rows = zip(targets[:, 0].tolist(), weights.tolist(), strict=True)
+        found = np.array([self._count(shares, code, weight) for code, weight in rows]).reshape(-1, 2)
+        codes, totals = (np.array(list(part), dtype=np.float64) for part in (shares, shares.values()))
+        return (found[:, 0 if self.is_log else 1].copy(), found[:, 1].copy()), type(self)(self.is_log, codes, totals)
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, weights=None if self.weights is None else self.weights * factor)
+
+    def _shares(self) -> dict[float, float]:
+        if self.codes is None or self.weights is None:
+            return {}
+        return dict(zip(self.codes.tolist(), self.weights.tolist(), strict=True))
+
+    @staticmethod
+    def _count(shares: dict[float, float], code: float, weight: float) -> tuple[float, float]:
+        """Return the logarithmic loss of one label and whether the most frequent one is another; then count it."""
+        share, is_wrong = 1.0, 0.0
+        if shares:
+            share = (shares.get(code, 0.0) + 0.5) / (sum(shares.values()) + 0.5 * (len(shares) + 1))
+            is_wrong = float(code != max(shares, key=lambda known: shares[known]))
+        shares[code] = shares.get(code, 0.0) + weight
+        return -float(np.log(share)), is_wrong
+
+    def is_like(self, other: object) -> bool:
+        return type(other) is type(self) and other.is_log == self.is_log
+
+
+@storable
+@dataclass(frozen=True)
+class Free(WarmUp):
+    """Rows are not scored: for losses of which nothing is known without a model."""
+
+    scores: ClassVar[bool] = False
+
+    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        nothing = np.zeros(len(points))
+        return (nothing, nothing), self
