@@ -13,7 +13,7 @@ from batch2online.estimators.base import OnlineEstimator
 from batch2online.storage import database, disk_history, model_file, session, tail
 from batch2online.storage.errors import StoreCorrupted
 from batch2online.storage.owner import Owner
-from torture import bad_input, conditions, damage, fuzz, kills, threads
+from torture import bad_input, conditions, damage, fuzz, kills, stops, threads
 from torture.forgetting import forgetting
 from torture.machine import state_machine
 
@@ -30,6 +30,10 @@ def test_killed_saves_leave_a_whole_file():
 
 def test_killed_runs_go_on():
     assert sum(kills.command_line(8).values()) >= 8
+
+
+def test_interrupted_runs_end_with_their_exit_code():
+    assert sum(stops.interrupts(len(stops.WAYS), loops=0).values()) == len(stops.WAYS)
 
 
 def test_a_loss_of_power_leaves_a_prefix_and_says_so():
@@ -149,6 +153,15 @@ def test_a_log_that_is_not_synced_is_caught(monkeypatch):
     monkeypatch.setitem(session.SYNCHRONOUS, "every", "NORMAL")
     with pytest.raises(AssertionError, match="acknowledged call is lost"):
         damage.power_loss(72, names=FEW)
+
+
+def test_an_interrupt_that_ends_in_an_abort_is_caught(monkeypatch):
+    aborts = (
+        "import os, signal; signal.signal(2, lambda *_: os.abort()); print('{\"row\":1,', flush=True); signal.pause()"
+    )
+    monkeypatch.setattr(stops, "COMMAND", (sys.executable, "-c", aborts))
+    with pytest.raises(AssertionError, match="exit code -6"):
+        stops.interrupts(1, loops=0)
 
 
 def test_a_shorter_log_that_is_not_noticed_is_caught(monkeypatch):

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-import batch2online.coresets
 import batch2online.estimators
+import batch2online.sketches
 from batch2online import schema
 from batch2online.estimators import stored
 from contract import checks, discovery
@@ -109,7 +109,7 @@ def plant(tmp_path, monkeypatch):
         importlib.invalidate_caches()
 
     yield put
-    for package in (batch2online.coresets, batch2online.estimators):
+    for package in (batch2online.sketches, batch2online.estimators):
         sys.modules.pop(f"{package.__name__}.planted", None)
         vars(package).pop("planted", None)
     schema.classes.pop("Planted", None)
@@ -131,7 +131,7 @@ def broken_promises(case, names, folder):
 @pytest.mark.parametrize("rule", CONSTRUCTIONS)
 def test_a_construction_that_breaks_a_rule_is_found_and_fails(rule, plant, tmp_path):
     source, expected = CONSTRUCTIONS[rule]
-    plant(batch2online.coresets, CONSTRUCTION.format(broken=source))
+    plant(batch2online.sketches, CONSTRUCTION.format(broken=source))
     cls = discovery.constructions()["Planted"]
     names = expected or set().union(*(broken for _, broken in CONSTRUCTIONS.values()))
     assert broken_promises(Case(cls, targets="numbers"), names, tmp_path) == expected
