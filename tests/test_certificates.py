@@ -58,7 +58,7 @@ PROBLEMS = {
         True,
     ),
     "low rank": (lambda s: OnlineLowRank(1, solve="coreset", **s), SIZE * (1 + 5 * K), False, True, True),
-    "PCA": (lambda s: OnlineLowRank(1, solve="coreset", center=True, **s), SIZE * (1 + 7 * K), False, True, True),
+    "PCA": (lambda s: OnlineLowRank(1, solve="coreset", center=True, **s), SIZE * (1 + 5 * K), False, True, True),
     "exact regression": (lambda s: OnlineRegression(**s), 6 * 3, False, True, True),
     "cold clustering": (
         lambda s: OnlineClustering(2, solve="coreset", start_from_current=False, **s),

@@ -270,17 +270,18 @@ def test_ridge_leverage_is_the_formula_and_its_sum_is_bounded(intercept):
     rng = RNG(7)
     points, weights = rng.normal(size=(80, 6)) * [9, 5, 3, 1, 1, 1] + 1.0, rng.uniform(0.2, 3, size=80)
     columns = np.column_stack([np.ones(80), points] if intercept else [points]) * np.sqrt(weights)[:, None]
-    rank = 2 + intercept
-    squares = np.linalg.svd(columns, compute_uv=False) ** 2
-    inner = np.linalg.inv(columns.T @ columns + squares[rank:].sum() / rank * np.eye(columns.shape[1]))
+    around = points - np.average(points, axis=0, weights=weights) * intercept
+    squares = np.linalg.svd(around * np.sqrt(weights)[:, None], compute_uv=False) ** 2
+    penalty = np.array([0.0] * intercept + [squares[2:].sum() / 2] * 6)  # the constant column has none
+    inner = np.linalg.inv(columns.T @ columns + np.diag(penalty))
     expected = np.einsum("ij,jk,ik->i", columns, inner, columns)
     construction = coresets.RidgeLeverage(2, intercept=intercept, coreset_size=30, random_state=1)
     construction.add(points, weights=weights)
     found = construction.caught_up().statistics.scores(rows_of(points, weights))
     np.testing.assert_allclose(found, expected, rtol=1e-8)
-    np.testing.assert_allclose(scores.ridge_leverage(columns, rank), expected, rtol=1e-8)
-    assert found.sum() <= 2 * rank
-    np.testing.assert_allclose(construction.constant * 2 * rank, 30)
+    np.testing.assert_allclose(scores.ridge_leverage(columns, 2, intercept=intercept), expected, rtol=1e-8)
+    assert found.sum() <= 4 + intercept
+    np.testing.assert_allclose(construction.constant * (4 + intercept), 30)
 
 
 def test_uniform_sampling_keeps_rows_by_their_share_of_the_weight():

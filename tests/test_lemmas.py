@@ -51,12 +51,15 @@ def test_lemma_2_a_row_of_leverage_one_raises_nothing():
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_lemma_3_ridge_leverage_scores_rise_by_2k_plus_3_times_its_own(seed, rank):
-    rows = rows_of(seed, d=6)
-    score = lambda r: scores.ridge_leverage(r, rank)  # noqa: E731
+@pytest.mark.parametrize("intercept", [False, True])
+def test_lemma_3_ridge_leverage_scores_rise_by_2k_plus_3_times_its_own(seed, rank, intercept):
+    rows = rows_of(seed, d=6) + 20 * intercept
+    design = lambda r: np.column_stack([np.ones((len(r), int(intercept))), r])  # noqa: E731
+    score = lambda r: scores.ridge_leverage(design(r), rank, intercept=intercept)  # noqa: E731
+    around = lambda r: r - r.mean(axis=0) * intercept  # noqa: E731
     own = score(rows)
-    assert own.sum() <= 2 * rank + ROUNDING
-    ridge = lambda r: np.square(np.linalg.svd(r, compute_uv=False)[rank:]).sum() / rank  # noqa: E731
+    assert own.sum() <= 2 * rank + intercept + ROUNDING
+    ridge = lambda r: np.square(np.linalg.svd(around(r), compute_uv=False)[rank:]).sum() / rank  # noqa: E731
     for i in range(len(rows)):
         rise = raised(score, rows, i)
         fall = ridge(rows) - ridge(np.delete(rows, i, axis=0))

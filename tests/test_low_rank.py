@@ -114,7 +114,7 @@ def from_scratch(rows, ids, construction):
     """Ids and weights of the coreset by the plain function of all rows at once."""
     m = np.column_stack([np.ones((len(rows), int(construction.intercept))), rows])
     q = sampling.probabilities(
-        scores.ridge_leverage(m, construction.rank + construction.intercept), construction.constant
+        scores.ridge_leverage(m, construction.rank, intercept=construction.intercept), construction.constant
     )
     words = sampling.words(construction.seed, sampling.SAMPLING, ids)
     keep = sampling.kept(sampling.inclusion_uniforms(words), q)

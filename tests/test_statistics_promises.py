@@ -249,10 +249,14 @@ def test_orthogonal_parts_are_orthogonal_to_the_last_digits():
 # -- ridge moments -------------------------------------------------------------------------------------------
 
 
-def plain_ridge(columns, rank):
+def plain_ridge(rows, rank, intercept):
+    root = np.sqrt(rows.weights)[:, None]
+    mean = np.average(rows.points, axis=0, weights=rows.weights) if intercept else 0.0
+    columns = (rows.points - mean) * root
     left, sigma, _ = np.linalg.svd(columns / np.abs(columns).max(), full_matrices=False)
     squares = sigma**2
-    return np.square(left) @ (squares / (squares + squares[rank:].sum() / rank))
+    share = rows.weights / rows.weights.sum() if intercept else 0.0
+    return share + np.square(left) @ (squares / (squares + squares[rank:].sum() / rank))
 
 
 def ridge_rows(kind):
@@ -270,12 +274,13 @@ def ridge_rows(kind):
 @pytest.mark.parametrize("rank", [1, 3])
 def test_ridge_scores_and_their_bounds_added_or_merged(kind, intercept, rank):
     rows = ridge_rows(kind)
-    expected = plain_ridge(columns_of(rows, intercept), rank)
-    step_by_step, given = RidgeMoments.empty(5, rank, intercept), []
+    expected = plain_ridge(rows, rank, intercept)
+    step_by_step, given, exact = RidgeMoments.empty(5, rank, intercept), [], np.empty(0)
     for part in cut(rows, 16):
         step_by_step, bounds = step_by_step.add(part)
         given.append(bounds)
-        exact = step_by_step.scores(rows[: step_by_step.rows])
+        before, exact = exact, step_by_step.scores(rows[: step_by_step.rows])
+        assert (exact[: len(before)] <= before * (1 + 1e-6)).all()  # antitone
         assert (np.concatenate(given) >= exact * (1 - 1e-6)).all()
         assert (step_by_step.bounds(rows[: step_by_step.rows]) >= exact * (1 - 1e-6)).all()
     parts = [RidgeMoments.empty(5, rank, intercept).add(part)[0] for part in cut(rows, 3)]

@@ -131,7 +131,9 @@ def test_the_error_of_a_coreset_does_not_depend_on_the_origin():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"solve": "exact"}, {"solve": "exact", "center": True}, {"solve": "coreset"}], ids=str
+    "settings",
+    [{"solve": solve, "center": center} for solve in ("exact", "coreset") for center in (False, True)],
+    ids=str,
 )
 @pytest.mark.parametrize("scale", [2.0**-160, 2.0**100])
 def test_components_do_not_depend_on_the_scale(settings, scale):
@@ -142,9 +144,14 @@ def test_components_do_not_depend_on_the_scale(settings, scale):
         assert getattr(scaled.regret_, name) == pytest.approx(getattr(plain.regret_, name) * scale**2, rel=1e-9)
 
 
-@pytest.mark.parametrize("way", ["stream", "fit", "merge", "forget"])
-def test_centred_components_do_not_depend_on_the_origin(way):
-    plain, moved = (_low_rank(rows, way, center=True) for rows in (X, X + FAR))
+WAYS = ["stream", "fit", "merge", "forget", "half_life", "window"]
+
+
+@pytest.mark.parametrize("solve", ["exact", "coreset"])
+@pytest.mark.parametrize("way", WAYS)
+def test_centred_components_do_not_depend_on_the_origin(way, solve):
+    plain, moved = (_low_rank(rows, way, center=True, solve=solve) for rows in (X, X + FAR))
+    _assert_same_coreset_and_changes(moved, plain)
     np.testing.assert_allclose(moved.components_, plain.components_, atol=1e-6)
     np.testing.assert_allclose(moved.mean_ - FAR, plain.mean_, atol=1e-6)
     coordinates = plain.transform(X)
@@ -152,12 +159,40 @@ def test_centred_components_do_not_depend_on_the_origin(way):
     np.testing.assert_allclose(
         moved.inverse_transform(coordinates) - FAR, plain.inverse_transform(coordinates), atol=1e-5
     )
-    for name in ("loss", "optimum", "total")[way == "forget" :]:  # its changes follow the coreset, which has other rows
+    for name in ("loss", "optimum", "total"):
         assert getattr(moved.regret_, name) == pytest.approx(getattr(plain.regret_, name), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [2.0**-160, 2.0**-8, 2.0**100])
+@pytest.mark.parametrize("solve", ["exact", "coreset"])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_coreset_of_centred_components_does_not_depend_on_the_scale(way, solve, scale):
+    plain, scaled = (_low_rank(rows, way, center=True, solve=solve) for rows in (X, X * scale))
+    _assert_same_coreset_and_changes(scaled, plain)
+    np.testing.assert_array_equal(scaled.components_, plain.components_)
+    np.testing.assert_array_equal(scaled.mean_, plain.mean_ * scale)
+
+
+@pytest.mark.parametrize("offset", [0.0, 2.0**30, 1e12])
+@pytest.mark.parametrize("scale", [2.0**-160, 1.0, 2.0**100])
+def test_a_centred_coreset_gives_nearly_the_optimum_wherever_rows_lie(offset, scale):
+    rows = X * scale if offset == 0 else X + offset
+    ratios = []
+    for seed in range(5):
+        model = OnlineLowRank(1, center=True, solve="coreset", coreset_size=150, random_state=seed).fit(rows)
+        ratios.append(-model.score(rows) * len(rows) / model.regret_.optimum)
+    assert np.mean(ratios) < 1.05
+
+
+def _assert_same_coreset_and_changes(one, other):
+    np.testing.assert_array_equal(one.coreset_.ids, other.coreset_.ids)
+    np.testing.assert_array_equal(one.coreset_.weights, other.coreset_.weights)
+    assert [event.at for event in one.changes_] == [event.at for event in other.changes_]
 
 
 def _low_rank(rows, way="stream", **settings):
     settings |= {"coreset_size": 150, "random_state": 1, "keep_history": way == "forget"}
+    settings |= {"half_life": {"half_life": 200}, "window": {"window": 300}}.get(way, {})
     if way == "fit":
         return OnlineLowRank(2, **settings).fit(rows)
     if way == "merge":

@@ -48,7 +48,8 @@ def _dropped(centred: FloatArray, roots: FloatArray) -> FloatArray | None:
     norms = column_norms(centred)
     live = np.flatnonzero(norms)
     unit = centred[:, live] / norms[live]
-    _, values, turned = np.linalg.svd(np.concatenate([unit, np.diag(roots[live] / norms[live])]))
+    stacked = np.concatenate([unit, np.diag(roots[live] / norms[live])])
+    values, turned = np.linalg.svd(stacked, full_matrices=False)[1:]
     is_small = values <= TOLERANCE * float(np.linalg.norm(unit, 2)) if live.size else np.zeros(0, dtype=np.bool_)
     if not is_small.any():
         return None

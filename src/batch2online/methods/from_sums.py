@@ -123,12 +123,15 @@ def ridge_moments(known: RidgeMoments, sums: ExactGram) -> RidgeMoments:
     """Return the moments of the same rows: a Gram matrix, or its factor where that would be too coarse."""
     if not known.rows:
         return known
-    matrix = ExactMatrix.of(sums)
-    matrix = matrix if known.intercept else matrix.without_constant()
+    matrix, shift = ExactMatrix.of(sums), None
+    if known.intercept:
+        shift = matrix.means()[1:]
+        matrix = matrix.shifted(np.concatenate([[0.0], shift]))
+    else:
+        matrix = matrix.without_constant()
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        start = replace(
-            known, weight=exact_weight(sums), gram=matrix.rounded(), factor=None, reference=None, of_few=None
-        )
+        weight, gram = exact_weight(sums), matrix.rounded()
+        start = replace(known, weight=weight, gram=gram, factor=None, reference=None, of_few=None, shift=shift)
         if start._is_well_conditioned():
             return start._checked()
         return replace(start, gram=None, factor=matrix.factor())._checked()

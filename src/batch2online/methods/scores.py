@@ -49,14 +49,24 @@ def _shifted(columns: FloatArray, constant: FloatArray) -> FloatArray:
     return np.asarray(differences * constant)
 
 
-def ridge_leverage(rows: FloatArray, rank: int) -> FloatArray:
+def ridge_leverage(rows: FloatArray, rank: int, *, intercept: bool = False) -> FloatArray:
     r"""Ridge leverage scores :math:`m_i^T (M^T M + \lambda I)^{-1} m_i`, :math:`\lambda = |M - M_k|_F^2 / k`, of M.
 
-    By the singular values of M, with the floor of lambda that keeps rows of rank k from being a special case.
+    By the singular values of M, with the floor of lambda that keeps rows of rank k from being a special case. With
+    ``intercept`` the first column is the constant one (times the root of the rows' weights). It has no penalty: the
+    score is a row's share of the weight plus the score of the other columns less their mean.
 
     >>> ridge_leverage(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), rank=1).round(3).tolist()
     [0.333, 0.333, 0.5]
+    >>> ridge_leverage(np.array([[1.0, 8.0], [1.0, 8.0], [1.0, 9.0]]), rank=1, intercept=True).round(3).tolist()
+    [0.5, 0.5, 1.0]
     """
+    if intercept:
+        constant = rows[:, :1]
+        shares = np.square(constant[:, 0]) / np.square(constant).sum()
+        others = _shifted(rows[:, 1:], constant)
+        means = np.einsum("ij,ij->j", constant, others) / np.square(constant).sum()
+        return np.asarray(shares + ridge_leverage(others - constant * means, rank))
     scale = float(np.abs(rows).max(initial=0.0))
     if scale == 0:
         return np.zeros(len(rows))

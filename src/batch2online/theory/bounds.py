@@ -37,9 +37,9 @@ def leverage_sensitivity(n: int, constant: float, total: float, epsilon: float) 
     return min(1.0, constant * total / n * (1 + reaction(epsilon)))
 
 
-def ridge_leverage_sensitivity(n: int, constant: float, rank: int, epsilon: float) -> float:
-    """(c S / n)(1 + (2k + 3) K) with S = 2k: ridge leverage scores of rank k."""
-    return min(1.0, constant * 2 * rank / n * (1 + (2 * rank + 3) * reaction(epsilon)))
+def ridge_leverage_sensitivity(n: int, constant: float, rank: int, epsilon: float, *, intercept: bool = False) -> float:
+    """(c S / n)(1 + (2k + 3) K) with S = 2k, or 2k + 1 with an intercept: ridge leverage scores of rank k."""
+    return min(1.0, constant * (2 * rank + intercept) / n * (1 + (2 * rank + 3) * reaction(epsilon)))
 
 
 def clustering_sensitivity(n: int, constant: float, n_clusters: int, epsilon: float) -> float:

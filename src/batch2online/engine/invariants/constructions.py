@@ -162,7 +162,7 @@ def check_ridge_leverage(construction: RidgeLeverage) -> None:
     require(construction.rank >= 1, "a rank is at least 1.")
     if construction.shape is not None:
         moments = construction.statistics
-        settings = (construction.shape[0], construction.intercept, construction.rank + construction.intercept)
+        settings = (construction.shape[0], construction.intercept, construction.rank)
         require((moments.width, moments.intercept, moments.rank) == settings, "moments fit the rows.")
         require(moments.rows == construction.n_rows, "moments are those of all rows.")
 

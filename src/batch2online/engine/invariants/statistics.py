@@ -94,7 +94,7 @@ def check_ridge_reference(reference: RidgeReference) -> None:
 
 @check_of(RidgeMoments)
 def check_ridge_moments(moments: RidgeMoments) -> None:
-    p = moments.width + moments.intercept
+    d, p = moments.width, moments.width + moments.intercept
     require(moments.width >= 1 <= moments.rank and moments.rows >= 0 <= moments.weight, "counts are not negative.")
     known = [matrix for matrix in (moments.gram, moments.factor) if matrix is not None]
     require(len(known) == (moments.rows > 0), "moments are kept as a Gram matrix or as its factor.")
@@ -104,9 +104,16 @@ def check_ridge_moments(moments: RidgeMoments) -> None:
     require((reference is None) == (moments.rows == 0), "rows have a reference.")
     if reference is not None:
         require(reference.rows <= moments.rows, "a reference is that of the rows.")
-        require(has_shape(reference.directions, p, min(moments.rank, p)), "a reference is as wide as the rows.")
+        require(has_shape(reference.directions, d, min(moments.rank, d)), "a reference is as wide as the rows.")
+        require(not moments.intercept or reference.weight > 0, "rows that a reference knows weigh something.")
     few = moments.of_few
-    require(few is None or (moments.gram is not None and has_shape(few.vectors, p, moments.rank)), "so is a spectrum.")
+    require(few is None or (moments.gram is not None and has_shape(few.vectors, d, moments.rank)), "so is a spectrum.")
+    centers = (moments.shift, None if reference is None else reference.center)
+    for center in centers:
+        require(
+            (center is not None) == (moments.intercept and moments.rows > 0), "rows next to a constant have a mean."
+        )
+        require(center is None or (has_shape(center, d) and is_finite(center)), "a mean is as wide as the rows.")
 
 
 @check_of(TotalWeight)

@@ -118,7 +118,7 @@ class Anchored(Antitone):
     def statistics_size(self, width: int, n_targets: int, n_classes: int = 0) -> float:
         columns, outputs = width + self.intercept, self.loss.n_outputs(n_classes)
         by_class = 2.0 * n_classes * outputs * columns if self.balanced else 0.0
-        return max(6, 3 * outputs) * float(columns) ** 2 + by_class
+        return max(13, 3 * outputs) * float(columns) ** 2 + by_class
 
     def check_classes_fit(self, width: int, n_classes: int) -> None:
         """Refuse so many classes if statistics of rows of this width would take more memory than there is."""

@@ -62,16 +62,12 @@ class SecondMoments:
 
 def second_moments(moments: RidgeMoments) -> SecondMoments:
     """Return the moments around the mean if there is a constant column, around zero otherwise."""
-    gram, factor = moments.gram, moments.factor
+    zeros = np.zeros(moments.width)
     if moments.rows == 0:
-        return SecondMoments(np.zeros((moments.width, moments.width)), None, np.zeros(moments.width), 0.0)
-    if not moments.intercept:
-        return SecondMoments(gram, factor, np.zeros(moments.width), moments.weight)
-    if factor is not None:  # the constant column comes first: what is below it is centred
-        return SecondMoments(None, factor[1:, 1:], factor[0, 1:] / factor[0, 0], float(factor[0, 0] ** 2))
-    assert gram is not None
-    weight, sums = float(gram[0, 0]), gram[0, 1:]
-    return SecondMoments(gram[1:, 1:] - np.outer(sums, sums) / weight, None, sums / weight, weight)
+        return SecondMoments(np.zeros((moments.width, moments.width)), None, zeros, 0.0)
+    gram, factor = moments.scatter
+    mean = zeros if moments.shift is None or moments.center is None else moments.shift + moments.center
+    return SecondMoments(gram, factor, mean, moments.weight)
 
 
 _SMALL = 64
@@ -169,7 +165,8 @@ _FEW_ROWS = 0.8
 class RidgeReference:
     """What was known at the last check; its bounds stay valid as rows are added.
 
-    (G + lam I)^-1 <= I / lam - V diag(1 / lam - 1 / (values + lam)) V' for the leading eigenvectors V.
+    (G + lam I)^-1 <= I / lam - V diag(1 / lam - 1 / (values + lam)) V' for the leading eigenvectors V. With an
+    intercept the score of a row is at most what it would have been among the rows of that time, around their mean.
     """
 
     rows: int
@@ -178,12 +175,14 @@ class RidgeReference:
     ridge: float
     directions: FloatArray
     reductions: FloatArray
+    center: FloatArray | None = None  # the mean less the shift, with an intercept
+    weight: float = 0.0
 
 
 @storable
 @dataclass(frozen=True)
 class RidgeMoments:
-    """Moments of rows ``m = a`` or ``[1 | a]``. Immutable: adding returns a new object."""
+    """Moments of rows ``m = a`` or ``[1 | a - shift]``. Immutable: adding returns a new object."""
 
     has_cheap_bounds: ClassVar[bool] = True
     width: int
@@ -195,6 +194,7 @@ class RidgeMoments:
     factor: FloatArray | None
     reference: RidgeReference | None
     of_few: Spectrum | None = None  # from the rows themselves
+    shift: FloatArray | None = None  # with an intercept, once there are rows
 
     @classmethod
     def empty(cls, width: int, rank: int, intercept: bool) -> RidgeMoments:
@@ -205,16 +205,14 @@ class RidgeMoments:
         """Return the moments of these rows alone, to be solved, not added to."""
         empty = cls.empty(rows.points.shape[1], rank, intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return empty._first(empty.coordinates(rows), _weight(rows))
+            return empty._first(rows)
 
     # -- adding -----------------------------------------------------------------------------------
 
     def grown(self, rows: Rows) -> RidgeMoments:
         """Return the moments with these rows."""
-        z = self.coordinates(rows)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            weight = _weight(rows)
-            return self._first(z, weight)._checked() if self.reference is None else self._grown(z, weight)
+            return self._first(rows)._checked() if self.reference is None else self._grown(rows)
 
     def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
         """Return the moments with these rows, and upper bounds of the rows' scores now and ever after."""
@@ -223,9 +221,9 @@ class RidgeMoments:
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
         """Return upper bounds by the lengths of rows alone; :meth:`bounds` are closer."""
-        z = self.coordinates(rows)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return self._length_bounds(z, rows.lengths if z is rows.points else None)
+            z = self._centered(rows, self.reference.center if self.reference else None)
+            return self._length_bounds(z, rows, rows.lengths if z is rows.points else None)
 
     @property
     def usual_coarse_bound(self) -> float:
@@ -233,7 +231,7 @@ class RidgeMoments:
         reference = self.reference
         if reference is None or reference.ridge == 0 or self.gram is None:
             return 0.0
-        return float(self.gram.trace()) / reference.ridge / self.rows
+        return (self._total() / reference.ridge + self.intercept) / self.rows
 
     def merged(self, other: RidgeMoments) -> RidgeMoments:
         """Return the moments of the rows of both."""
@@ -241,6 +239,7 @@ class RidgeMoments:
             return self if other.rows == 0 else other
         total, weight = self.rows + other.rows, self.weight + other.weight
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            other = other._shifted_to(self.shift)
             if self.gram is not None and other.gram is not None:
                 joined = replace(self, gram=self.gram + other.gram, rows=total, weight=weight, of_few=None)
                 if joined._is_well_conditioned():
@@ -253,6 +252,8 @@ class RidgeMoments:
         gram = None if self.gram is None else self.gram * factor
         triangle = None if self.factor is None else self.factor * factor**0.5
         reference = self.reference
+        if reference is not None:
+            reference = replace(reference, weight=reference.weight * factor)
         if reference is not None and gram is None:
             reference = replace(reference, scale=reference.scale * factor**0.5)
         elif reference is not None:
@@ -268,30 +269,44 @@ class RidgeMoments:
 
     sharpened = settled
 
-    def _first(self, z: FloatArray, weight: float) -> RidgeMoments:
-        plain = replace(self, gram=z.T @ z, rows=len(z), weight=weight)._knowing(z)
+    def _first(self, rows: Rows) -> RidgeMoments:
+        start = replace(self, shift=_middle(rows)) if self.intercept else self
+        z = start.coordinates(rows)
+        plain = replace(start, gram=z.T @ z, rows=len(z), weight=_weight(rows))._knowing(rows)
         if plain._is_well_conditioned():
             return plain
         return replace(plain, gram=None, factor=qr_factor(z), of_few=None)
 
+    def _shifted_to(self, shift: FloatArray | None) -> RidgeMoments:
+        """Return the moments of the same rows with another row subtracted from all."""
+        if self.shift is None or shift is None or np.array_equal(self.shift, shift):
+            return self
+        factor = self.triangle.copy()
+        factor[:, 1:] += factor[:, :1] * (self.shift - shift)
+        gram = None if self.gram is None else factor.T @ factor
+        new = replace(self, gram=gram, factor=factor if gram is None else None, shift=shift)
+        new.__dict__["triangle"] = factor  # with all its digits
+        return new
+
     def of_all(self, rows: Rows) -> RidgeMoments:
         """Return the same, given all rows, with bounds that are up to date."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            return self._knowing(self.coordinates(rows))._checked()
+            return self._knowing(rows)._checked()
 
-    def _knowing(self, z: FloatArray) -> RidgeMoments:
-        """Return the same of all rows z, with their spectrum if they are few: then it is cheaper from them."""
-        if self.gram is None or not self.rank < len(z) < _FEW_ROWS * z.shape[1] or not self._is_moderate():
+    def _knowing(self, rows: Rows) -> RidgeMoments:
+        """Return the same of all rows, with their spectrum if they are few: then it is cheaper from them."""
+        if self.gram is None or not self.rank < len(rows) < _FEW_ROWS * len(self.gram) or not self._is_moderate():
             return self
-        return replace(self, of_few=leading_of_few(z, self.rank))
+        return replace(self, of_few=leading_of_few(self._centered(rows, self.center), self.rank))
 
-    def _grown(self, z: FloatArray, weight: float) -> RidgeMoments:
+    def _grown(self, rows: Rows) -> RidgeMoments:
         assert self.reference is not None
-        total, weight = self.rows + len(z), self.weight + weight
+        z = self.coordinates(rows)
+        total, weight = self.rows + len(z), self.weight + _weight(rows)
         is_due = total >= 2 * self.reference.rows or self.reference.ridge == 0  # only zeros so far
         if self.gram is not None:
             gram = self.gram + z.T @ z
-            if gram.trace() <= self.reference.limit:
+            if self._size_of(gram) <= self.reference.limit:
                 grown = replace(self, gram=gram, rows=total, weight=weight, of_few=None)
                 return grown._checked() if is_due else grown
         factor = qr_factor(self.triangle, z)
@@ -299,12 +314,26 @@ class RidgeMoments:
         return grown._checked() if is_due or self.gram is not None else grown
 
     def _is_well_conditioned(self) -> bool:
-        return self._is_moderate() and bool(self.ridge >= WELL_CONDITIONED * self.spectrum.values[0])
+        if not self._is_moderate():
+            return False
+        assert self.gram is not None
+        offset = self._size_of(self.gram) - self._total() if self.intercept else 0.0  # what the mean takes away
+        return bool(self.ridge >= WELL_CONDITIONED * max(self.spectrum.values[0], offset))
 
     def _is_moderate(self) -> bool:
         """Whether no square is near overflow or underflow."""
         assert self.gram is not None
-        return bool(1 / _EXTREME < self.gram.trace() < _EXTREME)
+        return bool(1 / _EXTREME < self._size_of(self.gram) < _EXTREME)
+
+    def _size_of(self, gram: FloatArray) -> float:
+        """Return the sum of squares in a Gram matrix, the constant column left out."""
+        return float(gram[1:, 1:].trace() if self.intercept else gram.trace())
+
+    def _total(self) -> float:
+        """Return the sum of squares of all rows, around their mean with an intercept."""
+        assert self.gram is not None
+        total = self._size_of(self.gram)
+        return total if self.center is None else total - float(self.gram[0, 1:] @ self.center)
 
     def _checked(self) -> RidgeMoments:
         """With a new reference; by the factor where the Gram matrix has become too coarse."""
@@ -312,8 +341,9 @@ class RidgeMoments:
             return replace(self, gram=None, factor=self.triangle, of_few=None)._checked()
         spectrum, ridge = self.spectrum, self.ridge
         reductions = 1 / ridge - 1 / (spectrum.values + ridge) if ridge > 0 else np.zeros_like(spectrum.values)
+        limit, center = LOSS_OF_DIGITS * ridge, self.center if self.intercept else None
         reference = RidgeReference(
-            self.rows, LOSS_OF_DIGITS * ridge, spectrum.scale, ridge, spectrum.vectors, reductions
+            self.rows, limit, spectrum.scale, ridge, spectrum.vectors, reductions, center, self.weight
         )
         new = replace(self, reference=reference)
         new.__dict__["spectrum"] = spectrum  # already known, and costly
@@ -325,8 +355,33 @@ class RidgeMoments:
         """Return the (n, p) array of the rows m, each scaled by the square root of its weight."""
         z = rows.points
         if self.intercept:
-            z = np.concatenate([np.ones((len(rows), 1)), z], axis=1)
-        return z if all_ones(rows.weights) else z * np.sqrt(rows.weights)[:, None]
+            assert self.shift is not None
+            z = np.concatenate([np.ones((len(rows), 1)), z - self.shift], axis=1)
+        return _weighted(z, rows.weights)
+
+    def _centered(self, rows: Rows, center: FloatArray | None) -> FloatArray:
+        """Return the rows a less ``shift + center``, or as they are, each scaled by the square root of its weight."""
+        z = rows.points if center is None or self.shift is None else rows.points - self.shift - center
+        return _weighted(z, rows.weights)
+
+    @cached_property
+    def center(self) -> FloatArray | None:
+        """The mean of the rows less the shift; None without an intercept."""
+        if not self.intercept:
+            return None
+        known = self.factor if self.gram is None else self.gram
+        assert known is not None
+        return np.asarray(known[0, 1:] / known[0, 0])
+
+    @cached_property
+    def scatter(self) -> tuple[FloatArray | None, FloatArray | None]:
+        """The Gram matrix of the rows, around their mean with an intercept, or its triangular factor."""
+        if self.center is None:
+            return self.gram, self.factor
+        if self.gram is None:  # the constant column comes first: what is below it is centred
+            assert self.factor is not None
+            return None, self.factor[1:, 1:]
+        return self.gram[1:, 1:] - np.outer(self.gram[0, 1:], self.center), None
 
     @cached_property
     def triangle(self) -> FloatArray:
@@ -338,8 +393,8 @@ class RidgeMoments:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """The spectrum of the Gram matrix of m, to the rank of the score."""
-        return leading(self.gram, self.factor, self.rank) if self.of_few is None else self.of_few
+        """The spectrum of :attr:`scatter`, to the rank of the score."""
+        return leading(*self.scatter, self.rank) if self.of_few is None else self.of_few
 
     @property
     def ridge(self) -> float:
@@ -348,17 +403,21 @@ class RidgeMoments:
 
     def scores(self, rows: Rows) -> FloatArray:
         """Ridge leverage scores of rows that are among those added."""
-        if self.rows == 0 or self.spectrum.total == 0:
+        if self.rows == 0:
             return np.zeros(len(rows))
-        if self.gram is not None:
-            factor = gram_factor(self.gram + self.ridge * np.eye(len(self.gram)))
-            white = (whitened(self.coordinates(piece), factor) for piece in rows.pieces())
+        if self.spectrum.total == 0:
+            return self._of_constant(rows, self.weight)
+        gram, factor = self.scatter
+        if gram is not None:
+            root = gram_factor(gram + self.ridge * np.eye(len(gram)))
+            white = (whitened(self._centered(piece, self.center), root) for piece in rows.pieces())
         else:
-            assert self.factor is not None
-            _, sigma, right = np.linalg.svd(self.factor / self.spectrum.scale)
+            assert factor is not None
+            _, sigma, right = np.linalg.svd(factor / self.spectrum.scale)
             turned = right.T / np.sqrt(sigma**2 + self.ridge)
-            white = (self.coordinates(piece) / self.spectrum.scale @ turned for piece in rows.pieces())
-        return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
+            white = (self._centered(piece, self.center) / self.spectrum.scale @ turned for piece in rows.pieces())
+        own = np.concatenate([squared_lengths(piece) for piece in white])
+        return np.asarray(np.minimum(1.0, own + self._of_constant(rows, self.weight)))
 
     def bounds(self, rows: Rows) -> FloatArray:
         """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
@@ -367,21 +426,35 @@ class RidgeMoments:
         directions = np.ascontiguousarray(reference.directions.T) / reference.scale
         bounds = []
         for piece in rows.pieces():
-            z = self.coordinates(piece)
+            z = self._centered(piece, reference.center)
             along = directions @ z.T
             along *= along
-            bounds.append(self._length_bounds(z) - reference.reductions @ along)
+            bounds.append(self._length_bounds(z, piece) - reference.reductions @ along)
         return np.concatenate(bounds)
 
-    def _length_bounds(self, z: FloatArray, lengths: FloatArray | None = None) -> FloatArray:
-        """Return bounds by the squared lengths of rows z, which may be known."""
+    def _length_bounds(self, z: FloatArray, rows: Rows, lengths: FloatArray | None = None) -> FloatArray:
+        """Return bounds by the squared lengths of z, which may be known: the rows less the reference's mean."""
         reference = self.reference
         assert reference is not None
         if reference.ridge == 0:
-            return np.zeros(len(z))
+            return self._of_constant(rows, reference.weight)
         if lengths is None or reference.scale != 1:
             lengths = squared_lengths(z / reference.scale if reference.scale != 1 else z)
-        return lengths * ((1 + _ROUNDING) / reference.ridge)
+        return lengths * ((1 + _ROUNDING) / reference.ridge) + self._of_constant(rows, reference.weight)
+
+    def _of_constant(self, rows: Rows, weight: float) -> FloatArray:
+        """Return what the constant column adds to scores: each row's share of a weight."""
+        return rows.weights / weight if self.intercept else np.zeros(len(rows))
+
+
+def _middle(rows: Rows) -> FloatArray:
+    """Return the median of each column, the lower one of two: a value of the column, which moves with the rows."""
+    half = (len(rows) - 1) // 2
+    return np.array(np.partition(rows.points, half, axis=0)[half])
+
+
+def _weighted(z: FloatArray, weights: FloatArray) -> FloatArray:
+    return z if all_ones(weights) else z * np.sqrt(weights)[:, None]
 
 
 def _weight(rows: Rows) -> float:

@@ -21,14 +21,16 @@ from batch2online.theory.bounds import ridge_leverage_sensitivity
 class RidgeLeverage(Deferred):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
-    Scores sum to at most ``2 * rank`` and never rise as rows are added (Cohen, Musco & Musco 2017).
+    Scores sum to at most ``2 * rank`` and never rise as rows are added (Cohen, Musco & Musco 2017). With ``intercept``
+    the score is :math:`1/n` plus that of the row less the mean: it stays the same if all rows are moved or scaled.
 
     Parameters
     ----------
     rank : int
         The rank k of the approximation.
     intercept : bool, default False
-        Count a constant column and one more rank, for approximation around the mean.
+        Score rows for approximation around the mean: a constant column, without a penalty. Scores then sum to at most
+        ``2 * rank + 1``.
     epsilon, coreset_size, random_state, first_id, keep_history
         As for every construction.
 
@@ -54,11 +56,11 @@ class RidgeLeverage(Deferred):
         self.intercept = bool(intercept)
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
-        rank = self.rank + self.intercept
-        return RidgeMoments.empty(width, rank, self.intercept), 2 * rank, rank
+        total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept
+        return RidgeMoments.empty(width, self.rank, self.intercept), total, dimension
 
     def statistics_size(self, width: int, n_targets: int) -> float:
-        return 4.0 * (width + self.intercept) ** 2
+        return (6.0 if self.intercept else 4.0) * (width + self.intercept) ** 2
 
     def settle_on_schedule(self) -> None:
         """Take the spectrum of the first rows, while all are at hand, from these rows."""
@@ -81,7 +83,7 @@ class RidgeLeverage(Deferred):
     def sensitivity(self, n: int) -> float:
         if not self.constant:  # no rows yet
             return 1.0
-        return ridge_leverage_sensitivity(n, self.constant, self.rank + self.intercept, self.epsilon)
+        return ridge_leverage_sensitivity(n, self.constant, self.rank, self.epsilon, intercept=self.intercept)
 
     def _settings(self) -> dict[str, object]:
         return super()._settings() | {"rank": self.rank, "intercept": self.intercept}

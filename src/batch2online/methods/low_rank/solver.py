@@ -5,27 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.methods.low_rank.moments import RidgeMoments, Spectrum, leading, second_moments
+from batch2online.methods.low_rank.moments import RidgeMoments, Spectrum
 from batch2online.rows import Rows
 from batch2online.sketches.base import Coreset
 
 
 def coreset_moments(coreset: Coreset, rank: int, intercept: bool) -> RidgeMoments:
-    """Moments of a weighted coreset, a pure function of it; a constant column takes one more rank."""
+    """Moments of a weighted coreset, a pure function of it."""
     rows = Rows(coreset.points, np.empty((len(coreset), 0)), coreset.weights, coreset.ids)
     if len(rows) == 0:  # all rows so far are zero
-        return RidgeMoments.empty(coreset.points.shape[1], rank + intercept, intercept)
-    return RidgeMoments.of(rows, rank + intercept, intercept)
+        return RidgeMoments.empty(coreset.points.shape[1], rank, intercept)
+    return RidgeMoments.of(rows, rank, intercept)
 
 
 def leading_spectrum(moments: RidgeMoments, rank: int) -> Spectrum:
     """Return the leading part of the Gram matrix of the rows in ``moments``, centred if there is a constant column."""
     if moments.rows == 0:
         return Spectrum(np.zeros(rank), np.eye(moments.width, rank), 0.0, 1.0)
-    if not moments.intercept:
-        return moments.spectrum
-    parts = second_moments(moments)
-    return leading(parts.gram, parts.factor, rank)
+    return moments.spectrum
 
 
 def leading_subspace(moments: RidgeMoments, rank: int) -> FloatArray:
