@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import state_bytes as storage
 from batch2online import coresets, sampling
 from batch2online.coresets import Clustering, Everything, Uniform
 from batch2online.methods import scores
 from batch2online.methods.clustering import solver
 from batch2online.numerics.distances import nearest
 from batch2online.sketches.base import Coreset
-from batch2online.storage import checkpoint as storage
 
 FALSE_ALARM = 1e-6
 

@@ -14,11 +14,11 @@ from scipy.linalg import subspace_angles
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 
+import state_bytes as storage
 from batch2online import OnlineLowRank, datasets, load, sampling
 from batch2online.coresets import RidgeLeverage
 from batch2online.methods import scores
 from batch2online.refresh import EveryStep, Geometric
-from batch2online.storage import checkpoint as storage
 from contract.blocks import blocks_of
 
 N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])

@@ -240,7 +240,7 @@ def test_an_allocation_that_trusts_the_file_is_caught(monkeypatch):
 
         return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
 
-    monkeypatch.setattr("batch2online.storage.checkpoint.array_of", trusting)
+    monkeypatch.setattr("batch2online.storage.tree.array_of", trusting)
     monkeypatch.setattr(fuzz, "WATCHED", 1)
     with pytest.raises(AssertionError):
         fuzz.loaders(400)

@@ -86,7 +86,7 @@ def test_a_users_file_is_right_and_mistakes_are_errors(file, checker):
     assert len(errors) == 6, output
 
 
-OF_OTHERS = {"dask.predict", "export.onnx", "persistence.checkpoint.deserialise"}
+OF_OTHERS = {"dask.predict", "export.onnx"}
 """Functions that return objects of packages without types, or trees of plain values."""
 
 

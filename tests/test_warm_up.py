@@ -12,11 +12,11 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import batch2online
+import state_bytes as storage
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.methods.any_estimator.problem import LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.refresh import EveryStep, Geometric
-from batch2online.storage import checkpoint as storage
 from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import LabelsSoFar, MeanSoFar
 

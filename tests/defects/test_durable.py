@@ -25,8 +25,8 @@ import batch2online
 from batch2online import BatchToOnline, Durable, OnlineRegression, load
 from batch2online.refresh import EveryStep
 from batch2online.storage import model_file, owner, session
-from batch2online.storage.checkpoint import CheckpointError
 from batch2online.storage.errors import StoreCorrupted, StoreError
+from batch2online.storage.tree import CheckpointError
 from defects.subjects import SMALL, X, Y, state
 
 SOURCES = Path(batch2online.__file__).parents[1]
