@@ -6,7 +6,7 @@ import re
 
 from mutants.catalogue import PACKAGE, Mutant, mutants
 
-SIZE = 6
+SIZE = 4
 
 
 def sample() -> list[Mutant]:
