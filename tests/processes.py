@@ -63,7 +63,7 @@ class Started:
             os.kill(self._process.pid, number)
 
     def communicate(self, content=b""):
-        """Send this, then nothing more; wait for the end and return what was written, also to the second output."""
+        """Send this, then nothing more; wait for the end, close all pipes, and return what was written to both."""
         read = [_Reading(pipe) for pipe in (self.stdout, self.stderr)]
         with suppress(BrokenPipeError):
             self.stdin.write(content)
@@ -98,7 +98,8 @@ class _Reading(threading.Thread):
             self.start()
 
     def run(self):
-        self.found = self.pipe.read()
+        with self.pipe:
+            self.found = self.pipe.read()
 
     def content(self):
         if self.ident is not None:

@@ -368,7 +368,7 @@ def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
     The rows come through a pipe that stays open, so that no run can end before it is killed.
     """
     content = b"".join(long_stream.read_bytes().splitlines(keepends=True)[:9001])
-    options = ("--chunk", "500", "--quiet", "--flush", "0.01")
+    options = ("--chunk", "500", "--quiet", "--flush", "0.01", "--lookahead", "9000")  # whenever rows come
     assert piped(content, "run", "-", "--task", "regression", "--target", "y", *options, "--out", tmp_path / "one") == 0
     words = run_with_state("-", tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
     for rows in (2000, 6000):

@@ -72,7 +72,7 @@ def test_any_sequence_of_steps_ends_in_the_same_model():
 
 
 def test_predictions_during_learning_belong_to_one_version():
-    assert set(threads.predictions(450).values()) == {50}
+    assert set(threads.predictions(360).values()) == {40}
 
 
 def test_fuzzed_files_are_refused_or_read():
