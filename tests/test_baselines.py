@@ -178,7 +178,7 @@ def test_clear_clusters_are_found(model):
 
 
 def test_consistent_clustering_changes_seldom():
-    rows = blobs(1_500)
+    rows = blobs(4_000)
     models = {"consistent": baselines.Consistent(4), "MacQueen": baselines.MacQueen(4)}
     consistent, macqueen = evaluate.prequential(models, rows, loss="clustering", seeds=1, chunk=4)
     assert consistent.changes < macqueen.changes / 2
