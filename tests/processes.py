@@ -19,7 +19,9 @@ PATIENCE = 600
 """Seconds after which a process has surely failed, however busy the machine is."""
 
 _SERVER = get_context("forkserver")
-_SERVER.set_forkserver_preload(["processes", "batch2online", "batch2online.app.cli.app", "batch2online.app.cli.commands.run"])
+_SERVER.set_forkserver_preload(
+    ["processes", "batch2online", "batch2online.app.cli.app", "batch2online.app.cli.commands.run"]
+)
 
 
 class Started:
