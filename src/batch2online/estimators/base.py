@@ -341,3 +341,13 @@ class OnlineEstimator(Sharding, LettingGo, Shown, Reading, SingleRows, Stored, P
             raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
         engine: Online = self._engine
         return engine
+
+    def _view(self) -> Online:
+        """Return what was learned from all rows seen, none of them buffered: what reports and adapters may read."""
+        return self._check_fitted().caught_up()
+
+    def _rows_to_check(self) -> int:
+        """Return how many rows may come before the model can change; 1 before the first row."""
+        if not self.__sklearn_is_fitted__():
+            return 1
+        return max(1, self._engine.rows_to_cut() - len(self._engine.construction.queue))

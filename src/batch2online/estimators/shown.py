@@ -42,6 +42,11 @@ class Shown:
         found: Handful | None = self._check_fitted().handful()
         return found
 
+    def _averages(self) -> tuple[Averages | None, Averages | None]:
+        """Return what all rows have cost before they were learned, and the last ones; None where nothing is known."""
+        engine = self._check_fitted()
+        return engine.averages(), engine.recent_averages()
+
     @property
     def metrics_(self) -> words.Metrics:
         """Measures of quality by name: plain averages over all rows, each judged before it was learned.
@@ -49,7 +54,7 @@ class Shown:
         No row is decayed here, with ``half_life`` or ``window`` neither; those of the last rows are
         ``recent_metrics_``. Empty where no row was judged.
         """
-        rows = self._check_fitted().averages()
+        rows = self._averages()[0]
         return {} if rows is None else self._quality(rows)
 
     @property
@@ -58,7 +63,7 @@ class Shown:
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
-        rows = self._check_fitted().recent_averages()
+        rows = self._averages()[1]
         return {} if rows is None else self._quality(rows)
 
     def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from inspect import signature
 from itertools import chain
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,8 +17,7 @@ from batch2online.engine.online import Given, Online
 from batch2online.refresh import Policy
 from batch2online.results import Costs, Solve
 from batch2online.schema import classes, conforms, require
-from batch2online.storage import checkpoint, model_file
-from batch2online.storage.database import MAGIC
+from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError
 from batch2online.validation import check_finite
 
@@ -172,16 +170,7 @@ class Stored:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
-    return estimator_from(state_in(path), str(path), trusted=trusted, refit=refit)
-
-
-def state_in(path: str | os.PathLike[str]) -> Any:
-    """Return the state in a file, of this version or of an earlier one."""
-    with open(path, "rb") as file:
-        beginning = file.read(len(MAGIC))
-        if beginning != MAGIC:  # a file of schema 1
-            return checkpoint.deserialise(beginning + file.read(), source=str(path))
-    return model_file.load(Path(path))
+    return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)
 
 
 def estimator_from(
