@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering, coresets
-from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.stored import estimators
+from batch2online.estimator import OnlineEstimator, estimators
 from defects.subjects import ESTIMATORS, X, learn_one, learned, learned_one_by_one, rows_of, some, state
 
 COPIES = {
@@ -25,7 +24,7 @@ SINGLE, MORE, STOP = 700, 760, 900
 
 
 def test_the_list_of_estimators_is_complete():
-    own = {name for name, cls in estimators.items() if cls.__module__.startswith("batch2online.estimators.")}
+    own = {name for name, cls in estimators.items() if cls.__module__.startswith("batch2online.methods.")}
     abstract = {"OnlineEstimator", "StoredWrapped", "TakingTables", "TakingTargets", "Labelled"}
     assert own - abstract == {type(make()).__name__ for make, _ in ESTIMATORS.values()}
     assert all(issubclass(estimators[name], OnlineEstimator) for name in own)
