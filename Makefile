@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
+unexport PYTHONDONTWRITEBYTECODE # compiled once, not in each process that a test starts
 
 .PHONY: run test test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
 

@@ -1,22 +1,14 @@
-"""Files of models with right checksums and whatever content one likes.
-
-``opened`` and ``forged`` know the SQLite files of today; ``signed`` and ``of_state`` make archives of schema 1.
-"""
+"""Files of models with right checksums and whatever content one likes."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import sqlite3
 import tempfile
-import zipfile
 from pathlib import Path
 
 from batch2online.storage.database import Database, checksum
 from batch2online.storage.model_file import _digest
-
-_COMMENT = 71
 
 
 def opened(content):
@@ -55,25 +47,3 @@ def _fill(database, parts, segments):
         crc = checksum(f"history {number}", shape, rows)
         database.run("INSERT INTO history VALUES (?, ?, ?, ?)", (number, shape, rows, crc))
     database.meta |= {"parts": len(parts), "tail": 0, "tail_rows": 0, "history": [0, len(segments)]}
-
-
-def signed(archive):
-    """An archive of schema 1 with room for a checksum in its comment, and the right checksum there."""
-    body = archive[:-_COMMENT]
-    return body + b"sha256:" + hashlib.sha256(body).hexdigest().encode()
-
-
-def of_state(tree, arrays=()):
-    """An archive of schema 1 with this tree of a state, and arrays in NumPy's format."""
-    return archived(json.dumps({"format": "batch2online", "schema": 1, "state": tree}), arrays)
-
-
-def archived(manifest, arrays=()):
-    """An archive of schema 1 with this text as its manifest."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("manifest.json", manifest)
-        for index, array in enumerate(arrays):
-            archive.writestr(f"a{index}.npy", array)
-        archive.comment = b" " * _COMMENT
-    return signed(buffer.getvalue())

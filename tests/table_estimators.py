@@ -196,13 +196,15 @@ def cell(name, kind):
     return next((short for pattern, short in NOTES.items() if re.search(pattern, found)), found)
 
 
-def lines():
-    """The table of the page."""
-    yield f"| estimator | {' | '.join(KINDS)} |"
-    yield "|---|" + "---|" * len(KINDS)
-    for name in ESTIMATORS:
-        yield f"| `{name}` | {' | '.join(cell(name, kind) for kind in KINDS)} |"
+def header():
+    """The first line of the table of the page."""
+    return f"| estimator | {' | '.join(KINDS)} |"
+
+
+def line(name):
+    """The line of the table for one estimator."""
+    return f"| `{name}` | {' | '.join(cell(name, kind) for kind in KINDS)} |"
 
 
 if __name__ == "__main__":
-    print("\n".join(lines()))
+    print("\n".join([header(), "|---|" + "---|" * len(KINDS), *map(line, ESTIMATORS)]))

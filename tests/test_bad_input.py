@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
+import state_bytes as storage
 from batch2online import OnlineRegression, coresets
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from batch2online.storage import checkpoint as storage
 from contract import refusals
 from contract.subjects import refuses, state
 

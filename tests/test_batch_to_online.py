@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 import forging
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
-from batch2online.storage import checkpoint as storage
+from batch2online.storage.tree import CheckpointError
 from wrapped_cases import (
     CASES,
     N,
@@ -125,7 +125,7 @@ def test_checkpoints_continue_as_the_original(name, tmp_path):
         twin = load(tmp_path / "model", trusted=True)  # forests are not loaded otherwise
         assert repr(twin) == repr(half)
     else:
-        with pytest.raises(storage.CheckpointError, match=r"estimator was function .*restore\(path, estimator="):
+        with pytest.raises(CheckpointError, match=r"estimator was function .*restore\(path, estimator="):
             load(tmp_path / "model")
         twin = BatchToOnline.restore(tmp_path / "model", estimator=estimator, **settings)
     X, _ = data(CASES[name][1])
@@ -156,7 +156,7 @@ def test_estimators_from_elsewhere_are_never_looked_up(tmp_path):
     X, y = data("regression")
     model = BatchToOnline(OwnRegressor(), random_state=0).fit(X, y)
     model.save(tmp_path / "model")
-    with pytest.raises(storage.CheckpointError, match="estimator was OwnRegressor"):
+    with pytest.raises(CheckpointError, match="estimator was OwnRegressor"):
         load(tmp_path / "model")
     twin = BatchToOnline.restore(tmp_path / "model", estimator=OwnRegressor())
     np.testing.assert_array_equal(twin.coef_, model.coef_)
@@ -179,15 +179,15 @@ def forge_an_estimator(path, module, name):
 )
 def test_forged_checkpoints_are_refused(tmp_path, module, name, message):
     forge_an_estimator(tmp_path / "model", module, name)
-    with pytest.raises(storage.CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=message):
         load(tmp_path / "model", trusted=True)
-    with pytest.raises(storage.CheckpointError, match="not known to be harmless"):
+    with pytest.raises(CheckpointError, match="not known to be harmless"):
         load(tmp_path / "model")
 
 
 def test_restore_refuses_what_is_not_its_own(tmp_path):
     OnlineRegression(random_state=0).fit(*data("regression")).save(tmp_path / "other")
-    with pytest.raises(storage.CheckpointError, match="holds no BatchToOnline"):
+    with pytest.raises(CheckpointError, match="holds no BatchToOnline"):
         BatchToOnline.restore(tmp_path / "other")
     learned("Ridge").save(tmp_path / "model")
     with pytest.raises(TypeError, match="does not have: \\['alpha'\\]"):

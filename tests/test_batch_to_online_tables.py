@@ -36,20 +36,20 @@ def whole():
     return regressor().partial_fit(X, Y)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(SIZES)
 def test_chunks_do_not_matter(whole, sizes):
     assert_same(learned(regressor(), X, Y, sizes), whole)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(SIZES)
 def test_chunks_of_texts_do_not_matter(sizes):
     one, other = classifier().partial_fit(DOCUMENTS, LABELS), classifier()
     assert_same(learned(other, DOCUMENTS, LABELS, sizes), one)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(1, N - 1), st.sampled_from(["file", "pickle", "copy"]))
 def test_a_copy_goes_on_as_the_original(whole, tmp_path_factory, at, path):
     model = regressor().partial_fit(X[:at], Y[:at])
@@ -63,7 +63,7 @@ def test_a_copy_goes_on_as_the_original(whole, tmp_path_factory, at, path):
     np.testing.assert_array_equal(again.predict(X), whole.predict(X))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(st.integers(30, N - 30))
 def test_shards_merge_to_the_coreset_of_all_rows(at):
     new = partial(regressor, coreset=coresets.Uniform)
@@ -74,7 +74,7 @@ def test_shards_merge_to_the_coreset_of_all_rows(at):
     np.testing.assert_array_equal(first.predict(X), whole.predict(X))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.sets(st.integers(0, N - 1), min_size=1, max_size=20))
 def test_what_is_forgotten_was_never_there(ids):
     unwanted = sorted(ids)
@@ -84,7 +84,7 @@ def test_what_is_forgotten_was_never_there(ids):
     assert sorted(texts._known.values()) == sorted(set(kept))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.integers(0, 40), st.integers(1, 40))
 def test_rows_one_by_one_are_rows(start, n):
     one, other = regressor().partial_fit(X[: start + 30], Y[: start + 30]), regressor()

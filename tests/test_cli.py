@@ -29,23 +29,15 @@ from batch2online.app.cli.run.recorder import Recorder
 from batch2online.app.cli.run.state import Kept, checksum
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
+from processes import COMMAND, PATIENCE, Started
 
 SOURCES = Path(batch2online.__file__).parents[1]
-PATIENCE = 600
-"""Seconds after which a process has surely failed, however busy the machine is."""
 
 FILES = {"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"}
 
 
-def command(*words, **options):
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "batch2online", *map(str, words)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
+def command(*words):
+    return Started(COMMAND, *words)
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +186,7 @@ def test_bad_data_leaves_nothing_behind(tmp_path, capsys):
     assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
 
 
+@pytest.mark.usefixtures("no_report")
 def test_earlier_outputs_stay_when_a_run_fails(stream, tmp_path, capsys):
     out = tmp_path / "out"
     words = ["--task", "lowrank", "--k", "1", "--columns", "x", "--out", str(out)]
@@ -242,6 +235,7 @@ def test_a_missing_package_is_named(package):
 # -- predict, show, datasets ------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_report")
 def test_predict_prepares_columns_as_the_run_did(stream, tmp_path, capsys):
     out, predictions = tmp_path / "out", tmp_path / "predictions.csv"
     words = ["--task", "regression", "--target", "y", "--standardize", "--missing", "drop"]
@@ -256,6 +250,7 @@ def test_predict_prepares_columns_as_the_run_did(stream, tmp_path, capsys):
     assert abs(float(third) + 2) < 0.1
 
 
+@pytest.mark.usefixtures("no_report")
 def test_predict_writes_coordinates(tmp_path, capsys):
     out = tmp_path / "out"
     assert run_safely(["run", "--dataset", "breast_cancer", "--task", "lowrank", "--k", "2", "--out", str(out)]) == 0
@@ -271,6 +266,7 @@ def test_predict_writes_coordinates(tmp_path, capsys):
     np.testing.assert_allclose(found, rows @ model.components_.T, atol=1e-9)
 
 
+@pytest.mark.usefixtures("no_report")
 def test_clusters_of_new_rows(tmp_path, capsys):
     out, words = tmp_path / "out", ["--task", "clustering", "--k", "3"]
     result = result_of("run", "--dataset", "breast_cancer", *words, "--out", out, capsys=capsys)
@@ -287,6 +283,7 @@ def test_clusters_of_new_rows(tmp_path, capsys):
     assert list(map(int, labels)) == model.predict(rows).tolist()
 
 
+@pytest.mark.usefixtures("no_report")
 def test_predict_names_the_column_that_is_missing(stream, tmp_path, capsys):
     out = tmp_path / "out"
     run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(out)])
@@ -296,6 +293,7 @@ def test_predict_names_the_column_that_is_missing(stream, tmp_path, capsys):
     assert "has no column 'colour', which the model needs" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_model_is_one_self_contained_file(stream, tmp_path, capsys):
     out, alone = tmp_path / "out", tmp_path / "alone.b2o"
     run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(out)])
@@ -307,6 +305,7 @@ def test_a_model_is_one_self_contained_file(stream, tmp_path, capsys):
     assert abs(float(capsys.readouterr().out.splitlines()[1]) - 3) < 0.1
 
 
+@pytest.mark.usefixtures("no_report")
 def test_show_tells_what_the_model_saw(stream, tmp_path, capsys):
     out = tmp_path / "out"
     result = result_of("run", stream.path, "--task", "regression", "--target", "y", "--out", out, capsys=capsys)
@@ -369,11 +368,11 @@ def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
     The rows come through a pipe that stays open, so that no run can end before it is killed.
     """
     content = b"".join(long_stream.read_bytes().splitlines(keepends=True)[:9001])
-    options = ("--chunk", "500", "--quiet", "--flush", "0.01")
+    options = ("--chunk", "500", "--quiet", "--flush", "0.01", "--lookahead", "9000")  # whenever rows come
     assert piped(content, "run", "-", "--task", "regression", "--target", "y", *options, "--out", tmp_path / "one") == 0
     words = run_with_state("-", tmp_path, *options, "--state-every", 0, "--out", tmp_path / "two")
     for rows in (2000, 6000):
-        process = command(*words, "--emit", "predictions", stdin=subprocess.PIPE)
+        process = command(*words, "--emit", "predictions")
         writer = threading.Thread(target=send, args=(process, content))
         writer.start()
         while json.loads(process.stdout.readline())["row"] < rows:
@@ -389,9 +388,9 @@ def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
 
 def piped(content, *words):
     """Run a command on this input to its end; return its exit code."""
-    process = command(*words, stdin=subprocess.PIPE)
-    process.communicate(content)
-    return process.returncode
+    with command(*words) as process:
+        process.communicate(content)
+        return process.returncode
 
 
 def send(process, content):
@@ -480,11 +479,7 @@ def test_pieces_of_a_chunk_end_where_a_point_is_due():
 
 
 def test_an_interrupt_is_no_traceback():
-    process = command(
-        *("run", "-", "--task", "lowrank", "--k", 1, "--emit", "predictions"),
-        stdin=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in the background
-    )
+    process = command("run", "-", "--task", "lowrank", "--k", 1, "--emit", "predictions")
     process.stdin.write(b"a,b\n1,2\n")
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["row"] == 1  # from now on it waits for rows

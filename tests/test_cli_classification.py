@@ -41,6 +41,7 @@ def result_of(*words, capsys):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_run_equals_the_library(stream, tmp_path, capsys):
     task = ["--task", "classification", "--target", "kind"]
     result = result_of("run", stream.path, *task, "--out", tmp_path / "out", "--chunk", 77, capsys=capsys)
@@ -64,6 +65,7 @@ def test_a_run_equals_the_library(stream, tmp_path, capsys):
     ]
 
 
+@pytest.mark.usefixtures("no_report")
 def test_labels_are_predicted_with_their_probabilities(stream, tmp_path, capsys):
     run_safely(
         ["run", str(stream.path), "--task", "classification", "--target", "kind", "--out", str(tmp_path / "o"), "-q"]

@@ -7,16 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+import state_bytes as storage
 from batch2online import coresets, sampling
 from batch2online.coresets import Clustering, Everything, Uniform
 from batch2online.methods import scores
 from batch2online.methods.clustering import solver
 from batch2online.numerics.distances import nearest
 from batch2online.sketches.base import Coreset
-from batch2online.storage import checkpoint as storage
 
 FALSE_ALARM = 1e-6
 
@@ -58,7 +58,6 @@ def test_few_rows_are_kept_as_any_seeds_would_keep_them(weights):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([1.0, 1.5, 2.0, 3.0]), st.booleans())
-@settings(max_examples=100, deadline=None)
 def test_scores_sum_to_one_and_bound_the_share_of_a_row_in_any_cost(seed, k, z, weighted):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(50, 2))

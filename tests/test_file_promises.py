@@ -14,10 +14,10 @@ import pytest
 from batch2online import Durable, OnlineRegression, load
 from batch2online.refresh import Geometric
 from batch2online.storage import atomic, owner
-from batch2online.storage.checkpoint import serialise
 from batch2online.storage.database import Database
 from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked
 from batch2online.storage.tree import CheckpointError
+from state_bytes import serialise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))

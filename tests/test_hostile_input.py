@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,8 +16,8 @@ import pytest
 import batch2online
 from batch2online.app.cli.app import run_safely
 from batch2online.storage import model_file
+from processes import run_to_end
 
-SOURCES = Path(batch2online.__file__).parents[1]
 NAMES = ["[/a]", "[bold]", "\x1b[31mRED\x1b]0;owned\x07", ":smile:", "<b>x</b>"]
 ROWS = np.random.default_rng(0).standard_normal((200, len(NAMES) + 1))
 
@@ -83,6 +81,7 @@ def test_errors_show_names_as_they_are(tmp_path, capsys, name):
     sentence(["run", path, "--task", "lowrank", "--k", "1", "--columns", NAMES[2]], capsys)
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_path_that_is_not_utf8_gives_a_whole_result(tmp_path, capsys):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))
     write_csv(path, [*NAMES, "t"])
@@ -113,15 +112,14 @@ for name in sys.argv[1:]:
 """
 
 
-def test_odd_lines_of_json_are_one_sentence_each(tmp_path):
+def test_odd_lines_of_json_are_one_sentence_each(tmp_path, monkeypatch):
     """In a process of its own: some of these used to end it by a signal."""
     for name, (content, _) in TABLES.items():
         (tmp_path / name).write_bytes(content)
-    words = [sys.executable, "-c", READ_ALL, *TABLES]
-    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
-    run = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, ""), run.stderr[-2000:]
-    for line, (name, (_, message)) in zip(run.stderr.splitlines(), TABLES.items(), strict=True):
+    monkeypatch.chdir(tmp_path)
+    code, out, error = run_to_end(READ_ALL, *TABLES)
+    assert (code, out) == (0, ""), error[-2000:]
+    for line, (name, (_, message)) in zip(error.splitlines(), TABLES.items(), strict=True):
         assert line.startswith(f"Error: {name}, ")
         assert message in line
 

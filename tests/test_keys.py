@@ -10,8 +10,7 @@ import pytest
 from batch2online import Durable, OnlineRegression
 from batch2online.refresh import Geometric
 from batch2online.storage import requests
-from batch2online.storage.database import _TABLES_2, Database, checksum
-from batch2online.storage.errors import StoreCorrupted
+from batch2online.storage.database import Database
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))
@@ -135,41 +134,3 @@ def test_opening_selects_no_keys(path, monkeypatch):
     opened(path).close()
     assert asked
     assert not any("request" in statement for statement in asked)
-
-
-def as_schema_2(path, keys, wrong=0):
-    """Turn a file into one as schema 2 has them."""
-    database = Database(path, "live")
-
-    def rewrite():
-        database.run("DROP TABLE request")
-        database.run("DROP TABLE change")
-        database.run(_TABLES_2["request"])
-        for key in keys:
-            database.run("INSERT INTO request VALUES (?, '0 1', ?)", (key, checksum(f"request {key}", "0 1") + wrong))
-        database.meta |= {"schema": 2, "requests": len(keys)}
-
-    database.transact(rewrite)
-    database.pragma("journal_mode=DELETE")
-    database.close()
-
-
-def test_keys_of_a_file_of_schema_2_are_remembered(path):
-    with opened(path) as durable:
-        durable.partial_fit(X[:50], Y[:50])
-    as_schema_2(path, ["a", "b"])
-    with opened(path) as durable:
-        for key in ("a", "b", "c"):
-            durable.partial_fit(X[:10], Y[:10], key=key)
-        assert durable.model.n_seen_ == 60
-    with opened(path) as durable:
-        assert durable.partial_fit(X[:10], Y[:10], key="c").model.n_seen_ == 60
-        assert durable._database.meta["schema"] == 3
-
-
-def test_damaged_keys_of_schema_2_are_refused(path):
-    with opened(path) as durable:
-        durable.partial_fit(X[:50], Y[:50])
-    as_schema_2(path, ["a", "b"], wrong=1)
-    with pytest.raises(StoreCorrupted, match="keys of its calls do not match"):
-        opened(path)

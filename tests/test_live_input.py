@@ -7,12 +7,10 @@ import os
 import pty
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,12 +18,10 @@ import pytest
 import batch2online
 from batch2online import Durable, OnlineRegression
 from batch2online.app.cli.app import run_safely
+from processes import COMMAND, PATIENCE, Started
 
-SOURCES = Path(batch2online.__file__).parents[1]
 REGRESSION = ("--task", "regression", "--target", "y")
 FEW = ("--refresh", "geometric:1.5")
-PATIENCE = 600
-"""Seconds after which a process has surely failed, however busy the machine is."""
 
 
 def rows_of(n, seed=0):
@@ -40,22 +36,8 @@ def text_of(rows, header=True):
 
 @contextmanager
 def command(*words, **options):
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1", "TERM": "xterm"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batch2online", *map(str, words)],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        **{"stderr": subprocess.PIPE} | options,
-    )
-    try:
+    with patch.dict(os.environ, TERM="xterm"), Started(COMMAND, *words, **options) as process:
         yield process
-    finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
 
 
 def send(process, text):

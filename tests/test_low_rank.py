@@ -8,17 +8,17 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
 
+import state_bytes as storage
 from batch2online import OnlineLowRank, datasets, load, sampling
 from batch2online.coresets import RidgeLeverage
 from batch2online.methods import scores
 from batch2online.refresh import EveryStep, Geometric
-from batch2online.storage import checkpoint as storage
 from contract.blocks import blocks_of
 
 N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
@@ -233,7 +233,6 @@ def extended_scores(X, rank):
     return ((u * u) / (own + ridge)).sum(axis=1).astype(float)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(2, 60),
     d=st.integers(1, 6),

@@ -141,7 +141,7 @@ def test_the_command_line_says_it_in_a_sentence(tmp_path, capsys, there):
 def test_a_limit_of_the_process_counts():
     code = """
 import resource
-from batch2online.core import memory
+from batch2online.numerics import memory
 before = memory.available()
 resource.setrlimit(resource.RLIMIT_AS, (2**33, resource.RLIM_INFINITY))
 after = memory.available()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import batch2online
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.run import replacing
 from batch2online.app.cli.run.replacing import in_place, put_in_place
+from processes import run_to_end
 
-SOURCES = Path(batch2online.__file__).parents[1]
+pytestmark = pytest.mark.usefixtures("no_reports")
+
 NAMES = ("a", "b", "c")
 
 
@@ -135,9 +134,8 @@ def test_predictions_after_a_killed_run_are_those_of_one_run(tmp_path, monkeypat
     assert run_safely([*words, "--standardize"]) == 0
     if foreign:
         (tmp_path / "out" / foreign).write_text("mine")
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1"}
-    killed = subprocess.run([sys.executable, "-c", KILL, *words], env=environment, check=False, capture_output=True)
-    assert killed.returncode == (-9 if foreign else 0)
+    code, _, _ = run_to_end(KILL, *words)
+    assert code == (-9 if foreign else 0)
     assert run_safely(["predict", "out", "a.csv", "--out", "p.csv"]) == 0
     np.testing.assert_allclose(np.loadtxt("p.csv", skiprows=1), y, rtol=1e-6)
     assert run_safely(words) == 0

@@ -12,7 +12,7 @@ from batch2online.reference.experiment import EPSILONS, OURS, PAPER, WARMUP, Lin
 
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
-    return evaluate.paper_figure(tmp_path_factory.mktemp("figure"), rows=60, seeds=2, epsilons=(0.2,), jobs=1)
+    return evaluate.paper_figure(tmp_path_factory.mktemp("figure"), rows=60, seeds=1, epsilons=(0.2,), jobs=1)
 
 
 def test_the_files_are_what_they_are_called(figure):

@@ -24,6 +24,8 @@ from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.terminal import pairs, print_paragraphs
 from batch2online.app.inputs import Layout, open_source
 
+pytestmark = pytest.mark.usefixtures("no_reports")
+
 SOURCES = Path(batch2online.__file__).parents[1]
 
 

@@ -82,6 +82,7 @@ def test_an_input_that_is_too_short_is_refused():
         loop_after(100, start=position())
 
 
+@pytest.mark.usefixtures("no_report")
 def test_names_stand_once_before_predictions_of_several_blocks(tmp_path, monkeypatch, capsys):
     table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y})
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")

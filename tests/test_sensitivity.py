@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+import state_bytes as storage
 from batch2online.coresets import LewisScore, LogisticScore, Sensitivity
 from batch2online.methods import scores
-from batch2online.storage import checkpoint as storage
 from streams import STREAMS, gaussian, stream
 
 
@@ -188,7 +188,7 @@ def test_all_scores_zero_give_an_empty_coreset():
 def test_a_checkpoint_holds_ready_scores_and_no_functions():
     X, y = stream("gaussian", 500)
     ready = Sensitivity(LewisScore(1.0), coreset_size=50, random_state=0).add(X, y)
-    assert storage.deserialise(storage.serialise(ready), source="memory").coreset() == ready.coreset()
+    assert storage.deserialise(storage.serialise(ready)).coreset() == ready.coreset()
     with pytest.raises(TypeError, match="function cannot be stored"):
         storage.serialise(Sensitivity(length, random_state=0).add(X))
 

@@ -86,7 +86,7 @@ def is_below(count, trials, bound):
     return stats.binom.sf(count - 1, trials, min(1.0, bound)) > FALSE_ALARM
 
 
-TRIALS = 1_500
+TRIALS = 700
 
 
 @pytest.mark.parametrize("name", SCORES)

@@ -114,6 +114,7 @@ def test_both_sorts_are_refused_in_later_blocks(tmp_path, kind, first, monkeypat
         days_of(path)
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_model_of_the_one_sort_refuses_the_other(tmp_path, capsys, kind):
     query = ("--query", 'SELECT y, "when" FROM t') if kind == "db" else ()

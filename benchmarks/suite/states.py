@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.storage import checkpoint as storage
+from batch2online.storage.tree import parts_of
 from benchmarks.suite.line import Line
 
 LOOKS = 24
@@ -36,7 +36,7 @@ def states(problem: Any, columns: int, last: int, chunk: int) -> tuple[States, S
         model.partial_fit(*(part for part in problem.draw(rng, chunk, columns) if part is not None))
         for each, at in zip(found, looks, strict=True):
             if seen in at:
-                each.sizes.append(len(storage.serialise(model._state())))
+                each.sizes.append(sum(map(len, parts_of(model._state()))))
     return found
 
 

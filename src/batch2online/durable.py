@@ -126,7 +126,6 @@ class Durable:
         self.path, self._database = self._session.path, self._session.database
         try:
             self._bring_back(model, trusted, refit)
-            requests.upgrade(self._database)
             self._session.begin()
             self._take_over(log_changes)
         except BaseException:

@@ -41,8 +41,7 @@ from batch2online.results import ChangeEvent, Costs, Regret, Solve
 from batch2online.rows import ones
 from batch2online.schema import classes, conforms, require
 from batch2online.sketches.base import Coreset
-from batch2online.storage import checkpoint, model_file
-from batch2online.storage.database import MAGIC
+from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
 
@@ -391,6 +390,16 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         engine: Online = self._engine
         return engine
 
+    def _view(self) -> Online:
+        """Return what was learned from all rows seen, none of them buffered: what reports and adapters may read."""
+        return self._check_fitted().caught_up()
+
+    def _rows_to_check(self) -> int:
+        """Return how many rows may come before the model can change; 1 before the first row."""
+        if not self.__sklearn_is_fitted__():
+            return 1
+        return max(1, self._engine.rows_to_cut() - len(self._engine.construction.queue))
+
     # -- parameters ------------------------------------------------------------------------------------------
 
     def set_params(self, **params: Any) -> Self:
@@ -678,6 +687,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         found: Handful | None = self._check_fitted().handful()
         return found
 
+    def _averages(self) -> tuple[Averages | None, Averages | None]:
+        """Return what all rows have cost before they were learned, and the last ones; None where nothing is known."""
+        engine = self._check_fitted()
+        return engine.averages(), engine.recent_averages()
+
     @property
     def metrics_(self) -> words.Metrics:
         """Measures of quality by name: plain averages over all rows, each judged before it was learned.
@@ -685,7 +699,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         No row is decayed here, with ``half_life`` or ``window`` neither; those of the last rows are
         ``recent_metrics_``. Empty where no row was judged.
         """
-        rows = self._check_fitted().averages()
+        rows = self._averages()[0]
         return {} if rows is None else self._quality(rows)
 
     @property
@@ -694,7 +708,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
-        rows = self._check_fitted().recent_averages()
+        rows = self._averages()[1]
         return {} if rows is None else self._quality(rows)
 
     def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
@@ -916,16 +930,7 @@ def _rival(estimator: Any, engine: Online, half_life: int) -> Online:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
-    return estimator_from(state_in(path), str(path), trusted=trusted, refit=refit)
-
-
-def state_in(path: str | os.PathLike[str]) -> Any:
-    """Return the state in a file, of this version or of an earlier one."""
-    with open(path, "rb") as file:
-        beginning = file.read(len(MAGIC))
-        if beginning != MAGIC:  # a file of schema 1
-            return checkpoint.deserialise(beginning + file.read(), source=str(path))
-    return model_file.load(Path(path))
+    return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)
 
 
 def estimator_from(

@@ -73,8 +73,7 @@ class Headline:
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
     regret, order = model.regret_, model.order_
-    engine = model._engine
-    averages, recent = engine.averages(), engine.recent_averages()
+    averages, recent = model._averages()
     quality = {} if averages is None else model._quality(averages) | model._further_quality()
     return Headline(
         subject=target or "",

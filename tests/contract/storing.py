@@ -10,9 +10,9 @@ import pytest
 
 from batch2online import load
 from batch2online.sketches.base import Construction
-from batch2online.storage.checkpoint import deserialise, serialise
 from contract.promises import of_all, promise
 from contract.subjects import assert_same, learn, part, state
+from state_bytes import deserialise, serialise
 
 PLACES = (1, 16, 75)
 
@@ -37,7 +37,7 @@ def a_saved_subject_continues_where_it_was(case, folder):
 
 def saved_and_loaded(subject, folder):
     if isinstance(subject, Construction):
-        return deserialise(serialise(subject), source="memory")
+        return deserialise(serialise(subject))
     subject.save(folder / "model")
     twin = load(folder / "model")
     assert twin.get_params().keys() == subject.get_params().keys()

@@ -12,7 +12,7 @@ import pytest
 
 from batch2online.results import Costs
 from batch2online.sketches.base import Construction
-from batch2online.storage.checkpoint import serialise
+from state_bytes import serialise
 
 
 def state(subject):

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.storage.checkpoint import serialise
+from state_bytes import serialise
 
 _rng = np.random.default_rng(0)
 X = _rng.normal(loc=[0.0, 0.0, 5.0], size=(4000, 3))

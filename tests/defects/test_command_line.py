@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import batch2online
 from batch2online import Durable, OnlineRegression, load
 from batch2online.app.cli.app import run_safely
 from defects.subjects import X, Y
+from processes import COMMAND, Started
 
-SOURCES = Path(batch2online.__file__).parents[1]
 TASKS = {
     "regression": ["--task", "regression", "--target", "t"],
     "clustering": ["--task", "clustering", "--k", "3", "--history", "memory"],
@@ -73,7 +68,7 @@ def test_a_state_in_a_folder_deletes_nothing_there(table, capsys):
 
 @pytest.mark.parametrize("is_durable", [False, True])
 def test_a_model_that_no_run_has_written_is_not_continued(table, capsys, is_durable):
-    model = batch2online.OnlineRegression(random_state=0)
+    model = OnlineRegression(random_state=0)
     if is_durable:
         with Durable("mine", model) as durable:
             durable.partial_fit(X[:100], Y[:100])
@@ -87,22 +82,9 @@ def test_a_model_that_no_run_has_written_is_not_continued(table, capsys, is_dura
 # -- killed runs, and two at once ----------------------------------------------------------------------------------
 
 
-@contextmanager
 def running(*words):
     """A run in a process of its own, which is killed at the end unless it has ended."""
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "batch2online", "run", *map(str, words), "-q"],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    return Started(COMMAND, "run", *words, "-q")
 
 
 def wait_until(condition, process):

@@ -6,8 +6,6 @@ import os
 import resource
 import shutil
 import struct
-import subprocess
-import sys
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,11 +23,10 @@ import batch2online
 from batch2online import BatchToOnline, Durable, OnlineRegression, load
 from batch2online.refresh import EveryStep
 from batch2online.storage import model_file, owner, session
-from batch2online.storage.checkpoint import CheckpointError
 from batch2online.storage.errors import StoreCorrupted, StoreError
+from batch2online.storage.tree import CheckpointError
 from defects.subjects import SMALL, X, Y, state
-
-SOURCES = Path(batch2online.__file__).parents[1]
+from processes import run_to_end
 
 
 def regression(**settings):
@@ -184,12 +181,9 @@ os._exit(0)
 
 
 def test_a_fork_cannot_write_to_the_file_of_its_parent(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", FORKED, tmp_path / "model"], env=environment, capture_output=True, text=True, check=False
-    )
-    said = run.stdout.splitlines()
-    assert [line.split()[2] for line in said[:5]] == ["StoreError"] * 5, run.stdout + run.stderr
+    _, out, error = run_to_end(FORKED, tmp_path / "model")
+    said = out.splitlines()
+    assert [line.split()[2] for line in said[:5]] == ["StoreError"] * 5, out + error
     assert all("belongs to the process that opened it" in line for line in said[:5])
     assert "StoreLocked" in said[5]
     assert said[6:] == ["server: 250"]

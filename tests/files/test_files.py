@@ -90,7 +90,7 @@ def test_every_option_that_a_text_names_is_one_of_the_command(capsys):
     """Static: whatever the sources may say of an option, some command has it; advice is cut to the command's own."""
     known = set().union(*(options_of(name) for name in app.commands)) | {"--help", "--version"}
     named = {}
-    for folder in ("cli", "readers"):
+    for folder in ("app/cli", "app/inputs"):
         for path in sorted((Path(batch2online.__file__).parent / folder).rglob("*.py")):
             for constant in ast.walk(ast.parse(path.read_text())):
                 if isinstance(constant, ast.Constant) and isinstance(constant.value, str):

@@ -1,6 +1,6 @@
 """``python -m mutants [area ...]`` from the folder ``tests``: which wrong changes of the package do tests notice?
 
-``--stale`` lists the mutants whose text is no longer there, ``--sample`` runs the twenty that CI runs, ``--base``
+``--stale`` lists the mutants whose text is no longer there, ``--sample`` runs the few that CI runs, ``--base``
 first runs all named tests on the code as it is. Ends with an error unless every mutant is killed or said to be
 equivalent.
 """

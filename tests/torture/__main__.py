@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 
-from torture import bad_input, bad_tables, conditions, damage, forged, fuzz, interrupts, kills, threads, writers
+from torture import bad_input, bad_tables, conditions, damage, forged, fuzz, interrupts, kills, stops, threads, writers
 from torture.forgetting import forgetting
 from torture.machine import state_machine
 from torture.readers import readers
@@ -19,6 +19,7 @@ COUNTED = {
     "kills": (kills.durables, 3500),
     "kills-of-saves": (kills.saves, 700),
     "kills-of-the-command-line": (kills.command_line, 800),
+    "interrupts-of-the-command-line": (stops.interrupts, 500),
     "power-loss": (damage.power_loss, 5000),
     "bit-flips": (damage.bit_flips, 10_000),
     "full-disk": (conditions.full_disk, 1400),

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.storage.checkpoint import serialise
+from state_bytes import serialise
 
 D = 3
 X = np.random.default_rng(0).normal(size=(400, D)) * [1, 10, 100]

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from batch2online import BatchToOnline
-from batch2online.storage.checkpoint import serialise
+from state_bytes import serialise
 from table_cases import table, target
 
 N = 40

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, Durable, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.refresh import Geometric
-from batch2online.storage.checkpoint import serialise
+from state_bytes import serialise
 
 X = np.random.default_rng(0).normal(size=(900, 3)) * [1, 3, 10] + [0, 5, 0]
 NUMBERS = X @ [1.0, -1.0, 2.0]

@@ -108,8 +108,8 @@ def _try_flips(folder: Path, name: str, files: Files, flips, say) -> None:
 
 
 @small_blocks
-def truncations(names: Iterable[str] = ESTIMATORS) -> dict[str, int]:
-    """Saved and closed files cut at every 4 KiB are refused."""
+def truncations(names: Iterable[str] = ESTIMATORS, step: int = 4096) -> dict[str, int]:
+    """Saved and closed files cut at every so many bytes are refused."""
     outcomes = Counter()
     with scratch() as name:
         folder = Path(name)
@@ -117,7 +117,7 @@ def truncations(names: Iterable[str] = ESTIMATORS) -> dict[str, int]:
             if kind.endswith("crashed"):
                 continue
             ((which, content),) = files.items()
-            for size in range(0, len(content), 4096):
+            for size in range(0, len(content), step):
                 path = laid_out(folder / "copy", {which: content[:size]})
                 try:
                     content_of(path, name)

@@ -38,7 +38,7 @@ from batch2online import (
     load,
 )
 from batch2online.refresh import Budget, OnChange
-from batch2online.storage.checkpoint import CheckpointError
+from batch2online.storage.tree import CheckpointError
 from forging import forged, opened
 
 _rng = np.random.default_rng(0)

@@ -29,7 +29,7 @@ from torture.interrupted_calls import FAMILIES, Call
 from torture.subjects import Subject
 
 PACKAGE = str(Path(batch2online.__file__).parent)
-WRITING = re.compile("persistence|durable")
+WRITING = re.compile("storage|durable")
 Place = tuple[str, int]
 """A file and a line."""
 

@@ -31,14 +31,14 @@ from torture.cases import ESTIMATORS, X, carry_out, digest, expected, model, scr
 
 DURABILITY = ("every", "batch", "os")
 SECONDS, LINES = 0.2, 6000
-WHERE = re.compile(r"batch2online/(persistence/|estimators/durable)")
+WHERE = re.compile(r"batch2online/(storage/|durable)")
 
 
 def killed(work, seconds: float | None = None, lines: int | None = None, first: bool = False) -> tuple[list[str], bool]:
     """Fork a worker, which gets a function to say things; return what it said, and whether it was killed in time.
 
     It is killed after so many seconds, counted from its ``first`` word if wanted, or before so many lines of the
-    persistence were run.
+    storage were run.
     """
     read, write = os.pipe()
     pid = os.fork()

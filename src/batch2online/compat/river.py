@@ -76,7 +76,7 @@ class _Adapter:
 def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
     """Return the rows that a learner has seen, with targets and weights: all of them, or the coreset."""
     coreset = learner.coreset_
-    history = learner._engine.caught_up().construction.history
+    history = learner._view().construction.history
     if history is None:
         return coreset.points, _decoded(learner, coreset.targets), coreset.weights
     rows = history.everything()
@@ -86,7 +86,7 @@ def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
 
 def _decoded(learner: Any, targets: Any) -> Any:
     """Return labels where a classifier keeps codes of them."""
-    labels = getattr(learner._engine.problem, "labels", None)
+    labels = getattr(learner._view().problem, "labels", None)
     if targets is None or not labels:
         return targets
     return np.array([labels[float(code)] for code in np.ravel(targets)])

@@ -46,11 +46,6 @@ _TABLES = {
     " crc INTEGER NOT NULL)",
     "change": "CREATE TABLE change (number INTEGER PRIMARY KEY, content TEXT NOT NULL, crc INTEGER NOT NULL)",
 }
-_TABLES_2 = {name: _TABLES[name] for name in ("meta", "state", "tail", "history")} | {
-    "request": "CREATE TABLE request (key TEXT PRIMARY KEY, ids TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
-}
-"""Tables of files of schema 2, see :func:`batch2online.storage.requests.upgrade`."""
-
 _PRAGMAS = {
     "read": ("query_only=ON", "mmap_size=0"),
     "look": ("query_only=ON", "mmap_size=0"),
@@ -106,8 +101,8 @@ class Database:
 
     def _create_tables(self) -> None:
         self._connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        for name in _TABLES:
-            self.create(name)
+        for statement in _TABLES.values():
+            self._connection.execute(statement)
         self.meta = {"format": "batch2online", "schema": SCHEMA}
 
     def _check_format(self) -> None:
@@ -118,7 +113,7 @@ class Database:
     def _check_tables(self) -> None:
         """Refuse a file with anything but our tables: no trigger, no view, no table that computes what it holds."""
         found = sorted(self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
-        if found not in (_schema_rows(_TABLES), _schema_rows(_TABLES_2)):
+        if found != sorted(("table", name, name, statement) for name, statement in _TABLES.items()):
             raise StoreCorrupted(f"{self.path} has other tables than batch2online writes, or a trigger, view or index.")
 
     def _check_size(self) -> None:
@@ -139,8 +134,12 @@ class Database:
         meta = {key: json.loads(value) for key, value in pairs.items()}
         if meta.get("format") != "batch2online" or not isinstance(meta.get("schema"), int):
             raise StoreCorrupted(f"{self.path} is no file of batch2online.")
-        if meta["schema"] > SCHEMA:
-            raise StoreError(f"{self.path} has schema {meta['schema']}, this version reads up to {SCHEMA}: upgrade.")
+        if meta["schema"] != SCHEMA:
+            older_or_newer = "a newer" if meta["schema"] > SCHEMA else "the older"
+            raise StoreError(
+                f"{self.path} has schema {meta['schema']}, this version reads schema {SCHEMA}: load it with "
+                f"{older_or_newer} version of batch2online."
+            )
         return meta
 
     def _write_meta(self, meta: dict[str, Any]) -> None:
@@ -182,10 +181,6 @@ class Database:
         if self._owner != os.getpid():
             raise StoreError(f"{self.path} belongs to the process that opened it: open it anew after a fork.")
 
-    def create(self, table: str) -> None:
-        """Create a table of this version, inside a transaction."""
-        self._connection.execute(_TABLES[table])
-
     def run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         """Change a table, inside a transaction."""
         self._connection.execute(statement, values)
@@ -214,11 +209,6 @@ def _connected(path: Path, use: str) -> sqlite3.Connection:
     how = {"read": "mode=ro&immutable=1", "look": "mode=ro"}.get(use, "mode=rwc")
     address = f"file:{quote(os.fspath(path.absolute()))}?{how}"
     return sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0, check_same_thread=False)
-
-
-def _schema_rows(tables: dict[str, str]) -> list[tuple[str, ...]]:
-    """Return the rows of ``sqlite_schema`` of a file with these tables and nothing else, sorted."""
-    return sorted(("table", name, name, statement) for name, statement in tables.items())
 
 
 def _digest(pairs: dict[str, str]) -> str:

@@ -12,12 +12,11 @@ from typing import Any
 from batch2online.history import History
 from batch2online.rows import Rows
 from batch2online.schema import check_instance, storable
-from batch2online.storage import tree
 from batch2online.storage.atomic import replaced
 from batch2online.storage.database import MAGIC, Database
 from batch2online.storage.disk_history import BRANCH, DiskHistory, get, put, scratch
 from batch2online.storage.errors import StoreCorrupted, StoreError, typed
-from batch2online.storage.tree import CheckpointError
+from batch2online.storage.tree import CheckpointError, parts_of, state_of
 
 
 @storable
@@ -67,8 +66,7 @@ def write_state(database: Database, state: dict[str, Any]) -> None:
         engine = state["engine"].copy()
         engine.construction.history = _written(database, history)
         state = state | {"engine": engine}
-    text, arrays = tree.encoded(state)
-    parts = [text.encode(), *(tree.array_bytes(array) for array in arrays)]
+    parts = parts_of(state)
     run = database.run
     run("DELETE FROM state")
     for part, content in enumerate(parts):
@@ -122,10 +120,13 @@ def _digest(part: int, content: bytes) -> bytes:
 # -- reading ------------------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the state in a file; a history on disk comes along in a file of its own."""
+    with open(path, "rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise CheckpointError(f"{os.fspath(path)} is no file of batch2online, or its beginning is damaged.")
     try:
-        database = Database(path, "read")
+        database = Database(Path(path), "read")
         try:
             if database.meta.get("in_use"):
                 raise CheckpointError(
@@ -139,10 +140,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def sources_in(path: Path) -> dict[str, Any]:
-    """Return what a file says of where its rows came from; nothing in files of schema 1."""
-    with open(path, "rb") as file:
-        if file.read(len(MAGIC)) != MAGIC:
-            return {}
+    """Return what a file says of where its rows came from."""
     database = Database(path, "read")
     try:
         found = database.meta.get("sources", {})
@@ -162,8 +160,7 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
 
 
 def _read_state(database: Database, home: Any) -> dict[str, Any]:
-    parts = list(_parts(database))
-    state = tree.decoded(parts[0], [tree.array_of(part) for part in parts[1:]])
+    state = state_of(list(_parts(database)))
     if not isinstance(state, dict) or "engine" not in state:
         raise CheckpointError("it holds no model.")
     construction = state["engine"].construction

@@ -13,8 +13,8 @@ import hashlib
 import numpy as np
 
 from batch2online._types import IntArray
-from batch2online.storage.database import SCHEMA, Database, checksum, packed, unpacked
-from batch2online.storage.errors import StoreCorrupted, intact
+from batch2online.storage.database import Database, packed, unpacked
+from batch2online.storage.errors import StoreCorrupted
 
 BUCKETS = 1024
 
@@ -48,27 +48,6 @@ def note(database: Database, key: str, keep: int) -> None:
     database.meta["requests"] = number + 1
     digest, bucket = _hashed(key)
     _add(database, bucket, np.array([[*digest, number]]), keep)
-
-
-def upgrade(database: Database) -> None:
-    """Give a file of schema 2 the tables of this version, with the keys that it holds."""
-    if database.meta["schema"] == SCHEMA:
-        return
-    stored = database.select("SELECT key, ids, crc FROM request")
-    with intact(database.path):
-        right = all(checksum(f"request {key}", ids) == crc for key, ids, crc in stored)
-    if not right or len(stored) != database.meta.get("requests", 0):
-        raise StoreCorrupted(f"{database.path} is damaged: the keys of its calls do not match their checksums.")
-    database.transact(lambda: _rewrite(database, [key for key, _, _ in stored]))
-
-
-def _rewrite(database: Database, keys: list[str]) -> None:
-    database.run("DROP TABLE request")
-    for table in ("request", "change"):
-        database.create(table)
-    database.meta |= {"schema": SCHEMA, "requests": 0}
-    for key in keys:
-        note(database, key, keep=len(keys))
 
 
 def _hashed(key: str) -> tuple[IntArray, int]:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from batch2online.schema import check_instance, check_kinds, classes, is_closed, kinds_of, optional_of
-from batch2online.storage.legacy import UPGRADES
 
 Array = np.ndarray[Any, Any]
 
@@ -42,24 +41,21 @@ def encoded(state: object) -> tuple[str, list[Array]]:
     return json.dumps(tree, allow_nan=False), arrays
 
 
+def parts_of(state: object) -> list[bytes]:
+    """Return the tree of a state and its arrays as bytes; equal for equal states."""
+    text, arrays = encoded(state)
+    return [text.encode(), *map(_array_bytes, arrays)]
+
+
+def state_of(parts: Sequence[bytes]) -> Any:
+    """Return the state that :func:`parts_of` was given; takes memory in proportion to the parts."""
+    return decoded(parts[0], [array_of(part) for part in parts[1:]])
+
+
 def decoded(text: str | bytes, arrays: Sequence[Array]) -> Any:
     """Return the state that a tree and its arrays stand for; :class:`CheckpointError` if they stand for none."""
-    return decoded_tree(parsed(text), arrays)
-
-
-def parsed(text: str | bytes) -> Any:
-    """JSON without numbers that are long or not whole, which no tree holds."""
     try:
-        return json.loads(text, parse_int=_integer, parse_float=_refused, parse_constant=_refused)
-    except CheckpointError:
-        raise
-    except Exception as error:
-        raise CheckpointError(f"the tree is no JSON: {error}") from error
-
-
-def decoded_tree(tree: Any, arrays: Sequence[Array]) -> Any:
-    """Return the same as :func:`decoded`, of a tree that is :func:`parsed` already."""
-    try:
+        tree = json.loads(text, parse_int=_integer, parse_float=_refused, parse_constant=_refused)
         return _Decoder(arrays).decode(tree)
     except CheckpointError:
         raise
@@ -67,7 +63,7 @@ def decoded_tree(tree: Any, arrays: Sequence[Array]) -> Any:
         raise CheckpointError(f"the content is malformed: {error}") from error
 
 
-def array_bytes(array: Array) -> bytes:
+def _array_bytes(array: Array) -> bytes:
     """Return an array in NumPy's own format."""
     member = io.BytesIO()
     np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
@@ -179,11 +175,9 @@ class _Decoder:
         return array
 
     def _object(self, name: Any, content: Any, depth: int) -> Any:
-        upgrade = UPGRADES.get(name) if isinstance(name, str) else None
-        if not isinstance(name, str) or not (name in classes or upgrade) or not isinstance(content, dict):
+        if not isinstance(name, str) or name not in classes or not isinstance(content, dict):
             raise CheckpointError(f"a checkpoint cannot hold {str(name)[:_LONGEST]!r}.")
-        values = {key: self.decode(item, depth) for key, item in content.items()}
-        return _built(classes[name], values if upgrade is None else upgrade(values))
+        return _built(classes[name], {key: self.decode(item, depth) for key, item in content.items()})
 
 
 def _built(cls: Any, content: dict[str, Any]) -> Any:

@@ -13,10 +13,10 @@ from batch2online.sketches.base import Coreset
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its columns of numbers alone, gaps filled by their mean, and the places of these."""
-    given = getattr(model._engine.problem, "given_rows", None)
+    given = getattr(model._view().problem, "given_rows", None)
     if given is None or given.table is None:
         return model.coreset_, list(range(model.n_features_in_))
-    coreset, places = model._engine.coreset(), given.table.numbers
+    coreset, places = model._view().construction.coreset(), given.table.numbers
     points = coreset.points[:, places]
     gaps = points == GAP
     weights = np.where(gaps, 0.0, coreset.weights[:, None])

@@ -88,7 +88,7 @@ def _half_widths(model: Any) -> FloatArray | None:
 
     Intervals are those of least squares on all rows, widened by how far the present model is from it.
     """
-    now = model._engine.caught_up()
+    now = model._view()
     if not isinstance(now.problem, LeastSquares) or not now.is_solved or now.problem != LeastSquares(now.problem.exact):
         return None
     best = least_squares(now.construction.statistics.moments).coefficients[0]

@@ -34,7 +34,7 @@ class JudgedNumbers(NamedTuple):
 def judged(model: Any) -> JudgedNumbers:
     """Return the coreset as the present model sees it."""
     coreset = model.coreset_
-    predicted = model._engine.present_model.predictors(coreset.points)
+    predicted = model._view().model.predictors(coreset.points)
     values = model._predictor_loss().mean(predicted)
     order = np.argsort(values, kind="stable")
     return JudgedNumbers(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
@@ -42,7 +42,7 @@ def judged(model: Any) -> JudgedNumbers:
 
 def is_other(model: Any) -> bool:
     """Whether the model is one of another loss than squares, or has a penalty."""
-    return isinstance(model._engine.problem, GeneralizedLinear)
+    return isinstance(model._view().problem, GeneralizedLinear)
 
 
 def section(story: Story) -> str:

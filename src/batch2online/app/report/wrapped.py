@@ -23,7 +23,7 @@ STRONGEST, STEPS = 3, 15
 
 def section(story: Story) -> str:
     """Return what each column is worth to the model, and its mean answer along the strongest columns."""
-    engine = story.model._engine.caught_up()
+    engine = story.model._view()
     if engine.model is None:
         return ""
     rows = _coreset_rows(engine)

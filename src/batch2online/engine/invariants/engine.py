@@ -30,7 +30,6 @@ from batch2online.results import KEPT, ChangeEvent, Counts, counted
 from batch2online.rows import Rows
 from batch2online.schema import check_of, require
 from batch2online.sketches.base import Construction
-from batch2online.storage.legacy import Buffer
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, WarmUp
 
 
@@ -56,10 +55,6 @@ from batch2online.warm_up import LabelsSoFar, MeanSoFar, WarmUp
         "width": int,
         "n_targets": int,
         "warm_up": WarmUp | None,
-        "timeline": tuple[tuple[int, Any], ...] | None,
-        "block": int,
-        "buffer": Buffer,
-        "room": int,
         "monitor": Monitor | None,
         "window": Window | None,
         "contest": Contest | None,
@@ -68,10 +63,6 @@ from batch2online.warm_up import LabelsSoFar, MeanSoFar, WarmUp
     },
     optional=(
         "change_counts",
-        "timeline",
-        "block",
-        "buffer",
-        "room",
         "idle_solves",
         "solved_then",
         "warm_up",

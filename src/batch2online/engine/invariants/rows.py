@@ -14,7 +14,6 @@ from batch2online.rows import Queue, Rows
 from batch2online.schema import check_of, require
 from batch2online.sketches.candidates import Candidates
 from batch2online.storage.disk_history import DiskHistory
-from batch2online.storage.legacy import Buffer
 from batch2online.storage.model_file import HistoryPlace
 from batch2online.validation import LARGEST_ID
 
@@ -100,11 +99,3 @@ def check_queue(queue: Queue) -> None:
     require(queue.width <= queue.columns and queue.block >= 0, "a queue has room for its rows.")
     require(is_finite(rows.points, rows.targets, rows.weights), "rows that wait are finite.")
     require((rows.weights > 0).all(), "rows that wait weigh something.")
-
-
-@check_of(Buffer)
-def check_buffer(buffer: Buffer) -> None:
-    require(buffer.width <= buffer.columns, "a buffer has room for its rows.")
-    require(buffer.values.shape == (buffer.count, buffer.columns), "a buffer holds the rows it claims.")
-    require(buffer.weights.shape == (buffer.count,), "rows that wait have one weight each.")
-    require(is_finite(buffer.values, buffer.weights) and (buffer.weights > 0).all(), "rows that wait are finite.")

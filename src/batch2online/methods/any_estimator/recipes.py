@@ -27,7 +27,7 @@ from batch2online.schema import conforms
 from batch2online.sketches.base import Construction
 from batch2online.sketches.everything import Everything
 from batch2online.sketches.uniform import Uniform
-from batch2online.storage.checkpoint import CheckpointError
+from batch2online.storage.tree import CheckpointError
 
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
-from batch2online.estimator import Trusted, state_in
+from batch2online.estimator import Trusted
 from batch2online.frames.given import GivenRows
 from batch2online.frames.table import TableKind
 from batch2online.frames.texts import Texts
@@ -31,6 +31,7 @@ from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.refresh import Policy
 from batch2online.schema import require
 from batch2online.sketches.base import Construction
+from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError
 from batch2online.warm_up import Free
 
@@ -174,7 +175,7 @@ class StoredWrapped(TakingTables):
         ...     BatchToOnline.restore(path, estimator=mean, loss=loss).model_
         array([49.5])
         """
-        state = state_in(path)
+        state = model_file.load(path)
         if state.get("estimator") != cls.__name__ or not isinstance(state.get("params"), dict):
             raise CheckpointError(f"{path} holds no {cls.__name__}.")
         unknown = given.keys() - state["params"].keys()

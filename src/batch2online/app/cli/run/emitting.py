@@ -37,7 +37,7 @@ class Emitter:
         rows, targets = chunk
         start = 0
         while start < len(rows):
-            stop = len(rows) if self._what != "predictions" else min(len(rows), start + _rows_to_change(model))
+            stop = len(rows) if self._what != "predictions" else min(len(rows), start + model._rows_to_check())
             yield rows[start:stop], None if targets is None else targets[start:stop]
             start = stop
 
@@ -68,17 +68,9 @@ def _is_fitted(model: Any) -> bool:
     return bool(model.__sklearn_is_fitted__())
 
 
-def _rows_to_change(model: Any) -> int:
-    """How many rows may come before the model can be another one."""
-    if not _is_fitted(model):
-        return 1
-    engine = model._engine
-    return max(1, int(engine.rows_to_cut()) - len(engine.construction.queue))
-
-
 def _lines(model: Any, chunk: Chunk, n_before: int) -> Iterator[dict[str, Any]]:
     rows, targets = chunk
-    is_solved = _is_fitted(model) and model._engine.is_solved
+    is_solved = _is_fitted(model) and model.has_model_
     said = predictions(model, rows) if is_solved else {"prediction": np.full(len(rows), np.nan)}
     if targets is not None:
         said["target"] = targets

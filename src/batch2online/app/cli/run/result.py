@@ -67,8 +67,7 @@ def quality_of(model: Any) -> dict[str, Any]:
 
     ``loss``, ``optimum``, ``ratio`` and ``regret`` beside it are those of the rows that ``regret_of`` names.
     """
-    engine = model._engine
-    rows, recent, handful = engine.averages(), engine.recent_averages(), model._handful()
+    (rows, recent), handful = model._averages(), model._handful()
     return {
         "metrics": model.metrics_,
         "metrics_rows": 0 if rows is None else rows.rows,
@@ -81,7 +80,7 @@ def quality_of(model: Any) -> dict[str, Any]:
 
 def present_model(model: Any) -> dict[str, Any]:
     """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
-    now = model._engine.caught_up()
+    now = model._view()
     excluded = now.unscored.excluded
     cost = float(now.problem.cost(now.model, now.construction, *excluded)) if now.is_solved else math.nan
     cost /= now.construction.newest_weight
