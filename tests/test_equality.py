@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch2online import OnlineRegression, load, sampling
@@ -240,6 +240,7 @@ def cases(draw):
 
 @pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
 @given(case=cases(), size=st.sampled_from([10, 40]), intercept=st.booleans(), first_id=st.integers(0, 50))
+@settings(max_examples=60, deadline=None)
 def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, intercept, first_id):
     """With blocks of 16 ids, so that few rows fill many of them."""
     with blocks_of(16):
@@ -301,6 +302,7 @@ def test_a_construction_that_forgot_all_its_rows_starts_again(kind):
 
 
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(600, 1_000), exact=st.booleans())
+@settings(max_examples=60, deadline=None)
 def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, exact):
     def new():
         return OnlineRegression(
@@ -319,6 +321,7 @@ def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, e
 
 
 @given(case=cases(), absent=st.floats(0, 0.9))
+@settings(max_examples=30, deadline=None)
 def test_a_row_of_weight_zero_is_absent(case, absent):
     present = case.rng.random(len(case.X)) >= absent
     present[0] = True
