@@ -1,13 +1,13 @@
-"""Examples of hypothesis are few, and the same in each run, so that no test fails by chance.
+"""Examples of hypothesis are the same in each run, so that no test fails by chance.
 
-``pytest --hypothesis-profile=explore`` draws others, and more of them.
+``pytest --hypothesis-profile=explore`` draws others.
 """
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)
-settings.register_profile("explore", deadline=None, max_examples=200)
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
 settings.load_profile("fixed")
 
 

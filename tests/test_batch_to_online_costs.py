@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
-from batch2online.estimators.stored import costs_from
+from batch2online.estimator import costs_from
 from batch2online.methods.any_estimator.problem import Wrapped
 from batch2online.methods.clustering.remembered import LastLosses
 from batch2online.refresh import Geometric

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import state_bytes as storage
@@ -58,6 +58,7 @@ def test_few_rows_are_kept_as_any_seeds_would_keep_them(weights):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([1.0, 1.5, 2.0, 3.0]), st.booleans())
+@settings(max_examples=100, deadline=None)
 def test_scores_sum_to_one_and_bound_the_share_of_a_row_in_any_cost(seed, k, z, weighted):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(50, 2))

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch2online import OnlineClustering, load, sampling
@@ -375,6 +375,7 @@ def cases(draw):
     size=st.sampled_from([10, 40]),
     first_id=st.integers(0, 50),
 )
+@settings(max_examples=50, deadline=None)
 @patch.multiple(race, _KEPT=8, _FIRST_LOOK=2, _FIRST_ROWS=32)
 @blocks_of(16)
 def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
@@ -52,6 +52,7 @@ def plain_cost(points, weights, centers, z):
 
 
 @given(problems())
+@settings(max_examples=100, deadline=None)
 def test_no_step_of_lloyd_raises_the_cost(problem):
     points, weights, k, _, rng = problem
     k = min(k, len(points))
@@ -67,6 +68,7 @@ def test_no_step_of_lloyd_raises_the_cost(problem):
 
 
 @given(problems())
+@settings(max_examples=100, deadline=None)
 def test_a_race_ends_with_what_it_says_and_not_above_any_start(problem):
     points, weights, k, z, rng = problem
     k = min(k, len(points))
@@ -109,6 +111,7 @@ def test_bounded_steps_give_up_when_a_cluster_is_empty():
 
 
 @given(problems())
+@settings(max_examples=100, deadline=None)
 def test_refining_never_ends_above_its_start_and_more_steps_never_above_fewer(problem):
     points, weights, k, z, rng = problem
     k = min(k, len(points))
@@ -126,6 +129,7 @@ def test_refining_never_ends_above_its_start_and_more_steps_never_above_fewer(pr
 
 
 @given(problems())
+@settings(max_examples=100, deadline=None)
 def test_no_cluster_is_empty_and_few_points_are_their_own_centers(problem):
     points, weights, k, z, _ = problem
     centers = solver.solve(points, weights, k, z, seed=1)
@@ -139,6 +143,7 @@ def test_no_cluster_is_empty_and_few_points_are_their_own_centers(problem):
 
 
 @given(problems())
+@settings(max_examples=60, deadline=None)
 def test_the_result_never_costs_more_than_the_current_centers(problem):
     points, weights, k, z, rng = problem
     current = solver.solve(points, weights, k, z, 2) + 0.01 * rng.normal(size=(k, points.shape[1]))
@@ -199,8 +204,8 @@ def alone(points, weights, z):
 @pytest.mark.parametrize("seed", range(2))
 def test_tiny_problems_are_solved_to_the_optimum(z, seed):
     rng = np.random.default_rng(seed)
-    points, weights = rng.normal(size=(8, 2)), rng.uniform(0.5, 2, size=8)
-    sides = [np.array([*side, 0], dtype=bool) for side in product((0, 1), repeat=7) if any(side)]
+    points, weights = rng.normal(size=(7, 2)), rng.uniform(0.5, 2, size=7)
+    sides = [np.array([*side, 0], dtype=bool) for side in product((0, 1), repeat=6) if any(side)]
     best = min(alone(points[side], weights[side], z) + alone(points[~side], weights[~side], z) for side in sides)
     assert plain_cost(points, weights, solver.solve(points, weights, 2, z, 0), z) <= 1.0001 * best
 

@@ -132,12 +132,11 @@ def test_a_local_cluster(processes):
 
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": processes, "dashboard_address": None}
     with LocalCluster(**settings) as own, Client(own):
-        for name in ("persisted", "joined") if processes else ("split", "concatenated", "from delayed, persisted"):
+        for name in ("persisted",) if processes else ("split", "concatenated", "from delayed, persisted"):
             check(name, MODELS["regression"])
         assert cluster.fit(OnlineRegression(random_state=0), merged(), "y").n_seen_ == N
-        for name, model in MODELS.items():
-            if name != "regression":
-                check("from delayed" if processes else "persisted", model)
+        for name in ("classifier",) if processes else ("clusters", "bounded clusters"):
+            check("from delayed" if processes else "persisted", MODELS[name])
         heard = []
         table = FRAMES["persisted"]()
         cluster.fit(OnlineRegression(random_state=0), table, "y", progress=lambda done, n: heard.append((done, n)))

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch2online import OnlineRegression, load, sampling
@@ -166,7 +166,7 @@ def test_the_coreset_is_the_one_computed_from_scratch(name):
     assert_same_coreset(fitted(name).coreset_, ids, weights)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @every_stream
 def test_shards_merged_in_any_order_are_one_stream(name, seed):
     X, y = data(name)
@@ -240,6 +240,7 @@ def cases(draw):
 
 @pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
 @given(case=cases(), size=st.sampled_from([10, 40]), intercept=st.booleans(), first_id=st.integers(0, 50))
+@settings(max_examples=60, deadline=None)
 def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, intercept, first_id):
     """With blocks of 16 ids, so that few rows fill many of them."""
     with blocks_of(16):
@@ -301,6 +302,7 @@ def test_a_construction_that_forgot_all_its_rows_starts_again(kind):
 
 
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(600, 1_000), exact=st.booleans())
+@settings(max_examples=60, deadline=None)
 def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, exact):
     def new():
         return OnlineRegression(
@@ -319,6 +321,7 @@ def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, e
 
 
 @given(case=cases(), absent=st.floats(0, 0.9))
+@settings(max_examples=30, deadline=None)
 def test_a_row_of_weight_zero_is_absent(case, absent):
     present = case.rng.random(len(case.X)) >= absent
     present[0] = True
@@ -407,7 +410,7 @@ def test_a_budget_is_never_exceeded(changes, horizon, start):
 
 
 def test_solving_at_every_step_or_only_on_change_is_the_same():
-    X, y = stream("gaussian", 800)
+    X, y = stream("gaussian", 400)
     always, on_change = (
         OnlineRegression(refresh=policy, solve="coreset", epsilon=0.5, coreset_size=30, random_state=SEED)
         for policy in (EveryStep(), OnChange())
@@ -423,7 +426,7 @@ def test_solving_at_every_step_or_only_on_change_is_the_same():
         last = now
     assert [change.at for change in always.changes_] == [t for t in changed_at if t > 18]
     assert always.changes_ == on_change.changes_
-    assert on_change.n_changes_ < 400
+    assert on_change.n_changes_ < 250
 
 
 def test_the_loss_is_that_of_each_row_under_the_model_before_it():

@@ -42,6 +42,7 @@ def sentence(words, capsys):
 # -- names, values and paths are text ---------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_report")
 @pytest.mark.parametrize("target", [*NAMES, "t"])
 def test_names_are_shown_as_they_are(tmp_path, monkeypatch, capsys, target):
     path = write_csv(tmp_path / "[red]x[bold].csv", [*NAMES, "t"])
@@ -209,14 +210,14 @@ def test_json_holds_finite_numbers_alone(tmp_path, capsys):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_many_columns_start_soon(tmp_path, suffix):
-    """40,000 columns in about a second of an idle processor; pairwise comparisons took half a minute."""
+    """20,000 columns in half a second of an idle processor; pairwise comparisons took eight."""
     from batch2online.app.cli.run.stream import open_stream
     from batch2online.app.cli.settings import Settings
     from batch2online.app.cli.tasks import task_for
     from batch2online.app.inputs import open_source
 
-    rows = np.random.default_rng(0).standard_normal((5, 40_000)).round(3)
-    names = [f"column_{j}" for j in range(40_000)]
+    rows = np.random.default_rng(0).standard_normal((5, 20_000)).round(3)
+    names = [f"column_{j}" for j in range(20_000)]
     path = tmp_path / f"wide.{suffix}"
     if suffix == "csv":
         write_csv(path, names, rows)
@@ -227,7 +228,7 @@ def test_many_columns_start_soon(tmp_path, suffix):
     started = time.process_time()
     stream = open_stream(open_source(str(path)), path.name, task_for(Settings("clustering", k=2)))
     found = np.concatenate([some for some, _ in stream.chunks()])
-    assert time.process_time() - started < 6
+    assert time.process_time() - started < 4
     np.testing.assert_array_equal(found, rows)
 
 

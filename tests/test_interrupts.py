@@ -4,8 +4,7 @@ from itertools import count
 
 import pytest
 
-from batch2online import OnlineRegression
-from batch2online.estimators import base
+from batch2online import OnlineRegression, estimator
 from batch2online.history import History
 from batch2online.storage.session import Session
 from batch2online.storage.tree import CheckpointError
@@ -58,7 +57,7 @@ def test_eight_writers_and_six_readers_lose_nothing():
 
 
 def test_rows_learned_in_two_steps_are_caught(monkeypatch):
-    whole = base.OnlineEstimator.partial_fit
+    whole = estimator.OnlineEstimator.partial_fit
 
     def in_two_steps(self, X, y=None, sample_weight=None):
         whole(self, X[:6], y[:6])

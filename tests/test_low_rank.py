@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_matrix
@@ -233,6 +233,7 @@ def extended_scores(X, rank):
     return ((u * u) / (own + ridge)).sum(axis=1).astype(float)
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(2, 60),
     d=st.integers(1, 6),

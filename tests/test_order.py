@@ -20,8 +20,8 @@ from batch2online.drift.pending_scores import runs_of
 from batch2online.drift.ranks import BINS, ranked
 from batch2online.drift.reference_model import ReferenceModel
 from batch2online.drift.sampling_plan import THINNINGS, Watched, n_watched
-from batch2online.engine.invariants.monitor import check_monitor
 from batch2online.rows import Rows, ones
+from batch2online.schema import check_instance
 
 
 def stream(n=9_000, seed=0, d=3):
@@ -433,7 +433,7 @@ def test_rows_that_are_not_watched_leave_no_trace_and_chunks_do_not_matter():
     X = np.random.default_rng(0).normal(size=(90_000, 2))
     at_once = watched(X, None)
     same(watched(X, None, cuts=[40_000, 40_001, 40_030, 40_100, 41_111, 60_000, 77_777, 77_778]), at_once)
-    check_monitor(at_once)
+    check_instance(at_once)
     frozen, other = 4_800, X.copy()
     for at in np.setdiff1d(np.arange(35_008, 80_000, BLOCK), watched_blocks(90_000)):
         other[frozen + at : frozen + at + BLOCK] += 100.0

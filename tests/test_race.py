@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -189,6 +189,7 @@ def streams(draw):
 
 
 @given(streams(), st.sampled_from([1, 3, 10]), st.sampled_from([1.0, 1.001, 1.5, 2.0, 3.0]), st.sampled_from([4, 256]))
+@settings(max_examples=100, deadline=None)
 def test_the_race_of_few_is_the_race_of_all(stream, k, z, kept):
     X, weights, cuts = stream
     with patch.object(race, "_KEPT", kept):

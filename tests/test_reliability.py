@@ -9,7 +9,7 @@ import pytest
 
 from batch2online import durable
 from batch2online.app.cli.run.state import Kept, Position
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.storage import database, disk_history, model_file, session, tail
 from batch2online.storage.errors import StoreCorrupted
 from batch2online.storage.owner import Owner

@@ -7,7 +7,7 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
@@ -170,11 +170,13 @@ def assert_falling_below_bounds(points, cuts, intercept, slack):
 
 
 @given(points=awkward_rows(), intercept=st.booleans(), step=st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
 def test_a_score_never_rises_and_never_exceeds_its_early_bound(points, intercept, step):
     assert_falling_below_bounds(points, range(20, len(points), step), intercept, slack=TOLERANCE)
 
 
 @given(points=awkward_rows(deficient=True), intercept=st.booleans(), step=st.integers(1, 40))
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_rounding_hardly_raises_scores_of_rows_without_full_rank(points, intercept, step):
     assert_falling_below_bounds(points, range(30, len(points), step), intercept, slack=TOLERANCE)
 
@@ -204,6 +206,7 @@ def test_coordinates_of_other_rows_do_not_spoil_scores_of_rows_without_full_rank
 
 
 @given(points=awkward_rows(), intercept=st.booleans())
+@settings(max_examples=50, deadline=None)
 def test_scores_lie_between_zero_and_one_and_sum_to_the_columns_at_most(points, intercept):
     for score in (
         incremental_leverage(points, intercept),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.cluster import KMeans
@@ -29,6 +29,7 @@ def overlaps(draw):
 
 
 @given(overlaps())
+@settings(max_examples=300, deadline=None)
 def test_as_much_weight_as_possible_keeps_its_label_and_distance_decides_ties(overlap):
     shared, distances = overlap
     olds = np.arange(len(shared))
@@ -52,6 +53,7 @@ def difference(old, new, points, weights=None):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5))
+@settings(max_examples=100, deadline=None)
 def test_churn_is_the_share_of_weight_with_another_label(seed, k):
     rng = np.random.default_rng(seed)
     points, weights = rng.normal(size=(60, 2)), rng.uniform(0, 3, size=60)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
 
     from batch2online import baselines, coresets, datasets, evaluate, export, extend, reference, refresh, theory
     from batch2online.durable import Durable
-    from batch2online.estimators.base import OnlineEstimator
-    from batch2online.estimators.stored import Trusted
+    from batch2online.estimator import OnlineEstimator, Trusted
     from batch2online.methods.any_estimator.estimator import BatchToOnline
     from batch2online.methods.clustering.estimator import OnlineClustering
     from batch2online.methods.least_squares.estimator import OnlineRegression
@@ -73,7 +72,7 @@ def load(path: str | PathLike[str], *, trusted: Trusted = None, refit: bool = Fa
     """
     for home in _homes.values():  # registers what a file may name
         import_module(home)
-    from batch2online.estimators.stored import load as load_estimator
+    from batch2online.estimator import load as load_estimator
 
     estimator: OnlineEstimator = load_estimator(path, trusted=trusted, refit=refit)
     return estimator

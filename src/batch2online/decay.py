@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.history import History
-from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.rows import LARGEST_ID, Rows
+from batch2online.schema import at_least, at_most, require, storable
 
 _LEAST, _MOST = -900, 900
 """Exponents of weights are kept between these: what is beyond counts as nothing next to the rest."""
@@ -40,8 +41,12 @@ class ForwardDecay:
     [1.0, 2.0, 2.8284271247461903, 4.0, 16.0]
     """
 
-    half_life: int
-    reference: int = 0  # a multiple of two half-lives
+    half_life: Annotated[int, at_least(1)]
+    reference: Annotated[int, at_least(0), at_most(LARGEST_ID)] = 0  # a multiple of two half-lives
+
+    def validate(self) -> None:
+        period = 2 * self.half_life
+        require(self.reference % period == 0, f"reference: found {self.reference}, expected a multiple of {period}")
 
     @classmethod
     def of(cls, half_life: object) -> ForwardDecay | None:

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from batch2online._types import FloatArray
-from batch2online.estimators.stored import estimator_from
+from batch2online.estimator import estimator_from
 from batch2online.methods.any_estimator.problem import FitNeededError, without_fitting
 from batch2online.results import ChangeEvent
 from batch2online.storage import change_log, model_file, requests, tail

@@ -20,7 +20,7 @@ The page "Adding a problem" of the documentation shows them at work.
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Online
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.problem import Problem
 from batch2online.rows import Rows
 from batch2online.schema import storable

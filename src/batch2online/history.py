@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from batch2online._types import IntArray
 from batch2online.numerics.arena import joined
-from batch2online.rows import Rows, all_ones, ones
-from batch2online.schema import storable
+from batch2online.rows import Rows, all_ones, check_ascending, check_width, ones
+from batch2online.schema import Count, at_least, require, storable, stores
 
 _FEW = 64
 _MANY = 64
@@ -23,6 +23,21 @@ _MANY = 64
 
 
 @storable
+@dataclass(frozen=True)
+class HistoryPlace:
+    """Where a file holds the history of a model: in this branch of a table, so many segments and rows."""
+
+    is_in_memory: bool
+    block: Annotated[int, at_least(1)]
+    width: Count
+    n_targets: Count
+    branch: Count
+    segments: Count
+    rows: Count
+
+
+@storable
+@stores(block=Annotated[int, at_least(1)], width=int, n_targets=Count, segments=list[Rows])
 class History:
     """Rows in ascending ids. A segment lies in one block of ids.
 
@@ -186,6 +201,19 @@ class History:
         return self.copy()
 
     # -- storing --------------------------------------------------------------------------------------
+
+    def validate(self) -> None:
+        """Require segments that hold rows, in ascending ids, each of one block."""
+        if not self.is_in_memory:
+            return
+        parts = list(self)
+        require(all(map(len, parts)), "found a segment without rows")
+        check_ascending(parts)
+        check_width(parts, self.width, self.n_targets)
+        for rows in parts:
+            ends = int(rows.ids[0]), int(rows.ids[-1])
+            is_within = ends[0] // self.block == ends[1] // self.block
+            require(is_within, f"found a segment of ids {ends[0]} to {ends[1]}, beyond a block of {self.block} ids")
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""

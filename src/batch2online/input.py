@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import hypot
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -136,3 +138,39 @@ def naming_the_cell(X: Any, error: Exception) -> Exception:
             place = f"column {columns[column]!r}" if columns else f"column {column}"
             return type(error)(f"{error} Row {row}, {place} holds {value!r}.")
     return error
+
+
+class RowReader:
+    """The values of a mapping in the order of the columns, if all of them are plain numbers within bounds.
+
+    ``n_targets`` are the numbers that belong to a row: 0, or 1; None where a target is more than a number.
+    """
+
+    def __init__(self, names: Sequence[str], largest: float, n_targets: int | None) -> None:
+        self.names, self.largest, self.width, self.n_targets = names, largest, len(names), n_targets
+        self.is_number = n_targets == 1
+        self.getter: Callable[[Mapping[str, Any]], Any] = (
+            itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
+        )
+
+    def __call__(self, x: Any) -> Any:
+        values = self.getter(x)
+        if len(x) == self.width and hypot(*values) <= self.largest:  # false for NaN as well
+            return values
+        raise ValueError
+
+    def target(self) -> tuple[float, ...]:
+        """Return the target of a row that has no plain number for one."""
+        if self.n_targets == 0:
+            return ()
+        raise ValueError
+
+
+class _SingleGetter:
+    """``itemgetter`` of one name, but as a tuple."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, x: Mapping[str, Any]) -> tuple[Any]:
+        return (x[self.name],)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.problem import Totals
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import storable
+from batch2online.schema import Count, Weight, above, ascending, at_most, finite, require, shape, storable
 
 RECENT, FEWEST_RECENT = 1_000, 100
 """Rows that are averaged as the last ones: so many, or fewer where a half-life or a window is shorter."""
@@ -70,9 +70,13 @@ class Spread:
     (3.0, 10.0)
     """
 
-    weight: float = 0.0
-    mean: FloatArray | None = None
+    weight: Weight = 0.0
+    mean: Annotated[FloatArray, shape("k"), finite] | None = None
     squares: float = 0.0
+
+    def validate(self) -> None:
+        require(not self.squares < 0, f"squares: found {self.squares}, expected at least 0")
+        require((self.mean is None) == (self.weight == 0), f"mean: found {self.mean} of rows of weight {self.weight}")
 
     def after(self, values: FloatArray, weights: FloatArray) -> Spread:
         """Return the spread with these values (n, k) as well."""
@@ -119,17 +123,24 @@ class Record:
     ``spread`` is that of the targets, or of the rows, where the last rows are kept and the problem asks for it.
     """
 
-    span: int = 0
-    rows: int = 0
-    weight: float = 0.0
+    span: Annotated[Count, at_most(RECENT)] = 0
+    rows: Count = 0
+    weight: Weight = 0.0
     loss: float = 0.0
     secondary_loss: float = 0.0
     least: float = math.inf
-    largest: FloatArray = field(default_factory=lambda: np.empty(0))
-    largest_ids: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    recent: FloatArray = field(default_factory=lambda: np.empty((3, 0)))
-    recent_ids: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    largest: Annotated[FloatArray, shape("n"), above(0)] = field(default_factory=lambda: np.empty(0))
+    largest_ids: Annotated[IntArray, shape("n")] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    recent: Annotated[FloatArray, shape(3, "m")] = field(default_factory=lambda: np.empty((3, 0)))
+    recent_ids: Annotated[IntArray, shape("m"), ascending] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     spread: Spread | None = None
+
+    def validate(self) -> None:
+        n, m = len(self.largest), len(self.recent_ids)
+        require(n <= min(LARGEST, self.rows), f"largest: found {n} losses of {self.rows} rows, at most {LARGEST}")
+        require((np.diff(self.largest) <= 0).all(), f"largest: found {self.largest}, expected falling losses")
+        require(len(np.unique(self.largest_ids)) == n, f"largest_ids: found {self.largest_ids}, expected each one once")
+        require(m <= min(self.span, self.rows), f"recent: found {m} of {self.rows} rows, expected at most {self.span}")
 
     def after(self, rows: Rows, totals: Totals, last: Last | None = None) -> Record:
         """Return the record with these rows, whose weighted losses have these totals.

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from batch2online.numerics.matching import ClusterChange
-from batch2online.schema import storable
+from batch2online.schema import Count, one_of, require, storable
 
 KEPT = 10_000
 """Changes that an engine holds, the newest ones; of the others it holds the number."""
 
 Counts = tuple[tuple[str, int], ...]
 """How many changes there were of each kind, sorted by kind."""
+
+
+KINDS = ("scheduled", "costlier", "fit", "merged", "forgotten", "half_life")
 
 
 @storable
@@ -53,19 +56,23 @@ class ChangeEvent:
         For one target: the columns whose coefficients moved the predictions most, with their values before and after.
     """
 
-    at: int
-    kind: str
+    at: Count
+    kind: Annotated[str, one_of(*KINDS)]
     magnitude: float
     cost_before: float
     cost_after: float
     allowed: float | None = None
-    rows: int | None = None
+    rows: Count | None = None
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
-    coefficients: tuple[tuple[int, float, float], ...] | None = None
+    coefficients: tuple[tuple[Count, float, float], ...] | None = None
     solved_on: int | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
+
+    def validate(self) -> None:
+        has_rows = self.kind not in ("scheduled", "costlier", "fit")
+        require(self.rows is not None or not has_rows, f"rows: found none for a change of kind {self.kind!r}")
 
     @property
     def excess(self) -> float:

@@ -1,22 +1,162 @@
-"""Whether a value is of a kind, given as a type annotation."""
+"""What a stored class declares: the types of its fields, constraints on their values, and how they agree.
+
+A file may come from somebody else: nothing in it is used before it is checked. A class is marked :func:`storable` and
+annotates its fields, with constraints where the type alone does not say which values are possible::
+
+    weights: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+
+A symbol of a shape stands for the same number in all fields of an object. A method ``validate(self)`` checks the
+relations between fields and raises ValueError; those of base classes run first.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+Sizes = dict[str, int]
+"""What the symbols of shapes stand for in one object."""
+
+Constraint = Callable[[Any, Sizes], str | None]
+"""Returns what is wrong with a value of the right type, None if nothing is."""
+
+# -- constraints ----------------------------------------------------------------------------------------------
+
+
+def shape(*expected: int | str) -> Constraint:
+    """Require a shape, given by numbers and symbols."""
+
+    def check(array: Any, sizes: Sizes) -> str | None:
+        pairs = zip(expected, array.shape, strict=False)
+        known = tuple(sizes.setdefault(size, n) if isinstance(size, str) else size for size, n in pairs)
+        if array.shape == known and array.ndim == len(expected):
+            return None
+        names = ", ".join(str(sizes.get(str(size), size)) for size in expected)
+        return f"found shape {array.shape}, expected ({names})"
+
+    return check
+
+
+def _each(holds: Callable[[Any], Any], expected: str) -> Constraint:
+    """Require this of a number, or of all values of an array."""
+
+    def check(value: Any, _: Sizes) -> str | None:
+        wrong = ~np.asarray(holds(value), dtype=bool)
+        if not wrong.any():
+            return None
+        if not isinstance(value, np.ndarray):
+            return f"found {value!r}, expected {expected}"
+        at = tuple(int(place) for place in np.argwhere(wrong)[0])
+        return f"found {value[at]} at {at[0] if len(at) == 1 else at}, expected {expected}"
+
+    return check
+
+
+def at_least(limit: float) -> Constraint:
+    """Require values of at least this."""
+    return _each(lambda value: value >= limit, f"at least {limit}")
+
+
+def at_most(limit: float) -> Constraint:
+    """Require values of at most this."""
+    return _each(lambda value: value <= limit, f"at most {limit}")
+
+
+def above(limit: float) -> Constraint:
+    """Require values above this."""
+    return _each(lambda value: value > limit, f"more than {limit}")
+
+
+def below(limit: float) -> Constraint:
+    """Require values below this."""
+    return _each(lambda value: value < limit, f"less than {limit}")
+
+
+def one_of(*options: Any) -> Constraint:
+    """Require one of these values."""
+    return _each(lambda value: value in options, f"one of {options}")
+
+
+finite: Constraint = _each(lambda value: abs(value) < math.inf, "a finite number")
+number: Constraint = _each(lambda value: value == value, "a number")
+
+
+def ascending(array: Any, _: Sizes) -> str | None:
+    """Require that each value of an array is larger than the one before."""
+    wrong = np.flatnonzero(~(array[1:] > array[:-1]))
+    if not len(wrong):
+        return None
+    at = int(wrong[0])
+    return f"found {array[at + 1]} after {array[at]} at {at + 1}, expected ascending values"
+
+
+_NEARLY = 1e-6
+
+
+def semidefinite(gram: Any, _: Sizes) -> str | None:
+    """Require that a matrix is symmetric and that no direction has a negative square, but for rounding."""
+    diagonal = gram.diagonal()
+    norms = np.where(diagonal > 0, np.sqrt(np.abs(diagonal)), 1.0)
+    with np.errstate(over="ignore", under="ignore"):
+        correlations = gram / norms / norms[:, None]
+    is_plausible = (np.abs(correlations) <= 1 + _NEARLY) & (np.abs(correlations - correlations.T) <= _NEARLY)
+    if (diagonal >= 0).all() and is_plausible.all() and np.linalg.eigvalsh(correlations)[:1].sum() >= -_NEARLY:
+        return None
+    return "found a matrix that is not symmetric, or with negative squares, expected a Gram matrix"
+
+
+Count = Annotated[int, at_least(0)]
+Weight = Annotated[float, at_least(0), finite]
+
+# -- types ----------------------------------------------------------------------------------------------------
+
 
 def conforms(value: Any, kind: Any) -> bool:
-    """Whether a value is of this kind: exact about numbers and arrays, where Python is not.
+    """Whether a value is of this type: exact about numbers and arrays, where Python is not.
 
     >>> conforms(True, int), conforms(1, float), conforms((1, 2), tuple[int, ...]), conforms(None, int | None)
     (False, True, True, True)
     """
+    return mismatch(value, kind, {}) is None
+
+
+def mismatch(value: Any, kind: Any, sizes: Sizes) -> str | None:
+    """Return what is wrong with a value, None if it is of this type and meets its constraints.
+
+    >>> mismatch(np.array([1.0, -2.0]), Annotated[np.ndarray[Any, np.dtype[np.float64]], shape("n"), at_least(0)], {})
+    'found -2.0 at 1, expected at least 0'
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        wrong = mismatch(value, parts[0], sizes)
+        return wrong or next(filter(None, (check(value, sizes) for check in parts[1:])), None)
+    if origin in (Union, UnionType):
+        found = [mismatch(value, part, sizes) for part in parts]
+        return None if None in found else found[0]
+    if origin in (list, tuple):
+        return _items_mismatch(value, kind, origin, parts, sizes)
+    if _is_of(value, kind, origin, parts):
+        return None
+    described = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"{str(value)[:40]!r}"
+    return f"found {described}, expected {getattr(kind, '__name__', kind)}"
+
+
+def _items_mismatch(value: Any, kind: Any, origin: Any, parts: tuple[Any, ...], sizes: Sizes) -> str | None:
+    if type(value) is not origin:
+        return f"found {str(value)[:40]!r}, expected {kind}"
+    own = parts[:1] * len(value) if origin is list or parts[1:] == (...,) else parts
+    if len(value) != len(own):
+        return f"found {len(value)} values, expected {len(own)}"
+    return next(filter(None, (mismatch(item, part, sizes) for item, part in zip(value, own, strict=True))), None)
+
+
+def _is_of(value: Any, kind: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
     if kind is Any:
         return True
     if kind in (None, NoneType):
@@ -25,23 +165,12 @@ def conforms(value: Any, kind: Any) -> bool:
         return type(value) is int
     if kind is float:
         return type(value) in (int, float)
-    return _conforms_to_parts(value, kind, get_origin(kind), get_args(kind))
-
-
-def _conforms_to_parts(value: Any, kind: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
-    if origin in (Union, UnionType):
-        return any(conforms(value, part) for part in parts)
     if origin is np.ndarray:
         return type(value) is np.ndarray and value.dtype == np.dtype(get_args(parts[1])[0])
-    if origin is list:
-        return type(value) is list and all(conforms(item, parts[0]) for item in value)
-    if origin is tuple:
-        own = parts[:1] * len(value) if parts[1:] == (...,) and type(value) is tuple else parts
-        return type(value) is tuple and len(value) == len(own) and all(map(conforms, value, own))
-    if origin is Callable:
-        return callable(value)
-    return isinstance(value, kind)
+    return callable(value) if origin is Callable else isinstance(value, kind)
 
+
+# -- stored classes -------------------------------------------------------------------------------------------
 
 classes: dict[str, type] = {}
 """Storable classes by name. Names are unique, and stay the same when a class moves to another module."""
@@ -56,12 +185,26 @@ _Check = TypeVar("_Check", bound=Callable[[Any], None])
 def storable(cls: type[_T]) -> type[_T]:
     """Mark a class as one whose instances a file may hold, attribute by attribute.
 
-    Instances can be copied and pickled in one thread while what they remember is filled in by another.
+    The fields of a dataclass are stored as they are annotated; for other classes see :func:`stores`. Instances can be
+    copied and pickled in one thread while another fills their caches.
     """
     classes[cls.__name__] = cls
     if cls.__getstate__ is object.__getstate__:
         cls.__getstate__ = _attributes  # type: ignore[method-assign,assignment]
     return cls
+
+
+def stores(**kinds: Any) -> Callable[[type[_T]], type[_T]]:
+    """Declare the types of the stored fields of a class that is no dataclass, beside those of its bases.
+
+    Fields that the class has an attribute for may be absent.
+    """
+
+    def declare(cls: type[_T]) -> type[_T]:
+        _kinds[cls] = kinds
+        return cls
+
+    return declare
 
 
 def _attributes(instance: Any) -> dict[str, Any]:
@@ -93,39 +236,58 @@ def require(condition: Any, sentence: str) -> None:
         raise ValueError(sentence)
 
 
-def check_kinds(cls: type, content: Mapping[str, Any]) -> None:
+def require_equal(what: str, found: Any, expected: Any) -> None:
+    """Raise ValueError that names both unless they are equal."""
+    if found != expected:
+        raise ValueError(f"{what}: found {found!r}, expected {expected!r}")
+
+
+def check_fields(cls: type, content: Mapping[str, Any]) -> None:
     """Check the fields of an instance that is to be built, one by one."""
+    sizes: Sizes = {}
     for name, kind in kinds_of(cls).items():
-        if name in content and not conforms(content[name], kind):
-            raise ValueError(f"{name} of a {cls.__name__} is of another kind.")
+        wrong = mismatch(content[name], kind, sizes) if name in content else None
+        if wrong is not None:
+            raise ValueError(f"{cls.__name__}.{name}: {wrong}")
+
+
+def check_parts(instance: Any) -> None:
+    """Check that the fields of an instance that comes out of a file agree with each other."""
+    if hasattr(instance, "__post_init__"):
+        instance.__post_init__()
+    for base in reversed(type(instance).__mro__):
+        if base in _checks:
+            _checks[base](instance)
+        if "validate" in vars(base):
+            try:
+                vars(base)["validate"](instance)
+            except ValueError as error:
+                raise ValueError(f"{type(instance).__name__}: {error}") from error
 
 
 def check_instance(instance: Any) -> None:
-    """Check that the parts of an instance that comes out of a file agree with each other."""
-    cls: Any = type(instance)
-    if hasattr(instance, "__post_init__"):
-        instance.__post_init__()
-    for base in reversed(cls.__mro__):
-        if base in _checks:
-            _checks[base](instance)
+    """Check all of an instance that comes out of a file."""
+    check_fields(type(instance), vars(instance))
+    check_parts(instance)
 
 
 def optional_of(cls: type) -> frozenset[str]:
     """Return the fields that may be absent."""
-    return frozenset().union(*(_optional.get(base, frozenset()) for base in cls.__mro__))
+    named = frozenset().union(*(_optional.get(base, frozenset()) for base in cls.__mro__))
+    return named if is_dataclass(cls) else named | {name for name in kinds_of(cls) if hasattr(cls, name)}
 
 
 def is_closed(cls: type) -> bool:
-    """Whether a class has no other fields than those whose kinds are known."""
-    return is_dataclass(cls) or cls in _checks
+    """Whether a class has no other fields than those whose types are known."""
+    return is_dataclass(cls) or cls in _checks or cls in _kinds
 
 
 @cache
 def kinds_of(cls: type) -> dict[str, Any]:
-    """Return the kind of each field; none where the class says nothing about them."""
+    """Return the type of each field with its constraints; none where the class says nothing about them."""
     if is_dataclass(cls):
         try:
-            hints = get_type_hints(cls)
+            hints = get_type_hints(cls, include_extras=True)
         except NameError:  # annotations that only a type checker can resolve
             hints = {}
         return {field.name: hints.get(field.name, Any) for field in fields(cls)}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
+from batch2online import rows as _rows
 from batch2online._types import FloatArray
 from batch2online.numerics.threads import one_thread
 from batch2online.rows import ones
@@ -19,7 +20,7 @@ LARGEST_WEIGHT = 2.0**100
 """Largest weight of a row, 1.3e30; the least is its inverse. Then products of weights, also with those of rows that
 decay (down to ``2**-900``), neither vanish nor overflow."""
 
-LARGEST_ID = 2**63 - 2
+LARGEST_ID = _rows.LARGEST_ID
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _SINGLE_THREADED = 10_000
 """Sums of more products than this OpenBLAS divides among threads."""

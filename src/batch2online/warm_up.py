@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.numerics.distances import power
-from batch2online.schema import storable
+from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
 
 Scored = tuple[FloatArray, FloatArray]
 """The loss of each row, and the problem's second number for it."""
@@ -62,10 +62,14 @@ class MeanSoFar(WarmUp):
     """
 
     of_targets: bool
-    power: float = 2.0
-    first: FloatArray | None = None
-    sums: FloatArray | None = None
-    weight: float = 0.0
+    power: Annotated[float, at_least(1), finite] = 2.0
+    first: Annotated[FloatArray, shape("d"), finite] | None = None
+    sums: Annotated[FloatArray, shape("d"), finite] | None = None
+    weight: Weight = 0.0
+
+    def validate(self) -> None:
+        is_complete = (self.first is None) == (self.sums is None) == (self.weight == 0)
+        require(is_complete, f"first and sums: found {self.first} and {self.sums} for rows of weight {self.weight}")
 
     def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         away, following = self.residuals(targets if self.of_targets else points, weights)
@@ -114,8 +118,11 @@ class LabelsSoFar(WarmUp):
     """
 
     is_log: bool
-    codes: FloatArray | None = None
-    weights: FloatArray | None = None
+    codes: Annotated[FloatArray, shape("n"), finite] | None = None
+    weights: Annotated[FloatArray, shape("n"), finite, above(0)] | None = None
+
+    def validate(self) -> None:
+        require((self.codes is None) == (self.weights is None), f"weights: found {self.weights} for {self.codes}")
 
     def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         shares = self._shares()

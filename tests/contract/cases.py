@@ -127,7 +127,9 @@ CASES: dict[str, dict[str, Case]] = {
         "default": regression(OnlineRegression, scikit_learn=True),
         "coreset": regression(partial(OnlineRegression, solve="coreset")),
         "exact": regression(partial(OnlineRegression, solve="exact", fit_intercept=False, refresh=Geometric(1.3))),
-        "huber": anchored(partial(OnlineRegression, loss="huber", alpha=0.1), targets="numbers"),
+        "huber": anchored(
+            partial(OnlineRegression, loss="huber", alpha=0.1, refresh=Geometric(2.0)), targets="numbers"
+        ),
         "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts", scikit_learn=True),
         "half-life": regression(partial(OnlineRegression, half_life=300), fades=True),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),

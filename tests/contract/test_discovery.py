@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-import batch2online.estimators
+import batch2online.methods
 import batch2online.sketches
-from batch2online import schema
-from batch2online.estimators import stored
+from batch2online import estimator, schema
 from contract import checks, discovery
 from contract.blocks import blocks_of
 from contract.cases import BLOCK, Case
@@ -109,11 +108,11 @@ def plant(tmp_path, monkeypatch):
         importlib.invalidate_caches()
 
     yield put
-    for package in (batch2online.sketches, batch2online.estimators):
+    for package in (batch2online.sketches, batch2online.methods):
         sys.modules.pop(f"{package.__name__}.planted", None)
         vars(package).pop("planted", None)
     schema.classes.pop("Planted", None)
-    stored.estimators.pop("PlantedRegression", None)
+    estimator.estimators.pop("PlantedRegression", None)
 
 
 def broken_promises(case, names, folder):
@@ -140,16 +139,16 @@ def test_a_construction_that_breaks_a_rule_is_found_and_fails(rule, plant, tmp_p
 @pytest.mark.parametrize("rule", ESTIMATORS)
 def test_an_estimator_that_breaks_a_rule_is_found_and_fails(rule, plant, tmp_path):
     source, expected = ESTIMATORS[rule]
-    plant(batch2online.estimators, ESTIMATOR.format(broken=source))
+    plant(batch2online.methods, ESTIMATOR.format(broken=source))
     cls = discovery.estimators()["PlantedRegression"]
     names = expected or set().union(*(broken for _, broken in ESTIMATORS.values()))
     assert broken_promises(Case(cls, targets="numbers"), names, tmp_path) == expected
 
 
 def test_a_class_that_nobody_knows_how_to_make_fails_with_its_name(plant):
-    plant(batch2online.estimators, ESTIMATOR.format(broken="pass"))
+    plant(batch2online.methods, ESTIMATOR.format(broken="pass"))
     cls = discovery.estimators()["PlantedRegression"]
-    with pytest.raises(AssertionError, match=r"estimators\.planted\.PlantedRegression is in the package, but"):
+    with pytest.raises(AssertionError, match=r"methods\.planted\.PlantedRegression is in the package, but"):
         discovery.assert_known("PlantedRegression", cls)
 
 

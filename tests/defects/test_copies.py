@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering, coresets
-from batch2online.estimators.base import OnlineEstimator
-from batch2online.estimators.stored import estimators
+from batch2online.estimator import OnlineEstimator, estimators
 from defects.subjects import ESTIMATORS, X, learn_one, learned, learned_one_by_one, rows_of, some, state
 
 COPIES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -70,5 +69,4 @@ def _check(name: str, where: str, content: bytes, gone) -> None:
 def _found(content: bytes, rows) -> set[int]:
     """Return the rows of which any number is among the bytes, wherever it begins."""
     by_bytes = {X[row, column].tobytes(): int(row) for row in rows for column in range(X.shape[1])}
-    pattern = re.compile(b"|".join(map(re.escape, by_bytes)), re.DOTALL)
-    return {by_bytes[match] for match in pattern.findall(content)}
+    return {row for number, row in by_bytes.items() if number in content}

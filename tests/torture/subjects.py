@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online import Durable
-from batch2online.estimators import base
+from batch2online import Durable, estimator
 from batch2online.sketches.base import Construction
 from batch2online.storage.tree import encoded
 
@@ -36,7 +35,7 @@ class Subject:
 
     def is_locked(self) -> bool:
         engine = vars(self.thing).get("_engine")
-        return base._FIRST_CALLS._is_owned() or (engine is not None and engine.lock._is_owned())  # type: ignore[attr-defined]
+        return estimator._FIRST_CALLS._is_owned() or (engine is not None and engine.lock._is_owned())  # type: ignore[attr-defined]
 
     def look_again(self, how: int) -> None:
         """See whether others see the same."""
@@ -50,7 +49,9 @@ def state_of(thing: Any) -> bytes:
     if isinstance(thing, Construction):
         return _bytes(thing)
     own = vars(thing)
-    rest = {name: np.asarray(own[name]).tolist() for name in sorted(base.LEARNED - {"_engine", "_reader"} & own.keys())}
+    rest = {
+        name: np.asarray(own[name]).tolist() for name in sorted(estimator.LEARNED - {"_engine", "_reader"} & own.keys())
+    }
     return repr(rest).encode() + (_bytes(thing._state()) if "_engine" in own else b"nothing")
 
 

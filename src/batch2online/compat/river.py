@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
 from batch2online._types import FloatArray
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.least_squares.estimator import OnlineRegression

@@ -13,7 +13,7 @@ from batch2online.distributed.running import Progress, computed
 from batch2online.distributed.shards import Piece
 from batch2online.distributed.spans import learned, spans
 from batch2online.engine.shard import Shard
-from batch2online.estimators.base import LEARNED, OnlineEstimator
+from batch2online.estimator import LEARNED, OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.clustering.sketch import Clustering

@@ -10,11 +10,12 @@ in the filtration of the ranks, so the chance that it ever reaches ``1 / alpha``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.schema import storable
+from batch2online.schema import Count, at_least, finite, require, shape, storable
 
 CELLS = 16
 BLOCK = 64
@@ -57,10 +58,14 @@ class Capital:
     (memories, K, cells) the ranks that the learning ones remember, in units of the last multiple of 64 blocks.
     """
 
-    blocks: int
-    shares: FloatArray
-    logarithm: FloatArray
-    past: FloatArray
+    blocks: Count
+    shares: Annotated[FloatArray, shape("k", GAMBLERS), finite, at_least(0)]
+    logarithm: Annotated[FloatArray, shape("k"), finite]
+    past: Annotated[FloatArray, shape("memories", "k", CELLS), finite, at_least(0)]
+
+    def validate(self) -> None:
+        sums = self.shares.sum(axis=1)
+        require((np.abs(sums - 1) < 1e-6).all(), f"shares: found sums of {sums}, expected 1")
 
     @classmethod
     def of(cls, scores: int) -> Capital:

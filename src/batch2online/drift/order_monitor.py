@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -26,9 +26,21 @@ from batch2online.drift.order_verdict import OrderVerdict
 from batch2online.drift.pending_scores import MOST_BYTES, Noted, is_much, packed, runs_of
 from batch2online.drift.ranks import BINS, ranked
 from batch2online.drift.reference_model import ReferenceModel, names_of
-from batch2online.drift.sampling_plan import THINNINGS, Watched
-from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.drift.sampling_plan import THINNINGS, Watched, n_watched
+from batch2online.rows import Rows, check_width
+from batch2online.schema import (
+    Count,
+    above,
+    ascending,
+    at_least,
+    below,
+    finite,
+    number,
+    require,
+    require_equal,
+    shape,
+    storable,
+)
 
 FREEZES = ((0, 600), (3600, 4800))
 """Rows that a reference model is made of: it is in force from the last of them on."""
@@ -74,21 +86,42 @@ class Monitor:
         Rows that no bets were made on yet.
     """
 
-    width: int
-    n_targets: int
-    rows: int
-    skipped: int
+    width: Annotated[int, at_least(1)]
+    n_targets: Count
+    rows: Count
+    skipped: Count
     kept: tuple[Rows, ...]
     reference: ReferenceModel | None
-    counts: IntArray
-    waiting: ByteArray
-    uniforms: FloatArray
+    counts: Annotated[IntArray, shape("k", BINS), at_least(0)]
+    waiting: Annotated[ByteArray, shape("k", "m"), below(BINS)]
+    uniforms: Annotated[FloatArray, shape("m"), above(0), below(1)]
     capital: Capital
-    best: FloatArray
+    best: Annotated[FloatArray, shape("k"), number]
     alarm: int | None
-    curve_rows: IntArray
-    curve: FloatArray
+    curve_rows: Annotated[IntArray, shape("curve"), ascending, above(0)]
+    curve: Annotated[FloatArray, shape("curve"), finite]
     noted: tuple[Noted, ...] = ()
+
+    def validate(self) -> None:
+        """Require counts that are those of the rows watched, and a reference model of their width."""
+        k = len(names_of(self.width, self.n_targets))
+        require_equal("scores", (len(self.best), len(self.capital.logarithm)), (k, k))
+        require(self.alarm is None or 0 < self.alarm <= self.seen, f"alarm: found row {self.alarm} of {self.seen}")
+        frozen = max((last for _, last in FREEZES if last <= self.rows), default=None)
+        require((self.reference is None) == (frozen is None), f"reference: found {self.reference} at row {self.rows}")
+        n_ranked = 0 if frozen is None else n_watched(self.rows - frozen)
+        waiting = n_ranked % BLOCK
+        require_equal("rows that wait", len(self.uniforms), waiting)
+        counts = self.counts.sum(axis=1)
+        require((counts == n_ranked - waiting).all(), f"counts: found {counts} rows, expected {n_ranked - waiting}")
+        if (model := self.reference) is not None:
+            require_equal("scores of the reference", (len(model.middles), len(model.targets)), (k, self.n_targets))
+            d = len(model.mean) - 1 if model.columns is None else int(model.columns[-1])
+            is_as_wide = d == self.width - 1 if model.columns is None else d < self.width
+            require(is_as_wide, f"reference: found column {d}, expected columns of rows of width {self.width}")
+        kept = sum(self.rows - first for first, last in FREEZES if first <= self.rows < last)
+        require_equal("rows kept for the next reference", sum(map(len, self.kept)), kept)
+        check_width(self.kept, self.width, self.n_targets)
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: no bet is left to be made."""

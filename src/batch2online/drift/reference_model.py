@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from batch2online._types import ByteArray, FloatArray, IntArray
 from batch2online.drift.ranks import BINS
 from batch2online.drift.sampling_plan import Watched
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import ascending, at_least, below, require, require_equal, shape, storable
 
 SUPERVISED = ("loss", "residual", "prediction", "target")
 UNSUPERVISED = ("distance", "first coordinate", "second coordinate", "third coordinate")
@@ -61,15 +62,21 @@ class ReferenceModel:
         Mean of what is predicted.
     """
 
-    columns: IntArray | None
-    mean: FloatArray
-    scale: FloatArray
-    directions: FloatArray
-    targets: FloatArray
-    middles: FloatArray
-    ranges: FloatArray
-    tables: ByteArray
+    columns: Annotated[IntArray, shape("d"), ascending, at_least(0)] | None
+    mean: Annotated[FloatArray, shape("d")]
+    scale: Annotated[FloatArray, shape("d")]
+    directions: Annotated[FloatArray, shape("d", "m")]
+    targets: Annotated[FloatArray, shape("t")]
+    middles: Annotated[FloatArray, shape("k")]
+    ranges: Annotated[FloatArray, shape("k")]
+    tables: Annotated[ByteArray, shape("k", GRID), below(BINS)]
     offset: float = 0.0
+
+    def validate(self) -> None:
+        d = len(self.mean)
+        require(1 <= d <= COLUMNS, f"mean: found {d} columns, expected 1 to {COLUMNS}")
+        require_equal("directions", self.directions.shape[1], 1 if len(self.targets) else min(3, d))
+        require((np.diff(self.tables.astype(int), axis=1) >= 0).all(), "tables: found bins that do not ascend")
 
     @classmethod
     def of(cls, rows: Rows) -> ReferenceModel:

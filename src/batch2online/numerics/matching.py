@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.schema import storable
+from batch2online.schema import Count, storable
 
 
 @storable
@@ -30,7 +30,7 @@ class ClusterChange:
         The cluster that most of its former weight went to, if that is another one.
     """
 
-    id: int
+    id: Count
     moved: float
     kept: float
     split_from: int | None

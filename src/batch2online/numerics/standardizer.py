@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.schema import storable
+from batch2online.schema import above, finite, require, shape, storable
 
 
 @storable
@@ -18,10 +19,15 @@ class Frame:
     Targets and predictors are counted from an ``origin``, for losses that depend on their difference alone.
     """
 
-    shift: FloatArray
-    scale: FloatArray
+    shift: Annotated[FloatArray, shape("d"), finite]
+    scale: Annotated[FloatArray, shape("d"), finite, above(0)]
     intercept: bool
-    origin: float = 0.0
+    origin: Annotated[float, finite] = 0.0
+
+    def validate(self) -> None:
+        require((np.frexp(self.scale)[0] == 0.5).all(), f"scale: found {self.scale}, expected powers of two")
+        has_shift = self.shift.any() or self.origin
+        require(self.intercept or not has_shift, f"shift: found {self.shift}, expected none without an intercept")
 
     @classmethod
     def of(cls, points: FloatArray, intercept: bool, targets: FloatArray | None = None) -> Frame:

@@ -8,6 +8,7 @@ A new construction supplies a :class:`Statistics` and one line in ``coresets/__i
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, Protocol, Self
 
@@ -15,8 +16,9 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, IntArray, WordArray
-from batch2online.rows import Rows, ones
+from batch2online.rows import Rows, check_ascending, check_width, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
+from batch2online.schema import Count, require, stores
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.sketches.exact_sums import ExactGram
@@ -65,6 +67,14 @@ class Statistics(Protocol):
         """Cheap upper bounds of these scores."""
 
 
+@stores(
+    statistics=Any,
+    constant=float,
+    expected_size=float,
+    parts=list[Candidates],
+    n_unthinned=Count,
+    sums=ExactGram | None,
+)
 class Antitone(Construction):
     """Base of the constructions with antitone scores; parameters are those of :class:`Construction`."""
 
@@ -73,6 +83,9 @@ class Antitone(Construction):
 
     sums: ExactGram | None = None
     """Sums of all rows without rounding, where they were asked for before the first row."""
+
+    _stores_targets: ClassVar[bool] = True
+    """Whether the targets of candidates are those of their rows, and nothing besides."""
 
     _is_summing = False
     """Whether further rows are summed as well. If not, the first of them ends the sums."""
@@ -84,6 +97,21 @@ class Antitone(Construction):
         self.expected_size = 0.0
         self.parts: list[Candidates] = []
         self.n_unthinned = 0
+
+    def validate(self) -> None:
+        """Require candidates that ascend and are as wide as the rows."""
+        if self.shape is None:
+            is_empty = self.statistics is None and not self.parts
+            require(is_empty, f"shape: found none with {len(self.parts)} parts and statistics {self.statistics}")
+            return
+        is_positive = 0 < self.constant < math.inf and self.expected_size > 0
+        require(is_positive, f"expected_size: found {self.expected_size}, with constant {self.constant}")
+        require(self.parts, "parts: found none")
+        parts, (width, n_targets) = [part.rows for part in self.parts], self.shape
+        check_ascending(parts)
+        check_width(parts, width, n_targets if self._stores_targets else None)
+        found = {rows.targets.shape[1] for rows in parts if len(rows)}
+        require(len(found) <= 1, f"targets: found {found} columns, expected the same in all parts")
 
     @abstractmethod
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:

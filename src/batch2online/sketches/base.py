@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from itertools import chain, pairwise
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray, IntArray
 from batch2online.decay import ForwardDecay
-from batch2online.history import History
-from batch2online.rows import Intervals, Queue, check_disjoint, check_ids, united
+from batch2online.history import History, HistoryPlace
+from batch2online.rows import Intervals, Queue, block_rows, check_disjoint, check_ids, check_width, united
+from batch2online.schema import Count, above, at_least, at_most, below, finite, require, require_equal, stores
 from batch2online.sketches.intake import Intake
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
@@ -91,6 +93,23 @@ def _free(name: str, taken: Any) -> str:
     return _free(f"{name}_", taken) if name in taken else name
 
 
+@stores(
+    epsilon=Annotated[float, above(0), below(1)],
+    coreset_size=float | str | None,
+    seed=Annotated[int, at_least(0), below(2**64)],
+    next_id=Annotated[int, at_most(LARGEST_ID + 1)],
+    intervals=list[tuple[int, int]],
+    n_rows=Count,
+    weight=Annotated[float, at_least(0)],
+    typical_weight=Annotated[float, above(0), finite],
+    shape=tuple[int, int] | None,
+    block=int,
+    keep_history=bool,
+    history=History | HistoryPlace | None,
+    flat_targets=bool,
+    decay=ForwardDecay | None,
+    queue=Queue,
+)
 class Construction(Intake):
     """Base of all constructions.
 
@@ -140,6 +159,43 @@ class Construction(Intake):
         self.history: History | None = None
         self.flat_targets = False
         self.queue = Queue(0, 0)
+
+    _numbers_rows: ClassVar[bool] = True
+    """Whether ids, blocks and the history are its own, not those of the construction that it belongs to."""
+
+    def validate(self) -> None:
+        """Require ids that ascend, and a queue and a history as wide as the rows."""
+        ends = list(chain.from_iterable(self.intervals))
+        is_ascending = all(one < other for one, other in pairwise(ends))
+        require(is_ascending and min(ends, default=0) >= 0, f"intervals: found {self.intervals[:5]}, not ascending")
+        require(max(ends, default=0) <= self.next_id, f"intervals: found id {max(ends, default=0)}, not {self.next_id}")
+        if self.shape is None:
+            is_empty = not self.n_rows and self.history is None
+            require(is_empty, f"shape: found none for {self.n_rows} rows")
+            return
+        width, n_targets = self.shape
+        require(width >= 1 and n_targets >= 0 < self.block, f"shape: found {self.shape} in blocks of {self.block}")
+        require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
+        require_equal("columns of the queue", (self.queue.width, self.queue.columns), (width, width + n_targets))
+        check_width([self.queue.rows(0)], width, n_targets, self.largest)
+        if self._numbers_rows:
+            self._validate_numbers(width, n_targets)
+
+    def _validate_numbers(self, width: int, n_targets: int) -> None:
+        require_equal("block", self.block, block_rows(width + n_targets))
+        seen, history = sum(stop - start for start, stop in self.intervals), self.history
+        require(self.n_rows <= seen, f"n_rows: found {self.n_rows}, expected at most {seen} ids")
+        require_equal("whether there is a history", history is not None, self.keep_history)
+        if history is None:
+            return
+        shape = (history.block, history.width, history.n_targets)
+        require_equal("shape of the history", shape, (self.block, width, n_targets))
+        stored: Any = history
+        require_equal("rows", stored.rows if isinstance(stored, HistoryPlace) else len(history), self.n_rows)
+        if not isinstance(stored, HistoryPlace):
+            check_width(history, width, n_targets, self.largest)
+            last = max((int(rows.ids[-1]) for rows in history), default=-1)
+            require(last < self.next_id, f"history: found id {last}, expected less than {self.next_id}")
 
     @property
     def takes_any_rows(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import require, storable, stores
 from batch2online.sketches.antitone import Antitone, Statistics
 
 
@@ -34,12 +34,17 @@ class Nothing(Statistics):
 
 
 @storable
+@stores(statistics=Nothing | None)
 class Everything(Antitone):
     """All rows are kept: what any coreset is compared with.
 
     >>> Everything().add([[1.0], [2.0]]).coreset().weights.tolist()
     [1.0, 1.0]
     """
+
+    def validate(self) -> None:
+        held = sum(map(len, self.parts))
+        require(self.n_rows >= held, f"parts: found {held} rows, expected at most {self.n_rows}")
 
     @property
     def takes_any_rows(self) -> bool:

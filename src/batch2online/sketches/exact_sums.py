@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.rows import all_ones
-from batch2online.schema import storable
+from batch2online.schema import at_least, at_most, require, shape, storable
 from batch2online.sketches.digits import (
     CHUNK,
     Digits,
@@ -32,6 +32,10 @@ from batch2online.sketches.open_sums import OpenSums
 
 _LIMB = 32
 _MASK = np.int64(2**_LIMB - 1)
+
+
+_FAR_LIMB = 256
+"""Limbs from one, up or down, within which sums of products of doubles are."""
 
 
 @storable
@@ -57,10 +61,18 @@ class ExactGram:
     True
     """
 
-    width: int
-    low: int
-    limbs: IntArray
+    width: Annotated[int, at_least(1)]
+    low: Annotated[int, at_least(-_FAR_LIMB), at_most(_FAR_LIMB)]
+    limbs: Annotated[IntArray, shape("limbs", "pairs")]
     _open: ClassVar[OpenSums | None] = None  # what is to be added to the limbs still
+
+    def validate(self) -> None:
+        shape, pairs = self.limbs.shape, self.width * (self.width + 1) // 2
+        require(
+            shape[0] <= 2 * _FAR_LIMB and shape[1] == pairs, f"limbs: found shape {shape}, expected {pairs} columns"
+        )
+        lower = (self.limbs[:-1] >= 0) & (self.limbs[:-1] < 2**32)
+        require(lower.all() and (np.abs(self.limbs[-1:]) <= 2**31).all(), "limbs: found one of more than 32 bits")
 
     @classmethod
     def empty(cls, width: int) -> ExactGram:

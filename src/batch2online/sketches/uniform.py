@@ -9,7 +9,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.from_sums import exact_weight
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import Weight, require, storable, stores
 from batch2online.sketches.antitone import Antitone, Statistics
 from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory.bounds import leverage_sensitivity
@@ -20,7 +20,7 @@ from batch2online.theory.bounds import leverage_sensitivity
 class TotalWeight(Statistics):
     """The score of a row is its share of the total weight; 1/t where all weigh the same."""
 
-    total: float
+    total: Weight
 
     def add(self, rows: Rows) -> tuple[TotalWeight, FloatArray]:
         new = TotalWeight(float(self.total + rows.weights.sum()))
@@ -39,6 +39,7 @@ class TotalWeight(Statistics):
 
 
 @storable
+@stores(statistics=TotalWeight | None)
 class Uniform(Antitone):
     """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
 
@@ -49,6 +50,10 @@ class Uniform(Antitone):
     """
 
     _patience = 0.5  # scores are at hand
+
+    def validate(self) -> None:
+        total = 0 if self.shape is None else self.statistics.total
+        require((total > 0) == (self.n_rows > 0), f"statistics: found a weight of {total} for {self.n_rows} rows")
 
     @property
     def takes_any_rows(self) -> bool:

@@ -5,33 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from batch2online.history import History
+from batch2online.history import History, HistoryPlace
 from batch2online.rows import Rows
-from batch2online.schema import check_instance, storable
+from batch2online.schema import check_instance
 from batch2online.storage.atomic import replaced
 from batch2online.storage.database import MAGIC, Database
 from batch2online.storage.disk_history import BRANCH, DiskHistory, get, put, scratch
 from batch2online.storage.errors import StoreCorrupted, StoreError, typed
 from batch2online.storage.tree import CheckpointError, parts_of, state_of
-
-
-@storable
-@dataclass(frozen=True)
-class HistoryPlace:
-    """Where the history of a model lies: in this branch of the table, so many segments and rows."""
-
-    is_in_memory: bool
-    block: int
-    width: int
-    n_targets: int
-    branch: int
-    segments: int
-    rows: int
-
 
 # -- writing ------------------------------------------------------------------------------------------------
 

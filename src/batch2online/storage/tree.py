@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.schema import check_instance, check_kinds, classes, is_closed, kinds_of, optional_of
+from batch2online.schema import check_fields, check_parts, classes, is_closed, kinds_of, optional_of
 
 Array = np.ndarray[Any, Any]
 
@@ -189,11 +189,11 @@ def _built(cls: Any, content: dict[str, Any]) -> Any:
     others, missing = content.keys() - known.keys(), known.keys() - optional_of(cls) - content.keys()
     if missing or (others and (is_closed(cls) or any(map(partial(hasattr, cls), others)))):
         raise CheckpointError(f"a {cls.__name__} has {sorted(known)}, not {sorted(content)}.")
-    check_kinds(cls, content)
+    check_fields(cls, content)
     if hasattr(cls, "from_fields"):
         instance = cls.from_fields(content)
     else:
         instance = object.__new__(cls)
         vars(instance).update(content)
-    check_instance(instance)
+    check_parts(instance)
     return instance

@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Online
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.problem import DependsOn
 from batch2online.refresh import Promise
 

@@ -11,7 +11,6 @@ import numpy as np
 from batch2online._types import FloatArray, IntArray
 from batch2online.drift.order_monitor import Monitor
 from batch2online.engine.contest import JUDGED, MOST_DOUBTS, Contest
-from batch2online.engine.invariants.rows import check_ascending, check_width
 from batch2online.engine.online import Online
 from batch2online.engine.unscored import Unscored
 from batch2online.engine.window import Window
@@ -27,7 +26,7 @@ from batch2online.record import Record
 from batch2online.refresh import Policy
 from batch2online.refresh.benefit import Pace
 from batch2online.results import KEPT, ChangeEvent, Counts, counted
-from batch2online.rows import Rows
+from batch2online.rows import Rows, check_ascending, check_width
 from batch2online.schema import check_of, require
 from batch2online.sketches.base import Construction
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, WarmUp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.methods import scores
 from batch2online.rows import Rows, ones
-from batch2online.schema import storable
+from batch2online.schema import above, at_least, at_most, finite, require, require_equal, storable, stores
 from batch2online.sketches.antitone import Antitone, Statistics
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.everything import Nothing
@@ -32,7 +32,7 @@ class LewisScore:
     [0.58, 0.47, 0.96]
     """
 
-    p: float = 1.0
+    p: Annotated[float, at_least(1), at_most(2)] = 1.0
     intercept: bool = True
 
     def __call__(self, points: FloatArray, weights: FloatArray, targets: FloatArray | None = None) -> FloatArray:
@@ -65,6 +65,10 @@ class Summary(Statistics):
     summarise: Score
     total: Any = None
 
+    def validate(self) -> None:
+        is_array = self.total is None or type(self.total) is np.ndarray
+        require(is_array, f"total: found {type(self.total).__name__}, expected an array")
+
     def add(self, rows: Rows) -> tuple[Summary, FloatArray]:
         own = np.asarray(self.summarise(*_arguments(rows)), dtype=np.float64)
         new = Summary(self.score, self.summarise, own if self.total is None else np.asarray(self.total + own))
@@ -88,6 +92,12 @@ class Summary(Statistics):
 
 
 @storable
+@stores(
+    statistics=Nothing | Summary | None,
+    score=Score,
+    summary=Score | None,
+    total_score=Annotated[float, above(0), finite] | None,
+)
 class Sensitivity(Antitone):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
 
@@ -135,6 +145,14 @@ class Sensitivity(Antitone):
     """
 
     _cached: tuple[int, Rows, FloatArray] | None = None
+
+    def validate(self) -> None:
+        """Require a total score beside a summary, and a history without one."""
+        has_summary = self.summary is not None
+        require(self.total_score is not None or not has_summary, "total_score: found none beside a summary")
+        require(has_summary or self.keep_history, "keep_history: found no history and no summary")
+        if self.shape is not None:
+            require_equal("statistics", type(self.statistics), Summary if has_summary else Nothing)
 
     def __init__(
         self, score: Score, *, summary: Score | None = None, total_score: float | None = None, **settings: Any

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.rows import Rows, ones
-from batch2online.schema import storable
+from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
 from batch2online.sketches.antitone import Antitone, Statistics
 from batch2online.sketches.base import Coreset
 from batch2online.sketches.candidates import Candidates
@@ -36,9 +36,9 @@ class FixedScores(Statistics):
     depend on what was kept, and then a row would have a part in its own probability.
     """
 
-    total: float
-    rows: int
-    size: float
+    total: Weight
+    rows: Count
+    size: Annotated[float, above(0)]
 
     def add(self, rows: Rows) -> tuple[FixedScores, FloatArray]:
         new = FixedScores(self.total + float(rows.weights.sum()), self.rows + len(rows), self.size)
@@ -59,6 +59,9 @@ class FixedScores(Statistics):
 
 
 @storable
+@stores(
+    statistics=FixedScores | None, labels=bool, leverage=bool, gauge=Gauge | None, largest_size=int | None, growths=int
+)
 class Piloted(Antitone):
     """Rows are kept by how much they pull at the model in force, how far out they lie, and all alike.
 
@@ -90,6 +93,27 @@ class Piloted(Antitone):
     needs_no_order: ClassVar[bool] = False
     _sizes: FloatArray | None = None
     _patience = 0.5  # scores are at hand
+
+    _stores_targets = False  # a score stands behind them
+
+    def validate(self) -> None:
+        """Require a positive score of each candidate beside its targets."""
+        if self.shape is None:
+            return
+        (width, n_targets), statistics, gauge = self.shape, self.statistics, self.gauge
+        require(self.growths >= 0, f"growths: found {self.growths}, expected at least 0")
+        sizes = (self.n_rows, self.expected_size, self.expected_size)
+        require_equal("rows and size of statistics", (statistics.rows, statistics.size, self.constant), sizes)
+        require(n_targets == 1 or not self.labels, f"labels: found {n_targets} targets, expected 1")
+        if gauge is not None:
+            own = len(gauge.classes) if self.labels else n_targets
+            require_equal("columns of the gauge", gauge.frame.n_columns, 1 + width + own)
+            require(self.labels or not len(gauge.classes), f"classes: found {gauge.classes}, expected none")
+        for part in self.parts:
+            require_equal("targets of candidates", part.rows.targets.shape[1], n_targets + 1)
+            require((part.rows.targets[:, -1] > 0).all(), "scores of candidates: found one that is not positive")
+        held = sum(map(len, self.parts))
+        require(not self.is_complete or held == self.n_rows, f"parts: found {held} rows, expected {self.n_rows}")
 
     def __init__(
         self, *, labels: bool = False, leverage: bool = True, largest_size: int | None = None, **settings: Any

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
-from batch2online.estimators.stored import Trusted
+from batch2online.estimator import Trusted
 from batch2online.frames.given import GivenRows
 from batch2online.frames.table import TableKind
 from batch2online.frames.texts import Texts

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils import get_tags
 
-from batch2online.estimators.labelled import Labelled
+from batch2online.labelled import Labelled
 from batch2online.methods.any_estimator import kinds
 
 

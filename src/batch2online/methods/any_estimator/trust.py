@@ -15,7 +15,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from batch2online.estimators.stored import Trusted
+from batch2online.estimator import Trusted
 
 _HARMLESS = {
     "cluster": ("KMeans",),

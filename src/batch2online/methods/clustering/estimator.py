@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.engine.online import Online
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
 from batch2online.methods.clustering.problem import KZClustering

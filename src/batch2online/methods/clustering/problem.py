@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from batch2online.problem import (
     sampling_error,
 )
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import storable
+from batch2online.schema import at_least, finite, shape, storable
 from batch2online.sketches.base import Coreset
 from batch2online.warm_up import MeanSoFar
 
@@ -91,7 +91,7 @@ _STEPS_ON_ALL = 10
 class Centers:
     """The rows of ``points`` (k, d) are the centers."""
 
-    points: FloatArray
+    points: Annotated[FloatArray, shape("k", "d"), finite]
 
 
 @storable
@@ -105,8 +105,8 @@ class KZClustering(Problem):
     """
 
     needs: ClassVar[type] = Clustering
-    k: int
-    z: float = 2.0
+    k: Annotated[int, at_least(1)]
+    z: Annotated[float, at_least(1), finite] = 2.0
     start_from_current: bool = True
     exact: bool = False
 

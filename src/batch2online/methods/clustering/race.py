@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,18 @@ from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray, WordArray
 from batch2online.numerics.distances import nearest_squared, power, squared_distances, squared_lengths
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import storable
+from batch2online.schema import (
+    Count,
+    above,
+    at_least,
+    below,
+    finite,
+    number,
+    require,
+    require_equal,
+    shape,
+    storable,
+)
 
 STAGES = 8
 """Stages that one coarse word serves, a byte each."""
@@ -121,14 +132,23 @@ class Contestants(Protocol):
         """Return the rows at these positions."""
 
 
+_LARGEST_STATED = 256
+"""Leaders of a stage in a file, at most."""
+
+
 @storable
 @dataclass(frozen=True)
 class Leaders:
     """The points of least E / (w P) in one stage, in ascending order of that."""
 
-    bound_keys: FloatArray
-    positions: IntArray
-    variables: FloatArray
+    bound_keys: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+    positions: Annotated[IntArray, shape("n")]
+    variables: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+
+    def validate(self) -> None:
+        n = len(self.positions)
+        require(1 <= n <= _LARGEST_STATED, f"positions: found {n}, expected 1 to {_LARGEST_STATED}")
+        require((np.diff(self.bound_keys) >= 0).all(), f"bound_keys: found {self.bound_keys}, expected ascending ones")
 
     @property
     def limit(self) -> float:
@@ -169,7 +189,7 @@ class Winner:
     before: tuple[int, ...]
     rows: int
     position: int
-    key: float
+    key: Annotated[float, number]
 
 
 @storable
@@ -177,14 +197,26 @@ class Winner:
 class Race:
     """The race so far. Immutable; what it has looked at is the first ``rows`` rows of a history."""
 
-    k: int
-    z: float
-    seed: int
-    rows: int = 0
-    origin: FloatArray | None = None
-    offset: float = 1.0
+    k: Annotated[int, at_least(1)]
+    z: Annotated[float, at_least(1), finite]
+    seed: Annotated[int, at_least(0), below(2**64)]
+    rows: Count = 0
+    origin: Annotated[FloatArray, shape("d"), finite] | None = None
+    offset: Annotated[float, above(0), finite] = 1.0
     leaders: tuple[Leaders, ...] = ()
     winners: tuple[Winner | None, ...] = ()
+
+    def validate(self) -> None:
+        require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
+        stages = 0 if self.origin is None else self.k
+        require_equal("leaders and winners", (len(self.leaders), len(self.winners)), (stages, stages))
+        for leaders in self.leaders:
+            is_within = ((leaders.positions >= 0) & (leaders.positions < self.rows)).all()
+            require(is_within, f"leaders: found {leaders.positions}, expected positions below {self.rows}")
+        for winner in filter(None, self.winners):
+            is_among = -1 <= winner.position < winner.rows <= self.rows and len(winner.before) < self.k
+            is_after = all(0 <= seed < self.rows for seed in winner.before)
+            require(is_among and is_after, f"winners: found {winner}, expected positions below {self.rows}")
 
     def updated(self, history: Contestants) -> Race:
         """Return the race with all rows of the history."""

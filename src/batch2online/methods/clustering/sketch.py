@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from types import NoneType
+from typing import Annotated, Any, Protocol, Self
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from batch2online.methods.clustering.race import STAGES, Race, coarse_words, fir
 from batch2online.numerics.distances import Sums, membership, nearest, power, squared_distances
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
-from batch2online.schema import storable
+from batch2online.schema import Count, at_least, finite, one_of, require, require_equal, shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, Antitone, Statistics
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.sketches.candidates import Candidates
@@ -35,11 +36,14 @@ class SeedStatistics(Statistics):
     all rows nearest to c: it falls as rows are added. Without any seeds every score is infinite.
     """
 
-    seeds: FloatArray
+    seeds: Annotated[FloatArray, shape("n", "d"), finite]
     k: int
-    z: float
-    cost: float
-    masses: FloatArray
+    z: Annotated[float, at_least(1), finite]
+    cost: Annotated[float, at_least(0)]
+    masses: Annotated[FloatArray, shape("n"), finite, at_least(0)]
+
+    def validate(self) -> None:
+        require(len(self.seeds) <= self.k, f"seeds: found {len(self.seeds)}, expected at most {self.k}")
 
     @classmethod
     def empty(cls, seeds: FloatArray, k: int, z: float) -> Self:
@@ -83,8 +87,18 @@ class SeedStatistics(Statistics):
         return replace(self, cost=self.cost + other.cost, masses=self.masses + other.masses)
 
 
+@stores(seeds=Rows, k=int, z=float)
 class Seeded(Antitone):
     """Rows kept by their scores under given seeds, which do not move."""
+
+    _numbers_rows = _stores_targets = False
+
+    def validate(self) -> None:
+        """Require statistics of the same seeds."""
+        require(self.history is None and self.shape is not None, "history: found one, or no shape")
+        statistics = self.statistics
+        require_equal("k and z of statistics", (statistics.k, statistics.z), (self.k, self.z))
+        require(np.array_equal(statistics.seeds, self.seeds.points), "seeds: found others than in the statistics")
 
     def __init__(self, seeds: Rows, k: int, z: float, **settings: Any) -> None:
         super().__init__(**settings)
@@ -102,6 +116,7 @@ _TOGETHER = 10
 
 
 @storable
+@stores(statistics=SeedStatistics)
 class MovingSeeds(Seeded):
     """A coreset in bounded memory: seeds are drawn anew from the rows that are kept, whenever these are thinned.
 
@@ -111,6 +126,10 @@ class MovingSeeds(Seeded):
 
     _is_joined = False
     """Whether rows of several shards wait for seeds of them all. A file holds none such."""
+
+    def validate(self) -> None:
+        require_equal("statistics", type(self.statistics), SeedStatistics)
+        require(self.shape is not None and self.shape[1] == 0, f"shape: found {self.shape}, expected no targets")
 
     def _thin(self) -> None:
         candidates = self._candidates()
@@ -212,8 +231,19 @@ class AssignedStatistics(SeedStatistics):
 
 
 @storable
+@stores(statistics=AssignedStatistics)
 class FixedSeeds(Seeded):
     """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
+
+    def validate(self) -> None:
+        """Require of each candidate its loss, its seed and its position."""
+        require_equal("shape", self.shape, (3, 0))
+        for part in self.parts:
+            losses, labels, positions = part.rows.points.T
+            require((losses >= 0).all(), "losses of candidates: found a negative one")
+            for indices, stop in ((labels, len(self.seeds)), (positions, self.n_rows)):
+                are_indices = (indices >= 0) & (indices < stop) & (indices == np.floor(indices))
+                require(are_indices.all(), f"candidates: found {indices}, expected positions below {stop}")
 
     def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
         return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
@@ -260,6 +290,16 @@ class RowsElsewhere(Protocol):
 
 
 @storable
+@stores(
+    k=Annotated[int, at_least(1)],
+    z=Annotated[float, at_least(1), finite],
+    stages=Annotated[int, one_of(1, 2)],
+    history_place=str,
+    race=Race,
+    sampler=Seeded | None,
+    raced_rows=int,
+    sampled_rows=Count,
+)
 class Clustering(Construction):
     r"""Rows are kept by their sensitivity :math:`(|x - c|^z / cost + 1 / n_c) / (1 + k)` under D^z seeds c.
 
@@ -299,6 +339,30 @@ class Clustering(Construction):
 
     elsewhere: RowsElsewhere | None = None
     """All rows, where they are kept by somebody else while a model is solved."""
+
+    def validate(self) -> None:
+        """Require a race and a sampler of the same settings and rows."""
+        k, z, race, sampler = self.k, self.z, self.race, self.sampler
+        require_equal("settings of the race", (race.k, race.z, race.seed), (k, z, self.seed))
+        rows = (self.sampled_rows, self.raced_rows, self.n_rows)
+        require(rows[0] <= rows[1] <= rows[2], f"found {rows} rows sampled, raced and seen, expected ascending numbers")
+        require_equal("rows of the race", race.rows, self.raced_rows)
+        require_equal("keep_history", self.keep_history, self.history_place != "coreset")
+        if self.shape is None:
+            require(sampler is None, "sampler: found one without rows")
+            return
+        width, kind = self.shape[0], FixedSeeds if self.keep_history else MovingSeeds
+        require(race.origin is None or race.origin.shape == (width,), f"origin: found {race.origin}, width {width}")
+        expected = kind if self.raced_rows or kind is MovingSeeds else NoneType
+        require_equal("sampler", type(sampler), expected)
+        if sampler is not None:
+            sampled = self.sampled_rows if kind is FixedSeeds else self.n_rows
+            found = (sampler.k, sampler.z, sampler.seed, sampler.epsilon, sampler.block, sampler.n_rows)
+            require_equal("settings of the sampler", found, (k, z, self.seed, self.epsilon, self.block, sampled))
+            n, d = sampler.seeds.points.shape
+            require(n <= k and d == width, f"seeds: found {n} of {d} columns, expected at most {k} of {width}")
+            is_as_wide = kind is FixedSeeds or sampler.shape == (width, 0)
+            require(is_as_wide, f"shape of the sampler: found {sampler.shape}, expected {(width, 0)}")
 
     def __init__(
         self,

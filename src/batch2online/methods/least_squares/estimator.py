@@ -9,7 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Online
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, mean_loss, regression_quality
 from batch2online.input import flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from batch2online.numerics.triangular import (
     whitened,
 )
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import storable
+from batch2online.schema import Count, finite, require, require_equal, semidefinite, shape, storable
 
 MU = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
@@ -77,10 +78,10 @@ _FIRST_ROWS = 1000
 class Columns:
     """How many columns of each kind there are, and what is subtracted from them."""
 
-    width: int
-    n_targets: int
+    width: Count
+    n_targets: Count
     intercept: bool
-    shift: FloatArray
+    shift: Annotated[FloatArray, shape("p"), finite]
 
     @property
     def n_inputs(self) -> int:
@@ -165,11 +166,23 @@ _EXTREME = 2.0**400
 class Moments(Columns):
     """The moments of all rows added so far. Immutable: adding returns a new object."""
 
-    rows: int
-    transform: FloatArray | None  # T, upper triangular
-    untransform: FloatArray | None  # its inverse
-    gram: FloatArray  # of z
+    rows: Count
+    transform: Annotated[FloatArray, shape("p", "p"), finite] | None  # T, upper triangular
+    untransform: Annotated[FloatArray, shape("p", "p"), finite] | None  # its inverse
+    gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite]  # of z
     reference: Reference | None
+
+    def validate(self) -> None:
+        p = self.width + self.n_targets + self.intercept
+        require_equal("columns", len(self.shift), p)
+        require((self.transform is None) == (self.untransform is None), "transform: found one without its inverse")
+        for matrix in (self.transform, self.untransform):
+            is_upper = matrix is None or (matrix.diagonal().all() and not np.tril(matrix, -1).any())
+            require(is_upper, "transform: found one that is not upper triangular, or not invertible")
+        known = 0 if self.reference is None else self.reference.rows
+        is_right = known <= self.rows and (known == 0) == (self.rows == 0)
+        require(is_right, f"reference: found one of {known} rows, expected one of at most {self.rows}")
+        require(self.reference is None or len(self.reference.own) == p, f"reference: expected {p} columns")
 
     @classmethod
     def empty(cls, width: int, n_targets: int, intercept: bool) -> Moments:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments
 from batch2online.numerics.triangular import column_norms
 from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import finite, shape, storable
 from batch2online.theory.bounds import exact_stability
 from batch2online.warm_up import MeanSoFar
 
@@ -30,8 +30,8 @@ from batch2online.warm_up import MeanSoFar
 class LinearModel:
     """``predictions = points @ coefficients.T + intercepts``, one row of coefficients for each target."""
 
-    coefficients: FloatArray
-    intercepts: FloatArray
+    coefficients: Annotated[FloatArray, shape("t", "d"), finite]
+    intercepts: Annotated[FloatArray, shape("t"), finite]
 
     def predict(self, points: FloatArray) -> FloatArray:
         return np.asarray(points @ self.coefficients.T + self.intercepts)

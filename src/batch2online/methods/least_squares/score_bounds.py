@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg import lapack
@@ -13,7 +14,7 @@ from batch2online.methods.least_squares.single import SinglePrecision
 from batch2online.numerics.distances import squared_lengths
 from batch2online.numerics.scratch import scratch
 from batch2online.numerics.triangular import correlations, inverse
-from batch2online.schema import storable
+from batch2online.schema import at_least, finite, number, require, shape, storable
 
 LOSS_OF_DIGITS = 1e9
 """Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
@@ -45,11 +46,15 @@ class Reference:
         explains. False where what is left of it is no more than rounding.
     """
 
-    rows: int
-    limits: FloatArray
-    scales: FloatArray
-    directions: FloatArray
-    own: BoolArray
+    rows: Annotated[int, at_least(1)]
+    limits: Annotated[FloatArray, shape("p"), number, at_least(0)]
+    scales: Annotated[FloatArray, shape("p"), finite, at_least(0)]
+    directions: Annotated[FloatArray, shape("p", "r"), finite]
+    own: Annotated[BoolArray, shape("p")]
+
+    def validate(self) -> None:
+        p, r = self.directions.shape
+        require(r <= p, f"directions: found {r}, expected at most {p}")
 
     def scaled(self, factor: float) -> Reference:
         """Return the same of rows with weights multiplied by a power of 4."""

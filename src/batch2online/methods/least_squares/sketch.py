@@ -10,7 +10,7 @@ from batch2online.frames.cells import GAP
 from batch2online.methods.from_sums import leverage_moments
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import require, require_equal, storable, stores
 from batch2online.sketches.antitone import Statistics
 from batch2online.sketches.deferred import Deferred, GrowingStatistics
 from batch2online.sketches.exact_sums import ExactGram
@@ -71,6 +71,7 @@ class LeverageStatistics(GrowingStatistics):
 
 
 @storable
+@stores(statistics=LeverageStatistics | None, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
 class Leverage(Deferred):
     r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
 
@@ -107,6 +108,19 @@ class Leverage(Deferred):
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(estimator) with coreset=coresets.Uniform, which keeps rows alone."
     )
+
+    def validate(self) -> None:
+        """Require moments of the columns of the rows."""
+        if self.shape is None:
+            return
+        (width, n_targets), columns, statistics = self.shape, self.columns, self.statistics
+        is_within = columns is None or all(0 <= column < width for column in columns)
+        require(is_within, f"columns: found {columns}, expected less than {width}")
+        moments, n_columns = statistics.moments, width if columns is None else len(columns)
+        found = (moments.width, moments.n_targets, moments.intercept, moments.rows)
+        require_equal("shape and rows of moments", found, (n_columns, n_targets, self.intercept, self.n_rows))
+        settings = (columns, self.score_targets)
+        require_equal("columns of statistics", (statistics.columns, statistics.with_targets), settings)
 
     def statistics_size(self, width: int, n_targets: int) -> float:
         columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Annotated
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.methods.linear_losses.expansion import Expanded, Expansion
 from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss
-from batch2online.schema import storable
+from batch2online.schema import at_least, finite, require, require_equal, shape, storable
 from batch2online.theory import sizes
 
 
@@ -25,8 +26,15 @@ class SumsByClass:
     """
 
     parts: tuple[Expansion, ...]
-    masses: FloatArray
+    masses: Annotated[FloatArray, shape("c"), finite, at_least(0)]
     is_balanced: bool
+
+    def validate(self) -> None:
+        n = len(self.parts)
+        require(n == 1 or (n and self.is_balanced), f"parts: found {n}, expected one, or one for each balanced class")
+        require_equal("masses", len(self.masses), n if self.is_balanced else 0)
+        shapes = {(part.linear.shape, part.matrix.shape) for part in self.parts}
+        require_equal("shapes of parts", len(shapes), 1)
 
     @classmethod
     def empty(cls, n_outputs: int, n_columns: int, n_classes: int, is_balanced: bool) -> SumsByClass:

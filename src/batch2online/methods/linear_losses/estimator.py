@@ -11,9 +11,9 @@ from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Online
-from batch2online.estimators.labelled import Labelled
-from batch2online.estimators.stored import Trusted, check_plain
+from batch2online.estimator import Trusted, check_plain
 from batch2online.headline import Metrics, classification_quality
+from batch2online.labelled import Labelled
 from batch2online.labels import Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import GeneralizedLinear, LinearPredictor

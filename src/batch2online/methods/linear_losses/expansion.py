@@ -8,13 +8,13 @@ term. A sum of expansions is a constant, a linear form and a quadratic one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Width, weighted_gram
-from batch2online.schema import storable
+from batch2online.schema import finite, require, shape, storable
 
 
 class Quadratic(NamedTuple):
@@ -52,9 +52,13 @@ class Expansion:
     The matrix has no entries where order 2 is not kept.
     """
 
-    constants: FloatArray
-    linear: FloatArray
-    matrix: FloatArray
+    constants: Annotated[FloatArray, shape(2), finite]
+    linear: Annotated[FloatArray, shape(2, "k", "p"), finite]
+    matrix: Annotated[FloatArray, shape("size", "size"), finite]
+
+    def validate(self) -> None:
+        size = self.linear[0].size
+        require(len(self.matrix) in (0, size), f"matrix: found {len(self.matrix)} rows, expected {size} or none")
 
     @classmethod
     def empty(cls, n_outputs: int, n_columns: int, with_matrix: bool) -> Expansion:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss
 from batch2online.methods.linear_losses.pilot import Pilot, counted
 from batch2online.numerics.standardizer import Frame
 from batch2online.rows import Rows, ones
-from batch2online.schema import storable
+from batch2online.schema import Count, Weight, at_least, require, storable
 from batch2online.sketches.antitone import Statistics
 from batch2online.sketches.candidates import Candidates
 
@@ -37,6 +38,7 @@ class Sample(NamedTuple):
     loss: PredictorLoss
     frame: Frame
     classes: class_expansions.Classes
+
     anchored: Expanded
     """Rows with their weights in the coreset, expanded where they were when they came."""
     multipliers: FloatArray
@@ -67,6 +69,25 @@ class Anchors:
     pilot: Pilot
     sums: SumsByClass
     classes: class_expansions.Classes
+
+    def validate(self) -> None:
+        n, own = len(self.classes), self.sums.parts[0].linear.shape[1:]
+        shape = (self.loss.n_outputs(n), self.frame.n_columns)
+        require(
+            self.pilot.theta.shape == own == shape, f"theta: found {self.pilot.theta.shape}, expected {own}, {shape}"
+        )
+        require(not self.sums.is_balanced or len(self.sums.parts) == n, f"sums: found {len(self.sums.parts)}, not {n}")
+        factors = len(self.pilot.factors)
+        require(factors in ((0, n) if self.sums.is_balanced else (0,)), f"factors: found {factors} for {n} classes")
+        require(len(set(self.classes)) == n, f"classes: found {self.classes}, expected each one once")
+        require(all(map(math.isfinite, self.classes)), f"classes: found {self.classes}, expected finite codes")
+        require(self.loss.has_classes or not n, f"classes: found {self.classes}, expected none for this loss")
+        require(self.pilot.width > 0 or self.can_be_flat, "width of the pilot: found 0, expected more for this loss")
+
+    @property
+    def can_be_flat(self) -> bool:
+        """Whether expansions may have no second derivatives, which a width of zero says."""
+        return not self.loss.has_width and len(self.pilot.theta) == 1
 
     @classmethod
     def first(
@@ -173,9 +194,9 @@ class ScorePerWeight(Statistics):
     would have a part in its own probability.
     """
 
-    total: float
-    rows: int
-    size: float
+    total: Weight
+    rows: Count
+    size: Annotated[float, at_least(1)]
 
     def with_rows(self, rows: Rows) -> ScorePerWeight:
         """Return the statistics with these rows, whose scores are not known yet."""

@@ -15,6 +15,7 @@ of their score, :math:`|z W| \le \sum_j |z_j| |W_j|`, and means are those of one
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from batch2online.methods.linear_losses.expansion import Expanded
 from batch2online.methods.linear_losses.losses.base import PredictorLoss, weighted_gram
 from batch2online.numerics.triangular import inverse_root, squared_lengths
 from batch2online.sampling import kept
-from batch2online.schema import storable
+from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
 
 _UNIFORM, _LEVERAGE, _GRADIENT = 0.2, 0.3, 0.5
 
@@ -46,14 +47,21 @@ class Pilot:
     scores as much more.
     """
 
-    theta: FloatArray
-    width: float
-    whitening: FloatArray
-    curvatures: FloatArray
-    means: FloatArray
-    totals: FloatArray
-    weight: float
-    factors: FloatArray
+    theta: Annotated[FloatArray, shape("k", "p"), finite]
+    width: Weight
+    whitening: Annotated[FloatArray, shape("w", "w"), finite]
+    curvatures: Annotated[FloatArray, shape("c"), finite, above(0)]
+    means: Annotated[FloatArray, shape(2), finite, at_least(0)]
+    totals: Annotated[FloatArray, shape(2), finite, at_least(0)]
+    weight: Weight
+    factors: Annotated[FloatArray, shape("f"), finite, above(0)]
+
+    def validate(self) -> None:
+        found, (k, p) = (len(self.whitening), len(self.curvatures)), self.theta.shape
+        is_nothing = found == (0, 0) and not self.has_model
+        require(found == (p, k) or is_nothing, f"whitening and curvatures: found {found} rows, expected {(p, k)}")
+        has_means = (self.means > 0).all() and self.weight > 0
+        require(has_means or not self.has_model, f"means: found {self.means}, expected more than 0 with a model")
 
     @classmethod
     def nothing(cls, n_outputs: int, n_columns: int) -> Pilot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.problem import DependsOn, Hindsight, Problem, certain_weight, sampling_error
-from batch2online.schema import storable
+from batch2online.schema import above, at_least, finite, one_of, require, shape, storable
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 
@@ -60,13 +60,13 @@ class LinearPredictor:
     derivatives where it ``is_flat``.
     """
 
-    coefficients: FloatArray
-    intercepts: FloatArray
-    width: float = 1.0
-    classes: tuple[float, ...] = ()
-    order: int = 0
-    error: float = 0.0
-    unknown: float = math.log(2)
+    coefficients: Annotated[FloatArray, shape("k", "d"), finite]
+    intercepts: Annotated[FloatArray, shape("k"), finite]
+    width: Annotated[float, above(0), finite] = 1.0
+    classes: tuple[Annotated[float, finite], ...] = ()
+    order: Annotated[int, one_of(0, 1, 2)] = 0
+    error: Annotated[float, at_least(0), finite] = 0.0
+    unknown: Annotated[float, finite] = math.log(2)
     factors: tuple[float, ...] = ()
     is_flat: bool = False
 
@@ -86,6 +86,9 @@ class GeneralizedLinear(Problem):
     loss: PredictorLoss
     penalty: Penalty
     labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
+
+    def validate(self) -> None:
+        require(not self.labels, f"labels: found {len(self.labels)}, expected them beside the problem")
 
     @property
     def secondary_name(self) -> str:

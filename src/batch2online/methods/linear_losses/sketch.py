@@ -26,6 +26,8 @@ from batch2online.methods.linear_losses import class_expansions
 from batch2online.methods.linear_losses.expansion import Expanded
 from batch2online.methods.linear_losses.expansion_state import (
     PREDICTORS,
+    SCORE,
+    WIDTH,
     Anchors,
     Sample,
     ScorePerWeight,
@@ -37,7 +39,7 @@ from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.numerics.standardizer import Frame
 from batch2online.rows import Rows
 from batch2online.sampling import probabilities
-from batch2online.schema import storable
+from batch2online.schema import require, require_equal, storable, stores
 from batch2online.sketches.antitone import SAFETY, Antitone, Statistics
 from batch2online.sketches.base import Coreset
 from batch2online.sketches.candidates import Candidates
@@ -45,6 +47,7 @@ from batch2online.theory import sizes
 
 
 @storable
+@stores(statistics=ScorePerWeight | None, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=Anchors | None)
 class Anchored(Antitone):
     """Losses of a linear predictor expanded at the models in force, and a coreset of what is left of them.
 
@@ -82,6 +85,32 @@ class Anchored(Antitone):
     )
     _patience = 0.25  # scores are at hand
     _remembered: tuple[Anchors, Sample] | None = None
+
+    _stores_targets = False  # predictors, scores and widths stand behind them
+
+    def validate(self) -> None:
+        """Require anchors of the same settings, and a predictor, a score and a width of each candidate."""
+        anchors, shape = self.anchors, self.shape
+        require((anchors is not None) == bool(self.n_rows), f"anchors: found {anchors} for {self.n_rows} rows")
+        if shape is not None:
+            found = (self.statistics.rows, self.statistics.size, self.constant, shape[1])
+            require_equal("rows and sizes", found, (self.n_rows, self.expected_size, self.expected_size, 1))
+        if anchors is None:
+            return
+        assert shape is not None
+        found = (anchors.loss, anchors.frame.intercept, len(anchors.frame.shift), anchors.sums.is_balanced)
+        require_equal("settings of anchors", found, (self.loss, self.intercept, shape[0], self.balanced))
+        for part in self.parts:
+            targets, k = part.rows.targets, len(anchors.pilot.theta)
+            require_equal("targets of candidates", targets.shape[1], PREDICTORS + k)
+            widths = targets[:, WIDTH]
+            require((targets[:, SCORE] > 0).all(), "scores of candidates: found one that is not positive")
+            is_possible = (widths > 0).all() or ((widths >= 0).all() and anchors.can_be_flat)
+            require(is_possible, "widths of candidates: found one that is not positive")
+            is_known = (anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes
+            require(is_known, "candidates: found one of an unknown class")
+        held = sum(map(len, self.parts))
+        require(not self.is_complete or held == self.n_rows, f"parts: found {held} rows, expected {self.n_rows}")
 
     def __init__(
         self,

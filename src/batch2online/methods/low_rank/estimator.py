@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Online
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, low_rank_quality
 from batch2online.input import at_hand
 from batch2online.methods.low_rank.moments import SecondMoments, second_moments

@@ -7,7 +7,7 @@ so the exact cost of any model and the hindsight optimum are known at any time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from batch2online.methods.low_rank.solver import coreset_moments, leading_spectr
 from batch2online.numerics.distances import squared_lengths
 from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import at_least, finite, shape, storable
 from batch2online.warm_up import MeanSoFar
 
 ROUNDING = 1e-9
@@ -30,8 +30,8 @@ ROUNDING = 1e-9
 class Subspace:
     """The rows of ``components`` (k, d) are an orthonormal basis; ``mean`` (d,) is zero unless centred."""
 
-    components: FloatArray
-    mean: FloatArray
+    components: Annotated[FloatArray, shape("k", "d"), finite]
+    mean: Annotated[FloatArray, shape("d"), finite]
 
     def coordinates(self, points: FloatArray) -> FloatArray:
         return np.asarray((points - self.mean) @ self.components.T)
@@ -48,7 +48,7 @@ class LowRank(Problem):
 
     needs: ClassVar[type] = RidgeLeverage
     costs_are_exact: ClassVar[bool] = True
-    rank: int
+    rank: Annotated[int, at_least(1)]
     center: bool = False
     exact: bool = False
     stable_basis: bool = True

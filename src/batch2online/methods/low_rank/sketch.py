@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from batch2online._types import FloatArray
 from batch2online.methods.from_sums import ridge_moments
 from batch2online.methods.low_rank.moments import RidgeMoments
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import at_least, require_equal, storable, stores
 from batch2online.sketches.antitone import Statistics
 from batch2online.sketches.deferred import Deferred
 from batch2online.sketches.exact_sums import ExactGram
@@ -18,6 +18,7 @@ from batch2online.theory.bounds import ridge_leverage_sensitivity
 
 
 @storable
+@stores(statistics=RidgeMoments | None, rank=Annotated[int, at_least(1)], intercept=bool)
 class RidgeLeverage(Deferred):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
@@ -47,6 +48,14 @@ class RidgeLeverage(Deferred):
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(TruncatedSVD(k), coreset=coresets.Uniform), which keeps rows alone."
     )
+
+    def validate(self) -> None:
+        """Require moments of the rows."""
+        if self.shape is not None:
+            moments = self.statistics
+            found = (moments.width, moments.intercept, moments.rank, moments.rows)
+            expected = (self.shape[0], self.intercept, self.rank, self.n_rows)
+            require_equal("shape and rows of moments", found, expected)
 
     def __init__(self, rank: int, *, intercept: bool = False, **settings: Any) -> None:
         super().__init__(**settings)

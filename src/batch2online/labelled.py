@@ -11,7 +11,7 @@ from batch2online import labels
 from batch2online._types import FloatArray
 from batch2online.engine.invariants.engine import targets_of
 from batch2online.engine.online import Given, Online
-from batch2online.estimators.base import OnlineEstimator
+from batch2online.estimator import OnlineEstimator
 from batch2online.input import flattened, target_array
 from batch2online.schema import conforms, require
 
@@ -84,7 +84,8 @@ class Labelled(OnlineEstimator):
     def _merged(self, own: Online, other: Online) -> Online:
         problem: Any = own.problem
         theirs: Any = other.problem
-        return own.learned([], replace(problem, labels=labels.united(problem.labels, theirs.labels))).merged(other)
+        united: Online = own.learned([], replace(problem, labels=labels.united(problem.labels, theirs.labels)))
+        return united.merged(other)
 
     def learn_one(self, x: Any, y: Any = None) -> Any:
         """Learn one row: a mapping of column names to values, or a sequence of values."""

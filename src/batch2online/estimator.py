@@ -1,0 +1,984 @@
+"""What all online estimators share: the public contract around the engine."""
+
+from __future__ import annotations
+
+import copy
+import html
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from inspect import signature
+from itertools import chain
+from math import hypot
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from batch2online import headline as words
+from batch2online import input as given
+from batch2online._types import FloatArray
+from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
+from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, Contest
+from batch2online.engine.online import Given, Online
+from batch2online.engine.shard import Shard
+from batch2online.engine.window import CHEAP_LOOKS, Window
+from batch2online.input import RowReader
+from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.linear_losses.problem import GeneralizedLinear
+from batch2online.problem import DependsOn
+from batch2online.record import Averages, Handful
+from batch2online.refresh import Policy
+from batch2online.results import ChangeEvent, Costs, Regret, Solve
+from batch2online.rows import ones
+from batch2online.schema import classes, conforms, require
+from batch2online.sketches.base import Coreset
+from batch2online.storage import model_file
+from batch2online.storage.tree import CheckpointError
+from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
+
+_FIRST_CALLS = RLock()
+_MANY_BYTES = 2**24
+"""Bytes of rows beyond which the memory that they will take is compared with what there is."""
+
+LEARNED = frozenset({"_engine", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
+"""Attributes that learning sets."""
+
+_CACHES = frozenset({"_reader", "_sklearn_output_config"})
+"""Attributes that are no part of what was learned: reading sets them."""
+
+WIDEST = 64
+"""Columns up to which ``fit`` sums exactly, as shards do: for wider rows that takes most of the time."""
+_CARD = (
+    '<div style="border:1px solid #8886;border-radius:8px;padding:.6em 1em;max-width:60em;margin:.3em 0">'
+    "<b>{name}</b><br>{lines}</div>"
+)
+Trusted = Literal[True] | list[str] | tuple[str, ...] | None
+"""What a caller may trust, see :func:`batch2online.load`."""
+_Plain = bool | int | float | str | None
+estimators: dict[str, type[OnlineEstimator]] = {}
+"""Estimators that a file may name."""
+
+
+class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the online estimators. A subclass builds the engine and names what the model holds.
+
+    All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
+    that an error, or an interrupt at any line, leaves the estimator as it was. Calls that learn wait for each other;
+    calls that read never wait.
+    """
+
+    half_life: Any
+    window: Any
+    first_id: Any
+    random_state: Any
+    n_features_in_: int
+    feature_names_in_: Any
+    _engine: Online
+
+    _needs_targets = False
+    _is_shard: bool = False
+    _sums_exactly: bool = False
+    """Whether rows are about to be learned that ``fit`` was given."""
+
+    _owner: Any = None
+    """The ``Durable`` that alone may change this estimator, if any."""
+
+    _own_settings = frozenset({"first_id", "random_state", "history"})
+    """Parameters in which shards may differ; sketches compare what matters of them."""
+
+    _problem: type | tuple[type, ...] = object
+    """The classes that the problem in a file may have."""
+
+    _best = "model known"
+    """What the loss is compared with."""
+
+    @property
+    def _largest(self) -> float:
+        """Largest magnitude of a value."""
+        return LARGEST
+
+    @abstractmethod
+    def _new_engine(self, n_targets: int) -> Online:
+        """Return the engine for ``n_features_in_`` columns and this many targets."""
+
+    def _sampling(self, without_use: bool = False) -> dict[str, Any]:
+        """Return the parameters that every construction takes; ``without_use`` if no model is solved on the coreset."""
+        names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
+        settings = {name: getattr(self, name) for name in names}
+        if getattr(self, "half_life", None) not in (None, "auto"):
+            settings["half_life"] = self.half_life
+        return settings | {"coreset_size": "audit"} if without_use and self.coreset_size is None else settings
+
+    def _check_choice(self, parameter: str, *choices: str) -> None:
+        value = getattr(self, parameter)
+        if value not in choices:
+            allowed = " or ".join(f'"{choice}"' for choice in choices)
+            raise ValueError(f"{parameter} must be {allowed}, got {value!r}.")
+
+    # -- owners ----------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, if whoever owns the estimator does so; calls that learn end here, too."""
+        if name not in _CACHES:
+            self._check_may_change()
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._check_may_change()
+        super().__delattr__(name)
+
+    def _check_may_change(self) -> None:
+        """Refuse a change that the owner of the estimator does not make."""
+        owner = self.__dict__.get("_owner")
+        if owner is not None:
+            owner._check_acting()
+
+    def _check_free(self) -> None:
+        """Refuse an estimator that belongs to somebody already."""
+        if self._owner is not None:
+            raise ValueError("The estimator belongs to another Durable: pass sklearn.base.clone(...) of it.")
+
+    def __getstate__(self) -> Any:
+        """Return what copies and pickles hold: they belong to nobody."""
+        state = dict(super().__getstate__())
+        state.pop("_owner", None)
+        return state
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from these rows alone, as one stream, and end with a model of all of them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or table of shape (n_samples, n_features)
+            The rows, in the order in which they come. A table may be one of pandas, polars or pyarrow, or anything
+            that speaks Arrow's PyCapsule protocol, as DuckDB relations and readers of record batches do.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The targets, where the problem has any.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of 0 is as if the row were absent.
+
+        Returns
+        -------
+        self
+        """
+        self._check_may_change()
+        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
+        fresh = self._fresh()
+        fresh._sums_exactly = True
+        fresh._engine = fresh._learned(X, y, sample_weight)
+        if not fresh.n_seen_:
+            raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
+        fresh._engine = fresh._engine.refreshed("fit")
+        fresh._finish_fit(X)
+        return self._become(fresh)
+
+    def _finish_fit(self, X: Any) -> None:
+        """Add what ``fit`` leaves besides the model; the estimator is not the caller's yet."""
+
+    def _fresh(self) -> Self:
+        """Return an estimator with the same parameters that has seen nothing."""
+        fresh: Self = type(self)(**self.get_params(deep=False))
+        fresh._is_shard = self._is_shard
+        return fresh
+
+    def _become(self, fresh: Self) -> Self:
+        """Take over all that a fresh estimator has learned, in one step."""
+        while True:
+            lock = self._writing()
+            with lock:
+                if lock is not self._writing():  # another thread was first meanwhile
+                    continue
+                if self.__sklearn_is_fitted__():
+                    fresh._engine.lock = lock
+                kept = {name: value for name, value in vars(self).items() if name not in LEARNED}
+                learned = {name: value for name, value in vars(fresh).items() if name in LEARNED}
+                self.__dict__ = kept | learned
+            return self
+
+    def _writing(self) -> RLock:
+        """Return the lock of all that learns: the engine's, or before there is one that of all first calls."""
+        engine: Online | None = self.__dict__.get("_engine")
+        return _FIRST_CALLS if engine is None else engine.lock
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from further rows. The result does not depend on how rows are split into calls.
+
+        Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
+        """
+        self._check_may_change()
+        X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
+        if not self.__sklearn_is_fitted__():
+            fresh = self._fresh()
+            fresh._engine = fresh._learned(X, y, sample_weight)
+            if self._is_first(fresh):
+                return self
+        self._check_settings()
+        with self._engine.lock:
+            if self._is_ready_for(X, y, sample_weight):
+                check_finite(X, "X", largest=self._largest)
+                if X.nbytes > _MANY_BYTES:
+                    self._engine.construction.check_rows_fit(len(X))
+                targets = check_targets(y if self._needs_targets else None, len(X))
+                self._check_target_shape(y, targets)
+                self._engine = self._engine.learned_at_once(X, targets, ones(len(X)))
+            else:
+                self._engine = self._learned(X, y, sample_weight)
+        return self
+
+    def _is_first(self, fresh: Self) -> bool:
+        """Take over the first rows that a fresh estimator has learned, unless another thread was first."""
+        with _FIRST_CALLS:
+            if self.__sklearn_is_fitted__():
+                return False
+            self._become(fresh)
+            return True
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Whether the call needs none of scikit-learn's conversions."""
+        return (
+            sample_weight is None
+            and type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and X.flags.c_contiguous
+            and len(X) > 0
+            and X.shape[1] == self._engine.width
+            and "feature_names_in_" not in vars(self)
+            and (not self._needs_targets or type(y) is np.ndarray)
+        )
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+        """Return the engine after these rows, a new one if there is none yet."""
+        is_first = not self.__sklearn_is_fitted__()
+        X, of_rows = self._prepared_rows(X, is_first)
+        y, of_targets = self._prepared_targets(y)
+        targets = check_targets(y, X.shape[0])
+        if is_first:
+            engine = self._new_engine(targets.shape[1])
+            engine.construction.flat_targets = y is not None and y.ndim == 1
+            self._let_go(engine)
+            engine = self._begun(engine)
+        else:
+            self._check_target_shape(y, targets)
+            engine = self._engine
+        engine.construction.check_rows_fit(X.shape[0])
+        problem = None
+        for change in (of_rows, of_targets):
+            if change is not None:
+                problem = change(engine.problem if problem is None else problem)
+        return engine.learned(given.pieces(X, targets, sample_weight), problem)
+
+    def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
+        """Return rows as an array or CSR matrix, and what they change about the problem, if any."""
+        return self._validated(X, reset), None
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        """Return the targets as an array, None where there are none, and what they change about the problem, if any."""
+        if not self._needs_targets:
+            return None, None
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        return given.target_array(y), None
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        """Return X as an array or CSR matrix of finite numbers, names checked."""
+        return given.validated(self, X, reset, self._largest)
+
+    def _checked_rows(self, X: Any) -> FloatArray:
+        """Return rows to be predicted or transformed as a dense array; the state is not touched."""
+        X = self._validated(X, reset=False)
+        return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+    def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
+        if not self._needs_targets:
+            return
+        engine = self._engine
+        flat = (y.ndim if type(y) is np.ndarray else np.ndim(y)) == 1
+        if flat != engine.construction.flat_targets or targets.shape[1] != engine.n_targets:
+            expected = "(n,)" if engine.construction.flat_targets else f"(n, {engine.n_targets})"
+            raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
+
+    # -- merging and forgetting ------------------------------------------------------------------------------
+
+    def merge(self, other: Any) -> Self:
+        """Take in all that ``other``, with the same settings and other ids, has seen; refit on all of it.
+
+        What comes out depends on what the coreset is a function of; ``other`` stays as it is.
+
+        - *The set of rows*: least squares, low rank, clustering with all rows kept, and :class:`BatchToOnline` with
+          ``Leverage``, ``RidgeLeverage``, ``Uniform``, ``Clustering`` or ``Everything``; with a ``window`` or a number
+          as ``half_life`` as well. Coreset and model are those that ``fit`` gives on all rows, up to rounding of sums.
+        - *The sequence of rows*: :class:`OnlineClassifier`, other losses and penalties of :class:`OnlineRegression`,
+          and :class:`BatchToOnline` of regressors and classifiers by default. While the coreset holds all rows, coreset
+          and model are those of ``fit``, up to the accuracy of the solver. Beyond that the coreset is unbiased, but
+          another one than that of ``fit``, and it may depend on the shards and the order of merging. ``error_``, where
+          there is one, estimates by which share the model costs more than the fit on all rows.
+        - With ``history="coreset"``, see :class:`OnlineClustering`, and with ``half_life="auto"``, coresets and models
+          depend on the shards and the order of merging.
+        """
+        self._check_may_change()
+        if type(other) is not type(self):
+            raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
+        if not other.__sklearn_is_fitted__():
+            return self
+        if not self.__sklearn_is_fitted__() and self._is_shard and other._is_shard:
+            return self._become(copy.deepcopy(other))
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
+        self._check_settings()
+        with self._engine.lock:
+            self._check_mergeable(other)
+            self._engine = self._merged(self._engine, other._engine)
+            self._engine.construction.tidy()
+        return self
+
+    def _merged(self, own: Online, other: Online) -> Online:
+        return own.merged(other)
+
+    def _check_mergeable(self, other: Any) -> None:
+        mine, theirs = (list(getattr(e, "feature_names_in_", ())) for e in (self, other))
+        if mine != theirs:
+            raise ValueError("Can only merge estimators of the same columns in the same order.")
+        for name in self.get_params(deep=False).keys() - self._own_settings:
+            own, others = getattr(self, name), getattr(other, name)
+            if not self._is_same_setting(own, others):
+                raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
+        if self._engine.construction.flat_targets != other._engine.construction.flat_targets:
+            raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
+
+    def _is_same_setting(self, own: Any, others: Any) -> bool:
+        return bool(own == others)
+
+    def forget(self, ids: Any) -> Self:
+        """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``.
+
+        The other rows are learned again in the order of their ids: models, changes and regret are theirs alone.
+        """
+        self._check_may_change()
+        self._check_settings()
+        with self._check_fitted().lock:
+            self._engine = self._engine.forgotten(ids)
+            self._engine.construction.tidy()
+        return self
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares nothing: what one learns, the other does not."""
+        return copy.deepcopy(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True  # every row is validated, and made dense, by this class
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_engine" in vars(self)
+
+    def _check_fitted(self) -> Online:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
+        engine: Online = self._engine
+        return engine
+
+    def _view(self) -> Online:
+        """Return what was learned from all rows seen, none of them buffered: what reports and adapters may read."""
+        return self._check_fitted().caught_up()
+
+    def _rows_to_check(self) -> int:
+        """Return how many rows may come before the model can change; 1 before the first row."""
+        if not self.__sklearn_is_fitted__():
+            return 1
+        return max(1, self._engine.rows_to_cut() - len(self._engine.construction.queue))
+
+    # -- parameters ------------------------------------------------------------------------------------------
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, for the next ``fit``.
+
+        What was learned so far was learned with the former ones. So an estimator that has seen rows predicts as before,
+        but refuses to learn on, to merge, to forget and to be saved until it is fitted anew or they are set back.
+        """
+        self._check_may_change()
+        before = self.get_params(deep=True)
+        super().set_params(**params)
+        if self.__sklearn_is_fitted__():
+            now = self.get_params(deep=True)
+            former = {name: before.get(name) for name in params} | vars(self).get("_former", {})
+            self._former = {name: value for name, value in former.items() if not _is_same(value, now.get(name))}
+        return self
+
+    def _check_settings(self) -> None:
+        """Refuse to go on with other parameters than those that rows were learned with."""
+        former = vars(self).get("_former")
+        if former:
+            names = ", ".join(sorted(former))
+            raise ValueError(
+                f"{names} was changed after rows were seen: call fit to begin anew with it, or set it back to go on."
+            )
+
+    # -- windows and half-lives ------------------------------------------------------------------------------
+
+    def _let_go(self, engine: Online) -> None:
+        """Make a new engine keep a window of rows, or several half-lives."""
+        half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
+        if window is not None and half_life is not None:
+            raise ValueError("half_life and window are two ways to let old rows go: choose one.")
+        history = engine.construction.history
+        if window is not None and history is not None and not history.is_in_memory:
+            raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
+        engine.window = replace(window, looks=CHEAP_LOOKS) if window is not None and _is_cheap(engine) else window
+        if half_life == "auto":
+            engine.contest = Contest.of([_rival(self, engine, each) for each in _half_lives(engine)])
+
+    # -- single rows -----------------------------------------------------------------------------------------
+
+    @property
+    def _takes_any_number(self) -> bool:
+        """Whether a target is taken as it is: no label, and no number that the loss may refuse."""
+        return True
+
+    def learn_one(self, x: Any, y: Any = None) -> Self:
+        """Learn one row: a mapping of column names to values, or a sequence of values."""
+        try:
+            read, engine = self._reader, self._engine
+            values = read.getter(x)
+            if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
+                target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
+                with engine.lock:
+                    if self._engine is engine and engine.wrote_one(values, target):
+                        return self
+        except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
+            pass
+        return self._learn_one(x, y)
+
+    def _learn_one(self, x: Any, y: Any) -> Self:
+        if "_engine" not in self.__dict__:
+            return self._learn_first(x, y)
+        if "_former" in self.__dict__:
+            self._check_settings()
+        with self._engine.lock:
+            values = self._values_of(x)
+            self._engine = self._engine.learn_one(values, self._target_of(y))
+        return self
+
+    def _learn_first(self, x: Any, y: Any) -> Self:
+        names = list(x) if isinstance(x, Mapping) else None
+        if names is not None and not all(isinstance(name, str) for name in names):
+            raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
+        rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], names=names)
+        fresh = self._fresh()
+        fresh.partial_fit(rows, None if y is None else np.asarray([unmasked(y, "y")]))
+        if names is not None:
+            fresh.feature_names_in_ = np.asarray(names, dtype=object)
+        return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _values_of(self, x: Any) -> Any:
+        """Return the values of one row in the order of the columns, checked."""
+        if isinstance(x, Mapping):
+            read = self._reader_of_names()
+            try:
+                return read(x)
+            except (KeyError, OverflowError, TypeError, ValueError):
+                x = self._in_order(x)
+        if len(x) != self._engine.width:
+            raise ValueError(f"x must have {self._engine.width} values, got {len(x)}.")
+        if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
+            return x
+        x = unmasked(x, "x")
+        try:
+            is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
+            if is_real and hypot(*x) <= self._largest:
+                return x
+        except (OverflowError, TypeError):
+            pass
+        row = check_rows([x], names=getattr(self, "feature_names_in_", None), largest=self._largest)[0]
+        if hypot(*row) <= self._largest:
+            return row
+        raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
+
+    def _in_order(self, x: Mapping[str, Any]) -> Any:
+        names = self.feature_names_in_
+        known = set(names)
+        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
+        if missing or unknown:
+            raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
+        return [x[name] for name in names]
+
+    def _reader_of_names(self) -> RowReader:
+        reader: RowReader | None = self.__dict__.get("_reader")
+        if reader is None:
+            names = list(getattr(self, "feature_names_in_", ()))
+            if not names:
+                raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
+            reader = self._reader = RowReader(names, self._largest, self._plain_targets())
+        return reader
+
+    def _plain_targets(self) -> int | None:
+        """Return how many numbers belong to a row, None where they are not taken as they come."""
+        if not self._needs_targets:
+            return 0
+        return 1 if self._takes_any_number and self._engine.construction.flat_targets else None
+
+    def _target_of(self, y: Any) -> Any:
+        if not self._needs_targets:
+            return ()
+        if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
+            return (y,)
+        given = np.asarray([unmasked(y, "y")])
+        target = check_targets(given, 1)
+        self._check_target_shape(given, target)
+        return tuple(target[0].tolist())
+
+    # -- shards ----------------------------------------------------------------------------------------------
+
+    @property
+    def _adds_up(self) -> bool:
+        """Whether shards merge to the same bits whatever rows each of them has, or only for given parts."""
+        return True
+
+    def new_shard(self, first_id: int) -> Self:
+        """Return an empty estimator for a part of the rows, numbered from ``first_id`` on, to be merged with others.
+
+        A shard learns without order: it predicts no row before it learns it, and solves only when a model is asked for.
+        Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
+        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and what they merge
+        to depends on them; see ``docs/cluster.md`` for what holds of which estimator.
+
+        Examples
+        --------
+        >>> from batch2online import OnlineRegression
+        >>> X = np.random.default_rng(0).normal(size=(1_000, 3))
+        >>> model = OnlineRegression(random_state=0)
+        >>> one, other = model.new_shard(0).partial_fit(X[:300], X[:300, 0]), model.new_shard(300)
+        >>> merged = other.partial_fit(X[300:], X[300:, 0]).merge(one)
+        >>> bool((merged.coef_ == model.new_shard(0).partial_fit(X, X[:, 0]).coef_).all())
+        True
+        """
+        shard = self._fresh()
+        shard.first_id, shard.random_state, shard._is_shard = first_id, self._seed_of_shards(), True
+        return shard
+
+    def check_ids(self, ids: Any) -> Self:
+        """Raise ValueError unless the rows that a shard learns next have these ids, one after the other.
+
+        A shard counts its rows on from ``first_id``. Where rows carry ids of their own, which a filter after the
+        numbering leaves with holes, ``forget`` and the coreset would name other rows: call this with the ids of each
+        batch, those of rows of weight zero left out, before the rows are learned.
+
+        Examples
+        --------
+        >>> from batch2online import OnlineLowRank
+        >>> shard = OnlineLowRank(1, random_state=0).new_shard(40)
+        >>> shard = shard.check_ids([40, 41]).partial_fit([[1.0, 2.0], [3.0, 4.0]])
+        >>> shard.check_ids([42, 44])  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: Row 1 has the id 44, expected 43: rows were dropped, repeated or moved after they were numbered...
+        """
+        given = np.asarray(ids).reshape(-1)
+        expected = self._next_id() + np.arange(len(given))
+        wrong = np.flatnonzero(given != expected)
+        if wrong.size:
+            row = int(wrong[0])
+            raise ValueError(
+                f"Row {row} has the id {given[row]}, expected {expected[row]}: rows were dropped, repeated or moved "
+                "after they were numbered. Number the rows after the last filter."
+            )
+        return self
+
+    def _next_id(self) -> int:
+        """Return the id that the next row gets."""
+        if not self.__sklearn_is_fitted__():
+            return int(self.first_id)
+        construction = self._engine.construction
+        return int(construction.next_id + len(construction.queue))
+
+    def _seed_of_shards(self) -> int:
+        if self.__sklearn_is_fitted__():
+            return int(self._engine.construction.seed)
+        if not isinstance(self.random_state, int | np.integer):
+            raise ValueError(f"Shards share a seed: random_state must be an integer, got {self.random_state!r}.")
+        return int(self.random_state)
+
+    def _begun(self, engine: Online) -> Online:
+        """Return an engine that has seen no rows as it is, or as that of a shard."""
+        if self._is_shard:
+            engine._check_all_rows_count("A shard")
+            return Shard.of(engine) if engine.construction.needs_no_order else engine
+        if self._sums_exactly and engine.width <= WIDEST and engine.window is None and engine.contest is None:
+            engine.construction.sum_exactly()
+        return engine
+
+    # -- what was learned ------------------------------------------------------------------------------------
+
+    @property
+    def n_seen_(self) -> int:
+        """Rows seen (and not forgotten)."""
+        return self._check_fitted().n_seen
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """The same, by the name that scikit-learn has for it."""
+        return self.n_seen_
+
+    @property
+    def has_model_(self) -> bool:
+        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
+        return self._check_fitted().is_solved
+
+    @property
+    def n_changes_(self) -> int:
+        """How often the model has changed; the first model counts as none."""
+        return self._check_fitted().n_changes
+
+    @property
+    def changes_(self) -> list[ChangeEvent]:
+        """The newest changes of the model, at most 1,000, each with its reason and what it has cost.
+
+        ``n_changes_`` counts all of them; ``Durable(log_changes=True)`` keeps them all in the file.
+        """
+        engine = self._check_fitted()
+        seconds = {solve.at: solve.seconds for solve in engine.costs.models}
+        return [replace(event, seconds=seconds.get(event.at)) for event in engine.changes]
+
+    @property
+    def costs_(self) -> Costs:
+        """What solves have cost: how many, on how many rows, in how many seconds; and what refits would have cost."""
+        return self._check_fitted().costs
+
+    @property
+    def coreset_(self) -> Coreset:
+        """The coreset of the rows seen so far."""
+        coreset = self._check_fitted().coreset()
+        names = getattr(self, "feature_names_in_", None)
+        return coreset if names is None else replace(coreset, columns=tuple(map(str, names)))
+
+    @property
+    def regret_(self) -> Regret:
+        """Prequential loss and hindsight optimum of the rows seen so far."""
+        return self._check_fitted().regret()
+
+    @property
+    def order_(self) -> OrderVerdict:
+        """Whether the rows seen look as if they came in random order, which the guarantee supposes."""
+        return self._check_fitted().order()
+
+    # -- what people look at ---------------------------------------------------------------------------------
+
+    def _quality(self, rows: Averages) -> words.Metrics:
+        """Return measures of quality in the user's units, of what rows have cost before they were learned."""
+        return words.mean_loss(rows)
+
+    def _further_quality(self) -> words.Metrics:
+        """Return measures of the current model that are no averages over the rows as they came."""
+        return {}
+
+    def _handful(self) -> Handful | None:
+        """Return the few rows that hold most of the loss, if there are such."""
+        found: Handful | None = self._check_fitted().handful()
+        return found
+
+    def _averages(self) -> tuple[Averages | None, Averages | None]:
+        """Return what all rows have cost before they were learned, and the last ones; None where nothing is known."""
+        engine = self._check_fitted()
+        return engine.averages(), engine.recent_averages()
+
+    @property
+    def metrics_(self) -> words.Metrics:
+        """Measures of quality by name: plain averages over all rows, each judged before it was learned.
+
+        No row is decayed here, with ``half_life`` or ``window`` neither; those of the last rows are
+        ``recent_metrics_``. Empty where no row was judged.
+        """
+        rows = self._averages()[0]
+        return {} if rows is None else self._quality(rows)
+
+    @property
+    def recent_metrics_(self) -> words.Metrics:
+        """The same over the last rows, with ``half_life`` or ``window``; empty where all rows count alike.
+
+        These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
+        """
+        rows = self._averages()[1]
+        return {} if rows is None else self._quality(rows)
+
+    def headline(self, target: str | None = None, *, scale: float = 1.0, unit: str = "") -> words.Headline:
+        """Return quality, distance to the best possible fit, changes and order in one line.
+
+        Parameters
+        ----------
+        target : str, optional
+            Name of the target, to begin the line with.
+        scale : float, optional
+            What distances between rows are multiplied by, where columns were divided by it.
+        unit : str, optional
+            Unit of distances between rows.
+        """
+        self._check_fitted()
+        return words.headline(self, target, scale, unit)
+
+    def report(self, path: str | os.PathLike[str], *, target: str | None = None) -> Path:
+        """Write a report in one HTML file, which needs nothing else; needs matplotlib.
+
+        Parameters
+        ----------
+        path : path
+            Where the file goes.
+        target : str, optional
+            Name of the target.
+
+        Returns
+        -------
+        Path
+        """
+        self._check_fitted()
+        page = import_module("batch2online.app.report.page").of_model(self, target)
+        Path(path).write_text(page, encoding="utf-8")
+        return Path(path)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the model on matplotlib axes, which are returned: coefficients, centers or variance kept."""
+        self._check_fitted()
+        return import_module("batch2online.app.report.plots").plot(self, axes)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text: str = super().__repr__(N_CHAR_MAX)
+        return f"{self._told()}\n{text}" if self.__sklearn_is_fitted__() else text
+
+    def _told(self) -> str:
+        return f"{self.n_seen_:,} rows: {self.headline()}"
+
+    def _repr_html_(self) -> str:
+        name = type(self).__name__
+        if not self.__sklearn_is_fitted__():
+            return _CARD.format(name=name, lines="no rows yet")
+        told = self.headline()
+        lines = [f"{self.n_seen_:,} rows", told.measures, told.handful, told.distance, told.changes, told.order]
+        return _CARD.format(name=name, lines="<br>".join(html.escape(line) for line in lines if line))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        estimators[cls.__name__] = cls
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back.
+
+        Of a :class:`BatchToOnline`, the file holds the rows that the current model was fitted on and, with the extra
+        ``skops``, the fitted model. A warning says when it lacks the model: ``load(path, refit=True)`` then fits it
+        again.
+        """
+        self._check_fitted()
+        self._check_settings()
+        fitted = self._fitted_state()
+        model_file.save(path, self._state() | fitted | {"costs": self._costs_state()})
+        self._warn_of_missing(fitted)
+
+    def _state(self) -> dict[str, Any]:
+        engine, params = self._check_fitted().whole(), self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = engine.construction.seed
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "estimator": type(self).__name__,
+            "params": {name: _plain(value) for name, value in params.items()},
+            "columns": None if names is None else [str(name) for name in names],
+            "engine": engine,
+        }
+
+    def _costs_state(self) -> list[Any]:
+        """Return what solves have cost: beside the state, since seconds differ from run to run."""
+        costs = self._engine.costs
+        return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
+
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what a file holds besides the state: the same model may be written in several ways."""
+        return {}
+
+    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
+        """Warn if a file that was saved needs more than ``load(path)``."""
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
+        """Return the estimator of a state out of a file, whose parts were checked one by one; see ``load``."""
+        check_plain(state["params"])
+        return cls._assembled(state)
+
+    @classmethod
+    def _assembled(cls, state: dict[str, Any]) -> Self:
+        check_state(state, cls)
+        estimator = cls(**state["params"])
+        estimator._engine = state["engine"]
+        estimator._engine.costs = costs_from(state.get("costs"))
+        estimator.n_features_in_ = estimator._engine.width
+        if state["columns"] is not None:
+            estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
+        return estimator
+
+    def _check_reopenable(self) -> None:
+        """Refuse parameters that no file can hold: what is learned with them could never be opened again."""
+        for name, value in self.get_params(deep=False).items():
+            if name != "random_state" and not self._can_be_stored(_plain(value)):  # of a generator its seed is stored
+                raise TypeError(
+                    f"{name} is {value!r}, which no file can hold: what a durable model learns with it could never be "
+                    f"opened again. {self._instead_of_durable(name)}"
+                )
+
+    def _can_be_stored(self, value: Any) -> bool:
+        return type(value) in classes.values() if isinstance(value, Policy) else conforms(value, _Plain)
+
+    def _instead_of_durable(self, name: str) -> str:
+        return "Pass a plain value, or a policy whose class is storable."
+
+    def _inner_settings(self) -> Any:
+        """Return the settings of objects inside, which can be changed without this estimator."""
+        return None
+
+    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters of this estimator that are those of a state, and need no trust in its file."""
+        return {}
+
+    def _check_same_settings(self, found: Any) -> None:
+        """Refuse to continue with one estimator what another has begun."""
+        if type(self) is not type(found):
+            raise ValueError(f"The file holds a {type(found).__name__}, not a {type(self).__name__}.")
+        for name in self.get_params(deep=False).keys() - {"random_state"}:
+            new, old = getattr(self, name), getattr(found, name)
+            if not self._is_same_setting(_plain(new), old):
+                raise ValueError(f"The file holds an estimator with {name}={old!r}, not {new!r}.")
+
+    def _snapshot(self) -> tuple[dict[str, Any], int]:
+        """Return all that the estimator is: its attributes, and how many rows wait in the queue of its engine."""
+        engine = vars(self).get("_engine")
+        return dict(vars(self)), 0 if engine is None else len(engine.construction.queue)
+
+    def _go_back_to(self, snapshot: tuple[dict[str, Any], int]) -> None:
+        """Be what the estimator was when the snapshot was taken."""
+        attributes, waiting = snapshot
+        if "_engine" in attributes:
+            attributes["_engine"].construction.queue.count = waiting
+        self.__dict__ = attributes
+
+    def _stored_beside(self, points: FloatArray) -> Any:
+        """Return what a file holds beside rows, as JSON knows it: the labels that are known, where there are any."""
+        return []
+
+    def _learn_again(self, given: Given, beside: Any) -> None:
+        """Learn rows that a file holds after the state."""
+        points, targets, weights = given
+        engine = self._engine
+        shapes = points.ndim == targets.ndim == 2 and points.shape[1:] + targets.shape[1:] == (
+            engine.width,
+            engine.n_targets,
+        )
+        if len(points):
+            require(shapes and len(points) == len(targets) == len(weights), "rows are as wide as those before.")
+            check_finite(points, "X", largest=engine.construction.largest)
+            check_finite(targets, "y")
+            require(((weights > 0) & np.isfinite(weights)).all(), "weights are positive.")
+            self._engine = engine.learned([given])
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are the same, as far as can be told."""
+    if one is other:
+        return True
+    try:
+        return bool(one == other)
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_cheap(engine: Online) -> bool:
+    """Whether models are solved from moments."""
+    return engine.problem.models_depend_on is DependsOn.ALL_ROWS and not isinstance(engine.problem, KZClustering)
+
+
+def _half_lives(engine: Online) -> tuple[int, ...]:
+    """Return half-lives that may compete: the more, the less a solution takes."""
+    problem = engine.problem
+    if _is_cheap(engine):
+        return HALF_LIVES
+    is_clustering = isinstance(problem, KZClustering) and not engine.construction.keep_history
+    return TWO_HALF_LIVES if is_clustering or isinstance(problem, GeneralizedLinear) else FEW_HALF_LIVES
+
+
+def _rival(estimator: Any, engine: Online, half_life: int) -> Online:
+    """Return an engine like this one, of another half-life."""
+    twin = estimator._fresh()
+    twin.half_life, twin.n_features_in_ = half_life, estimator.n_features_in_
+    twin.keep_history = False  # one copy of the rows is enough
+    rival: Online = twin._new_engine(engine.n_targets)
+    rival.construction.seed = engine.construction.seed
+    rival.construction.flat_targets = engine.construction.flat_targets
+    rival.problem, rival.monitor = engine.problem, None
+    return rival
+
+
+def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
+    """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)
+
+
+def estimator_from(
+    state: Any, source: str, *, trusted: Trusted = None, refit: bool = False, like: OnlineEstimator | None = None
+) -> Any:
+    """Return the estimator that a state out of a file stands for; ``like`` is one that the caller has made."""
+    try:
+        cls: Any = estimators[state["estimator"]]
+        given = like._own_parameters(state) if like is not None and type(like) is cls else {}
+        return cls._from_state(state, trusted=trusted, refit=refit, **given)
+    except CheckpointError as error:
+        raise CheckpointError(f"{source}: {error}") from error
+    except Exception as error:
+        raise CheckpointError(f"{source} holds no estimator that this version knows: {error}") from error
+
+
+def check_state(state: Any, cls: Any) -> None:
+    """Raise ValueError unless this is the state of an estimator of this class."""
+    require(isinstance(state.get("params"), dict), "an estimator has parameters.")
+    unknown = state["params"].keys() - signature(cls).parameters.keys()
+    require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
+    engine, columns = state.get("engine"), state.get("columns")
+    require(isinstance(engine, Online), "an estimator has an engine.")
+    require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
+    require(conforms(columns, list[str] | None), "names of columns are strings.")
+    require(columns is None or len(columns) == engine.width, "each column has a name.")
+
+
+def costs_from(stored: Any) -> Costs:
+    """Return the costs that a file holds; none where it holds none."""
+    if stored is None:
+        return Costs()
+    require(isinstance(stored, list) and len(stored) == 4, "costs are sums and solves.")
+    solves, rows, seconds, models = stored
+    require(conforms(models, list[tuple[int, int, float]]), "a solve has rows and seconds.")
+    require(conforms((solves, rows, float(seconds)), tuple[int, int, float]), "costs are numbers.")
+    numbers = [solves, rows, seconds, *chain.from_iterable(models)]
+    require(all(0 <= number < math.inf for number in numbers), "costs are not negative.")
+    return Costs(solves, rows, float(seconds), tuple(Solve(*model) for model in models))
+
+
+def check_plain(params: dict[str, Any]) -> None:
+    """Raise ValueError unless all parameters are plain values or policies."""
+    for name, value in params.items():
+        require(conforms(value, _Plain | Policy), f"{name} is no parameter.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if isinstance(value, np.generic) else value

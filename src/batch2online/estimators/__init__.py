@@ -1,1 +1,0 @@
-"""scikit-learn faces of the engine: validation and naming, nothing else."""
