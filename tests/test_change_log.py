@@ -104,7 +104,7 @@ def test_a_call_that_is_undone_is_not_logged(path, few, monkeypatch):
         durable.partial_fit(X[:5], Y[:5]).partial_fit(X[5:30], Y[5:30])
         before = list(durable.changes())
         with monkeypatch.context() as patch:
-            patch.setattr("batch2online.storage.tail.append", lambda *_: 1 / 0)
+            patch.setattr("batch2online.storage.journal.append", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 durable.partial_fit(X[30:60], Y[30:60])
         assert list(durable.changes()) == before

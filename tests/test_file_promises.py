@@ -13,7 +13,7 @@ import pytest
 
 from batch2online import Durable, OnlineRegression, load
 from batch2online.refresh import Geometric
-from batch2online.storage import atomic, owner
+from batch2online.storage import atomic, session
 from batch2online.storage.database import Database
 from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked
 from batch2online.storage.tree import CheckpointError
@@ -188,7 +188,7 @@ def test_an_error_leaves_model_and_file_together(path, monkeypatch):
         durable.partial_fit(X[:100], Y[:100])
         before = state(durable.model)
         with monkeypatch.context() as patch:
-            patch.setattr("batch2online.storage.tail.append", lambda *_: 1 / 0)
+            patch.setattr("batch2online.storage.journal.append", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 durable.partial_fit(X[100:200], Y[100:200])
         assert state(durable.model) == before
@@ -305,11 +305,11 @@ def test_a_file_that_was_moved_or_replaced_is_not_written_to(path, tmp_path):
 
 
 def test_the_note_of_another_owner_is_not_removed(tmp_path):
-    first = owner.Owner(tmp_path / "model")
+    first = session.Owner(tmp_path / "model")
     with pytest.raises(StoreLocked):
-        owner.Owner(tmp_path / "model")
+        session.Owner(tmp_path / "model")
     first.path.unlink()
-    second = owner.Owner(tmp_path / "model")
+    second = session.Owner(tmp_path / "model")
     first.release(remove=True)
     assert second.path.exists()
     second.release(remove=True)

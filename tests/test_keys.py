@@ -9,7 +9,7 @@ import pytest
 
 from batch2online import Durable, OnlineRegression
 from batch2online.refresh import Geometric
-from batch2online.storage import requests
+from batch2online.storage import journal
 from batch2online.storage.database import Database
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def with_keys(database, first, stop):
 
     def store():
         for number in range(first, stop):
-            requests.note(database, f"key {number}", keep=10**9)
+            journal.store_key(database, f"key {number}", keep=10**9)
 
     database.transact(store)
 
@@ -85,17 +85,17 @@ def test_a_key_is_one_for_all_calls_and_across_reopening(path):
 
 @pytest.mark.parametrize("keep", [1, 7, 300])
 def test_only_the_newest_keys_are_kept(keep, path, monkeypatch):
-    monkeypatch.setattr(requests, "BUCKETS", 4)
+    monkeypatch.setattr(journal, "BUCKETS", 4)
     with opened(path, keep_keys=keep) as durable:
         for number in range(40):
             durable.partial_fit(X[:1], Y[:1], key=str(number))
-        remembered = [key for key in map(str, range(40)) if requests.was_done(durable._database, key, keep)]
+        remembered = [key for key in map(str, range(40)) if journal.has_key(durable._database, key, keep)]
         assert remembered == [str(number) for number in range(max(0, 40 - keep), 40)]
-        shapes = [requests._bucket(durable._database, bucket).shape for bucket in range(4)]
+        shapes = [journal._bucket(durable._database, bucket).shape for bucket in range(4)]
         assert sum(rows for rows, _ in shapes) <= keep + 30  # older ones are dropped when their bucket is written
         for _ in range(200):
             durable.partial_fit(X[:1], Y[:1], key=f"later {_}")
-        shapes = [requests._bucket(durable._database, bucket).shape for bucket in range(4)]
+        shapes = [journal._bucket(durable._database, bucket).shape for bucket in range(4)]
         assert sum(rows for rows, _ in shapes) <= keep + 30
 
 

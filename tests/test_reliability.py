@@ -10,9 +10,9 @@ import pytest
 from batch2online import durable
 from batch2online.app.cli.run.state import Kept, Position
 from batch2online.estimator import OnlineEstimator
-from batch2online.storage import database, disk_history, model_file, session, tail
+from batch2online.storage import database, disk_history, journal, model_file, session
 from batch2online.storage.errors import StoreCorrupted
-from batch2online.storage.owner import Owner
+from batch2online.storage.session import Owner
 from torture import bad_input, conditions, damage, fuzz, kills, stops, threads
 from torture.forgetting import forgetting
 from torture.machine import state_machine
@@ -106,7 +106,7 @@ os._exit(0)
 
 
 def test_rows_that_are_not_kept_are_caught(monkeypatch):
-    monkeypatch.setattr(tail, "append", lambda *_: None)
+    monkeypatch.setattr(journal, "append", lambda *_: None)
     with pytest.raises(AssertionError, match=r"acknowledged: \d+, found|Cannot forget ids"):
         kills.durables(60)
 
@@ -206,7 +206,7 @@ def test_pages_that_keep_forgotten_rows_are_caught(monkeypatch, use):
 
 
 def test_a_call_that_is_carried_out_twice_is_caught(monkeypatch):
-    monkeypatch.setattr(durable.requests, "was_done", lambda *_: False)
+    monkeypatch.setattr(durable.journal, "has_key", lambda *_: False)
     with pytest.raises((AssertionError, StoreCorrupted)):
         state_machine(8, steps=12)
 

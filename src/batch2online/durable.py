@@ -31,7 +31,7 @@ from batch2online._types import FloatArray
 from batch2online.estimator import estimator_from
 from batch2online.methods.any_estimator.problem import FitNeededError, without_fitting
 from batch2online.results import ChangeEvent
-from batch2online.storage import change_log, model_file, requests, tail
+from batch2online.storage import journal, model_file
 from batch2online.storage.disk_history import DiskHistory
 from batch2online.storage.errors import StoreError
 from batch2online.storage.session import SYNCHRONOUS, Reopened, Session
@@ -121,7 +121,7 @@ class Durable:
         self._acting: int | None = None
         """The thread that changes the model now."""
 
-        self._recorded: list[tail.Given] | None = None
+        self._recorded: list[journal.Given] | None = None
         self._session = Session(_file(path), durability, accept_loss)
         self.path, self._database = self._session.path, self._session.database
         try:
@@ -160,7 +160,7 @@ class Durable:
 
     def _learn_again(self, found: Any) -> int:
         try:
-            return tail.learn_again(self._database, found)
+            return journal.replay(self._database, found)
         except FitNeededError as error:
             raise StoreError(
                 f"{self.path} was not closed, and opening it learns {self._database.meta['tail_rows']:,} rows again: "
@@ -172,9 +172,9 @@ class Durable:
         self._model._owner = self
         self._settings = self._model._inner_settings()
         is_fitted = "_engine" in vars(self._model)
-        if log_changes and not change_log.is_begun(self._database):
+        if log_changes and not journal.logs_changes(self._database):
             events = self._model._engine.changes if is_fitted else ()
-            self._carry_out(lambda: change_log.begin(self._database, events), counts=False)
+            self._carry_out(lambda: journal.start_change_log(self._database, events), counts=False)
         if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
 
@@ -189,9 +189,9 @@ class Durable:
         Of the first call, and of what the model had learned before the log began, these are the newest 10,000. A
         ``forget`` replaces the changes by those of the rows that are left, as it does in the model.
         """
-        if not change_log.is_begun(self._database):
+        if not journal.logs_changes(self._database):
             raise ValueError(f"{self.path.name} logs no changes: open it with log_changes=True.")
-        return change_log.read(self._database)
+        return journal.read_changes(self._database)
 
     def _check_acting(self) -> None:
         """Refuse a change of the model by anybody but this object."""
@@ -238,8 +238,8 @@ class Durable:
                 self._session.erase_log()
 
     def _forget(self, ids: Any) -> None:
-        if change_log.is_begun(self._database):
-            change_log.begin(self._database)
+        if journal.logs_changes(self._database):
+            journal.start_change_log(self._database)
         self.model.forget(ids)
 
     @property
@@ -260,15 +260,15 @@ class Durable:
         self._session.check_usable()
         if key is None:
             return False
-        requests.check_key(key)
-        return requests.was_done(self._database, key, self.keep_keys)
+        journal.check_key(key)
+        return journal.has_key(self._database, key, self.keep_keys)
 
     def _keep(self, act: Callable[[], object], key: str | None, source: Any) -> None:
         has_state, before = bool(self._database.meta.get("parts")), self._next_id()
         act()
         if has_state:
             self._check_recorded(self._next_id() - before)
-            tail.append(self._database, self._recorded or [], self.model)
+            journal.append(self._database, self._recorded or [], self.model)
         else:
             self._write_state()
             for event in self._model._engine.changes:
@@ -303,7 +303,7 @@ class Durable:
 
     def _note(self, key: str | None, source: Any) -> None:
         if key is not None:
-            requests.note(self._database, key, self.keep_keys)
+            journal.store_key(self._database, key, self.keep_keys)
         if source is not None:
             name, position = source
             self._database.meta["sources"] = self._database.meta.get("sources", {}) | {str(name): position}
@@ -337,8 +337,7 @@ class Durable:
         self.model._engine = engine
 
     def _log(self, event: ChangeEvent) -> None:
-        if change_log.is_begun(self._database):
-            change_log.append(self._database, event)
+        journal.log_change(self._database, event)
 
     def _record(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
         self._check_acting()

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import batch2online
 from batch2online import BatchToOnline, Durable, OnlineRegression, load
 from batch2online.refresh import EveryStep
-from batch2online.storage import model_file, owner, session
+from batch2online.storage import model_file, session
 from batch2online.storage.errors import StoreCorrupted, StoreError
 from batch2online.storage.tree import CheckpointError
 from defects.subjects import SMALL, X, Y, state
@@ -274,8 +274,7 @@ def test_the_file_beside_the_model_is_synced_before_it_is_needed(tmp_path, monke
         assert str(tmp_path / "here") in synced
         path = killed(durable, tmp_path / "there")
     path.with_name("model-owner").write_bytes(synced[str(tmp_path / "here" / "model-owner")])
-    for module in (owner, session):
-        monkeypatch.setattr(module, "boot", lambda: "another")
+    monkeypatch.setattr(session, "boot", lambda: "another")
     with Durable.open(path) as again:
         assert again.model.n_seen_ == 300
 
@@ -321,8 +320,7 @@ def test_no_content_of_rows_can_make_recovery_fail(kind, open_model, tmp_path, m
         assert state(again.model) == state(open_model.model)
     path = killed(open_model, tmp_path / "after a loss of power")
     os.truncate(path.with_name("model-wal"), path.with_name("model-wal").stat().st_size - 8000)
-    for module in (owner, session):
-        monkeypatch.setattr(module, "boot", lambda: "another")
+    monkeypatch.setattr(session, "boot", lambda: "another")
     with Durable.open(path) as again:
         assert again.reopened.lost == 1
         assert again.model.n_seen_ == 600 + len(rows)

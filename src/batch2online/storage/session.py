@@ -1,26 +1,37 @@
-"""A file that a model lives in: opened by one owner, every call one transaction, and nothing lost unnoticed."""
+"""A file that a model lives in: opened by one owner, every call one transaction, and nothing lost unnoticed.
+
+SQLite's write-ahead log may be cut or lost, and what is left then is a shorter model that nothing inside tells from a
+whole one. While the model is open, a small file beside it holds the number of the last acknowledged transaction,
+outside of the log; whoever has locked that file is the owner.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import secrets
+import stat
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from batch2online.storage.atomic import replaced
+from batch2online.storage.atomic import replaced, sync
 from batch2online.storage.database import Database
-from batch2online.storage.errors import StoreCorrupted, StoreError, typed
-from batch2online.storage.owner import Owner, boot
+from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked, typed
 
 _SYNC_SECONDS = 1.0
 SYNCHRONOUS = {"every": "FULL", "batch": "NORMAL", "os": "NORMAL"}
 """How SQLite syncs its log for each ``durability``."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+SIDE_FILES = ("-owner", "-wal", "-shm", "-journal")
+"""What the names of files beside a model end in."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,112 @@ class Reopened:
     replayed: int
     was_closed: bool
     lost: int
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """What the last owner has left: its token, the boot of the machine that it ran in, its last transaction."""
+
+    token: str
+    boot: str
+    commit: int
+
+
+class Owner:
+    """The exclusive right to write to a file, held until it is released or the process ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_name(path.name + "-owner")
+        check_side_files(path)
+        with typed(f"cannot lock {path}"):
+            self._file = _locked(self.path, path)
+        self.last = self._read()
+
+    def _read(self) -> Acknowledged | None:
+        words = os.pread(self._file.fileno(), 1000, 0).decode("ascii", "replace").split()
+        if len(words) != 3 or not words[2].isdigit():
+            return None
+        return Acknowledged(words[0], words[1], int(words[2]))
+
+    def acknowledge(self, token: str, commit: int) -> None:
+        """Note a transaction as acknowledged."""
+        if not self._file.closed:
+            os.pwrite(self._file.fileno(), f"{token} {boot()} {commit:020d}\n".encode(), 0)
+
+    def sync(self) -> None:
+        """Make sure that the note outlives a loss of power."""
+        if not self._file.closed:
+            os.fsync(self._file.fileno())
+            sync(self.path.parent)
+
+    def is_in_place(self) -> bool:
+        """Return whether the file is still where it was, so that nobody else has taken the right."""
+        try:
+            return not self._file.closed and os.path.samestat(os.fstat(self._file.fileno()), self.path.lstat())
+        except OSError:
+            return False
+
+    def release(self, remove: bool) -> None:
+        """Give the right back; remove the file where the model was closed."""
+        if remove and self.is_in_place():
+            self.path.unlink(missing_ok=True)
+        self._file.close()
+
+    def forget(self) -> None:
+        """Let go: in a fork the right stays with the process that took it."""
+        self._file.close()
+
+    def __del__(self) -> None:
+        if "_file" in vars(self):
+            self._file.close()
+
+
+@cache
+def boot() -> str:
+    """Return what tells one boot of the machine from another, where the system says it."""
+    try:
+        return _BOOT.read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _locked(path: Path, of: Path) -> FileIO:
+    """Open and lock the file; once more if its last owner has removed it in between."""
+    import fcntl  # not on every system, and needed here alone
+
+    while True:
+        file = FileIO(path, "r+", opener=_opened)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.lexists(path) and os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+                return file
+        except BlockingIOError as error:
+            file.close()
+            raise StoreLocked(f"{of} is open in another process or object.") from error
+        except BaseException:
+            file.close()
+            raise
+        file.close()
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+def check_side_files(path: Path) -> None:
+    """Refuse a model with links beside it where its own files belong: what is written there would change other files.
+
+    Both this module and SQLite open them without following links; the error here says what was found.
+    """
+    for suffix in SIDE_FILES:
+        beside = path.with_name(path.name + suffix)
+        with typed(f"cannot look at {beside}"):
+            found = beside.lstat() if os.path.lexists(beside) else None
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+            raise StoreError(f"{beside} is {kind}, which batch2online never writes: remove it, then open the model.")
+        if found is not None and suffix == "-owner" and found.st_nlink > 1:
+            raise StoreError(f"{beside} is a hard link to a file elsewhere: replace it by a copy, then open the model.")
 
 
 class Session:
