@@ -18,9 +18,8 @@ from batch2online.frames.given import GivenRows, first_gap
 from batch2online.frames.reading import container_of, read, read_one
 from batch2online.frames.table import LISTS, TableKind
 from batch2online.frames.texts import Texts
-from batch2online.methods.any_estimator import accepting
-from batch2online.methods.any_estimator.living import living_points
-from batch2online.methods.any_estimator.shaping import as_table, first_row, shortened
+from batch2online.methods.any_estimator import input_support
+from batch2online.methods.any_estimator.input_support import as_table, first_row, kept_points, shortened
 from batch2online.methods.any_estimator.targets import TakingTargets
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.schema import require
@@ -71,7 +70,9 @@ class TakingTables(TakingTargets):
             return self._given_rows.table is None
         if container_of(X) is not None:
             return False
-        return sp.issparse(X) or not (isinstance(self.estimator, BaseEstimator) and accepting.gaps(self.estimator))
+        return sp.issparse(X) or not (
+            isinstance(self.estimator, BaseEstimator) and input_support.accepts_missing(self.estimator)
+        )
 
     def _read(self, X: Any, table: TableKind | None, reset: bool) -> tuple[FloatArray, TableKind, dict[float, str]]:
         """Return rows as numbers, names of columns checked."""
@@ -89,7 +90,7 @@ class TakingTables(TakingTargets):
         elif reset:
             self.n_features_in_ = 1
         points, new, texts = read(X, table, container or "array")
-        accepting.check(self.estimator, points, new)
+        input_support.check_columns(self.estimator, points, new)
         return points, new, texts
 
     @shortened()
@@ -109,7 +110,7 @@ class TakingTables(TakingTargets):
     def _are_numbers(self) -> bool:
         """Whether rows are numbers, and have no gaps."""
         given = self._given_rows
-        return given.are_numbers and (given.table is None or not accepting.gaps(self.estimator))
+        return given.are_numbers and (given.table is None or not input_support.accepts_missing(self.estimator))
 
     # -- constructions ---------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class TakingTables(TakingTargets):
         if given.table is None:
             return super()._values_of(x)
         points, table, texts = read_one(self._ordered(x), given.table)
-        accepting.check(self.estimator, points, table)
+        input_support.check_columns(self.estimator, points, table)
         self._check_construction(self._engine.construction, table, points)
         given.texts.add(texts)
         if table is not given.table:
@@ -251,5 +252,5 @@ def _tidied(engine: Online, at_once: bool = False) -> Online:
     given: GivenRows = problem.given_rows
     if given.table is None or not (at_once or given.texts.are_many):
         return engine
-    kept = given.within(list(living_points(engine)))
+    kept = given.within(list(kept_points(engine)))
     return engine.learned([], replace(problem, given_rows=kept))

@@ -12,7 +12,7 @@ from batch2online.app.cli.tasks.base import Table, Task
 from batch2online.app.cli.tasks.named import named_estimator
 from batch2online.app.inputs import DataError, Kind
 from batch2online.evaluate.log_loss import LogarithmicLoss
-from batch2online.methods.any_estimator import accepting
+from batch2online.methods.any_estimator import input_support
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 
 
@@ -46,7 +46,7 @@ class WrappedTask(Task):
         return BatchToOnline(batch, loss=self.by_loss, resample=resample, **self.settings.shared())
 
     def takes_gaps(self) -> bool:
-        return self.settings.model is not None and accepting.gaps(self.batch())
+        return self.settings.model is not None and input_support.accepts_missing(self.batch())
 
     def title(self, width: int) -> str:
         name = type(self.batch()).__name__

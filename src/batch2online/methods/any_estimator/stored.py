@@ -1,4 +1,4 @@
-"""Wrapped estimators in files: the rows a model was fitted on, and the fitted model where skops can hold it.
+"""EstimatorProblem estimators in files: the rows a model was fitted on, and the fitted model where skops can hold it.
 
 Loading fits nothing. It takes the fitted model out of the file, or refuses; with ``refit=True``, or with an estimator
 of the caller's own, it fits again on the rows.
@@ -22,9 +22,9 @@ from batch2online.estimator import Trusted
 from batch2online.frames.given import GivenRows
 from batch2online.frames.table import TableKind
 from batch2online.frames.texts import Texts
-from batch2online.methods.any_estimator import fitted, recipes
-from batch2online.methods.any_estimator.living import living_points
-from batch2online.methods.any_estimator.problem import Solved, Wrapped, rows_of, without_fitting
+from batch2online.methods.any_estimator import estimator_spec, skops_model
+from batch2online.methods.any_estimator.input_support import kept_points
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of, without_fitting
 from batch2online.methods.any_estimator.tables import TakingTables
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import seeded
@@ -43,25 +43,25 @@ class StoredWrapped(TakingTables):
     """The part of a wrapped estimator that is written to files and read from them."""
 
     @abstractmethod
-    def _new_problem(self, construction: Construction) -> Wrapped:
+    def _new_problem(self, construction: Construction) -> EstimatorProblem:
         """Return the problem that the estimator poses."""
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
-        return recipes.is_same(own, others)
+        return estimator_spec.is_same(own, others)
 
     def _can_be_stored(self, value: Any) -> bool:
         if isinstance(value, Policy):
             return super()._can_be_stored(value)
-        return not recipes.is_missing(_recipe_of(value))
+        return not estimator_spec.is_missing(_spec_of(value))
 
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
     def _inner_settings(self) -> Any:
-        return _recipe_of(self.estimator)
+        return _spec_of(self.estimator)
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
-        is_same = state["params"].get("estimator") == _recipe_of(self.estimator)
+        is_same = state["params"].get("estimator") == _spec_of(self.estimator)
         return {"estimator": self.estimator} if is_same else {}
 
     def _state(self) -> dict[str, Any]:
@@ -70,26 +70,26 @@ class StoredWrapped(TakingTables):
         state["labels"] = sorted(engine.problem.labels.items(), key=itemgetter(0))
         given = engine.problem.given_rows
         if given.table is not None:
-            given = given.within(list(living_points(engine)))
+            given = given.within(list(kept_points(engine)))
             state |= {"table": given.table, "texts": given.texts}
         for each in (engine, *engine.rivals):
             each.model, each.problem, pace = _stored(each.model), None, each.pace
             each.pace = None if pace is None else replace(pace, former=_stored(pace.former))
         if engine.contest is not None:
             engine.contest = replace(engine.contest, noted=tuple(map(_stored, engine.contest.noted)))
-        state["params"] = {name: recipes.recipe(value) for name, value in state["params"].items()}
+        state["params"] = {name: estimator_spec.spec_of(value) for name, value in state["params"].items()}
         return state
 
     def _fitted_state(self) -> dict[str, Any]:
         solved = self._engine.model
-        is_nameable = solved is not None and "class" in _recipe_of(self.estimator)
-        return {"fitted": fitted.dumped(solved.model) if is_nameable else None}
+        is_nameable = solved is not None and "class" in _spec_of(self.estimator)
+        return {"fitted": skops_model.dumped(solved.model) if is_nameable else None}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
         """Say what a file that was saved lacks; one of a function or of an own class is for ``restore`` anyway."""
-        if self._engine.model is None or stored["fitted"] is not None or "class" not in _recipe_of(self.estimator):
+        if self._engine.model is None or stored["fitted"] is not None or "class" not in _spec_of(self.estimator):
             return
-        why = "skops cannot hold it" if fitted.is_installed() else "skops is not installed (batch2online[skops])"
+        why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
             f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
             f"since {why}: load(path, refit=True) fits it again.",
@@ -100,7 +100,7 @@ class StoredWrapped(TakingTables):
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
         trust, may_fit = Trust.of(trusted), refit or "estimator" in given
-        params = {n: recipes.made(value, n, trust) for n, value in state["params"].items() if n not in given}
+        params = {n: estimator_spec.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
             engine, rows = estimator._engine, _checked_rows(state)
@@ -131,7 +131,7 @@ class StoredWrapped(TakingTables):
             return
         try:
             engine.model = self._as_fitted(content, trust)
-        except fitted.UnusableError as error:
+        except skops_model.UnusableError as error:
             if not may_fit:
                 raise CheckpointError(
                     f"there is no fitted {type(self.estimator).__name__} to load: {error} Loading fits nothing by "
@@ -140,15 +140,15 @@ class StoredWrapped(TakingTables):
                 ) from error
             engine.model = engine.problem.solved_on(rows)
 
-    def _as_fitted(self, content: Any, trust: Trust) -> Solved:
+    def _as_fitted(self, content: Any, trust: Trust) -> FittedEstimator:
         """Return the stored model, if it is one of this estimator and these rows."""
-        rows, (model, is_harmless) = self._engine.model, fitted.loaded(content, trust)
+        rows, (model, is_harmless) = self._engine.model, skops_model.loaded(content, trust)
         width = getattr(model, "n_features_in_", self.n_features_in_)  # what takes texts does not say
         if width != self.n_features_in_ or not self._could_have_fitted(model):
-            raise fitted.UnusableError("it is a model of another kind.")
-        solved, few = Solved(model, rows), rows[:_FEW]
+            raise skops_model.UnusableError("it is a model of another kind.")
+        solved, few = FittedEstimator(model, rows), rows[:_FEW]
         if is_harmless and not np.isfinite(self._engine.problem.losses(solved, few.points, few.targets)[0]).all():
-            raise fitted.UnusableError("its losses are no numbers.")
+            raise skops_model.UnusableError("its losses are no numbers.")
         return solved
 
     def _could_have_fitted(self, model: Any) -> bool:
@@ -156,7 +156,7 @@ class StoredWrapped(TakingTables):
         asked_for = seeded(self.estimator, self._engine.construction.seed)
         if isinstance(model, DummyClassifier) and self._has_labels and len(np.unique(self._engine.model.targets)) == 1:
             return bool(model.strategy == "most_frequent")
-        return recipes.is_same(clone(model), asked_for)
+        return estimator_spec.is_same(clone(model), asked_for)
 
     @classmethod
     def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
@@ -207,10 +207,10 @@ def _restore_former(engine: Any) -> None:
             each.pace = replace(each.pace, former=engine.problem.fitted_later(each.pace.former))
 
 
-def _recipe_of(estimator: Any) -> Any:
+def _spec_of(estimator: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is left out was said before
-        return recipes.recipe(estimator)
+        return estimator_spec.spec_of(estimator)
 
 
 def _checked_rows(state: dict[str, Any]) -> GivenRows:
@@ -222,7 +222,7 @@ def _checked_rows(state: dict[str, Any]) -> GivenRows:
         raise CheckpointError("a table has columns and texts.")
     given, engine = GivenRows(table, texts), state["engine"]
     require(len(table.columns) == engine.width, "a table is as wide as its rows.")
-    for points in living_points(engine):
+    for points in kept_points(engine):
         table.check(points)
         require(given.has_texts(points), "the texts of all rows are known.")
     return given

@@ -39,8 +39,8 @@ _CONSTRUCTIONS: dict[str, type[Construction]] = {
 }
 
 
-def recipe(value: Any) -> Any:
-    """Return what a file holds for a parameter: the value itself, a recipe, or a note that it must be given again."""
+def spec_of(value: Any) -> Any:
+    """Return what a file holds for a parameter: the value itself, a specification, or that it must be passed again."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (*_PLAIN, Policy)):
@@ -52,7 +52,7 @@ def recipe(value: Any) -> Any:
     if value in _CONSTRUCTIONS.values():
         return {"construction": str(value.__name__)}
     if isinstance(value, list | tuple):
-        items = [recipe(item) for item in value]
+        items = [spec_of(item) for item in value]
         return _missing(value) if any(map(is_missing, items)) else type(value)(items)
     if isinstance(value, BaseEstimator) and type(value).__module__.startswith("sklearn."):
         return _of_estimator(value)
@@ -65,17 +65,17 @@ def _of_estimator(value: Any) -> Any:
         warnings.warn(f"memory of {type(value).__name__} is left out: a file holds no paths.", UserWarning, 2)
         given["memory"] = None
     params = {
-        name: item if name in _PATTERNS and isinstance(item, str) else recipe(item) for name, item in given.items()
+        name: item if name in _PATTERNS and isinstance(item, str) else spec_of(item) for name, item in given.items()
     }
     if any(map(is_missing, params.values())) or _reads_files(params):
         return _missing(value)
     return {"module": type(value).__module__, "class": type(value).__qualname__, "params": params}
 
 
-def made(value: Any, name: str, trust: Trust) -> Any:
+def built(value: Any, name: str, trust: Trust) -> Any:
     """Return the parameter of this name from what a checkpoint holds for it; CheckpointError if it needs more trust."""
     if isinstance(value, list | tuple):
-        return type(value)(made(item, name, trust) for item in value)
+        return type(value)(built(item, name, trust) for item in value)
     if _is_path(value):
         raise CheckpointError(f"{name} holds the path {value[:40]!r}, and no file may name one.")
     if not isinstance(value, dict):
@@ -90,14 +90,14 @@ def made(value: Any, name: str, trust: Trust) -> Any:
         return getattr(np, value["dtype"])
     if value.get("construction") in _CONSTRUCTIONS:
         return _CONSTRUCTIONS[value["construction"]]
-    return _made_estimator(value, name, trust)
+    return _built_estimator(value, name, trust)
 
 
-def _made_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
+def _built_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
     if value.keys() != {"module", "class", "params"} or not isinstance(value["params"], dict):
         raise CheckpointError(f"{name} is no estimator.")
     params = {
-        key: item if key in _PATTERNS and isinstance(item, str) else made(item, name, trust)
+        key: item if key in _PATTERNS and isinstance(item, str) else built(item, name, trust)
         for key, item in value["params"].items()
     }
     if params.get("memory") is not None:
@@ -175,7 +175,7 @@ def _is_path(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a recipe says that the value must be given again."""
+    """Whether a specification says that the value must be passed again."""
     return isinstance(value, dict) and "missing" in value
 
 
