@@ -9,9 +9,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from batch2online._types import FloatArray
-from batch2online.frames import cells
-from batch2online.frames.given import first_gap
-from batch2online.frames.table import Column, TableKind
+from batch2online.frames.columns import ColumnType
+from batch2online.frames.encoding import first_gap
+from batch2online.frames.schema import Column, FrameSchema
 
 _CATEGORIES = ("category", "Categorical", "Enum")
 
@@ -62,18 +62,20 @@ def _is_open(estimator: Any) -> bool:
 
 
 def _is_taken(column: Column, takes_categories: bool) -> bool:
-    if column.kind in (cells.NUMBER, cells.BOOLEAN, cells.GAPS):
+    if column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING):
         return True
     return takes_categories and column.form in _CATEGORIES
 
 
-def check(estimator: Any, points: FloatArray, table: TableKind) -> None:
+def check(estimator: Any, points: FloatArray, table: FrameSchema) -> None:
     """Refuse rows that the estimator could not be fitted to, in a sentence that says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")
     other = next((column for column in table.columns if not _is_taken(column, takes_categories)), None)
     if other is not None and not texts(estimator):
-        way = "make it a category" if takes_categories and other.kind == cells.TEXT else "put an encoder before it"
+        way = (
+            "make it a category" if takes_categories and other.kind == ColumnType.STRING else "put an encoder before it"
+        )
         example = f"make_pipeline(make_column_transformer((OneHotEncoder(), [{other.name!r}])), {name}())"
         raise ValueError(
             f"Column {other.name!r} holds {other.kind}, which {name} cannot take: {way}, as in "
