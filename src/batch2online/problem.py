@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,15 +14,8 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Construction, Coreset
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import WarmUp
-
-
-class DependsOn(Enum):
-    """What a new model is computed from, and so what it reacts to when a single row is left out."""
-
-    CORESET = "the coreset alone"
-    CURRENT_MODEL = "the coreset and the model in force, which remembers the order of rows"
-    ALL_ROWS = "statistics of all rows"
 
 
 class Contender(NamedTuple):

@@ -14,9 +14,9 @@ from sklearn.utils import get_tags
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import Monitor
 from batch2online.engine.online import Online
-from batch2online.frames import cells
-from batch2online.frames.given import first_gap
-from batch2online.frames.table import Column, TableKind
+from batch2online.frames.columns import ColumnType
+from batch2online.frames.encoding import first_gap
+from batch2online.frames.schema import Column, FrameSchema
 from batch2online.history import History
 from batch2online.rows import Queue, Rows
 
@@ -69,18 +69,20 @@ def _is_open(estimator: Any) -> bool:
 
 
 def _is_taken(column: Column, takes_categories: bool) -> bool:
-    if column.kind in (cells.NUMBER, cells.BOOLEAN, cells.GAPS):
+    if column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING):
         return True
     return takes_categories and column.form in _CATEGORIES
 
 
-def check_columns(estimator: Any, points: FloatArray, table: TableKind) -> None:
+def check_columns(estimator: Any, points: FloatArray, table: FrameSchema) -> None:
     """Refuse rows that the estimator could not be fitted to, in a sentence that says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")
     other = next((column for column in table.columns if not _is_taken(column, takes_categories)), None)
     if other is not None and not accepts_strings(estimator):
-        way = "make it a category" if takes_categories and other.kind == cells.TEXT else "put an encoder before it"
+        way = (
+            "make it a category" if takes_categories and other.kind == ColumnType.STRING else "put an encoder before it"
+        )
         example = f"make_pipeline(make_column_transformer((OneHotEncoder(), [{other.name!r}])), {name}())"
         raise ValueError(
             f"Column {other.name!r} holds {other.kind}, which {name} cannot take: {way}, as in "

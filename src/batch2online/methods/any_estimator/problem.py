@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.frames.given import GivenRows
+from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator.row_losses import RowLoss
 from batch2online.methods.any_estimator.weighted_fit import copies, fitted, part_of
 from batch2online.methods.clustering.remembered import LastLosses
@@ -112,7 +112,7 @@ class EstimatorProblem(Problem):
     loss_bound: float | None = None
     resample: bool = False
     labels: dict[float, Any] = field(default_factory=dict)
-    given_rows: GivenRows = field(default_factory=GivenRows)
+    given_rows: Encoding = field(default_factory=Encoding)
 
     @property
     def secondary_name(self) -> str:

@@ -19,9 +19,9 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
 from batch2online.estimator import Trusted
-from batch2online.frames.given import GivenRows
-from batch2online.frames.table import TableKind
-from batch2online.frames.texts import Texts
+from batch2online.frames.encoding import Encoding
+from batch2online.frames.schema import FrameSchema
+from batch2online.frames.strings import StringTable
 from batch2online.methods.any_estimator import estimator_spec, skops_model
 from batch2online.methods.any_estimator.input_support import kept_points
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of, without_fitting
@@ -213,14 +213,14 @@ def _spec_of(estimator: Any) -> Any:
         return estimator_spec.spec_of(estimator)
 
 
-def _checked_rows(state: dict[str, Any]) -> GivenRows:
+def _checked_rows(state: dict[str, Any]) -> Encoding:
     """Return what the rows of a file stand for; all of them must stand for something."""
     table, texts = state.get("table"), state.get("texts")
     if table is None:
-        return GivenRows()
-    if not isinstance(table, TableKind) or not isinstance(texts, Texts):
+        return Encoding()
+    if not isinstance(table, FrameSchema) or not isinstance(texts, StringTable):
         raise CheckpointError("a table has columns and texts.")
-    given, engine = GivenRows(table, texts), state["engine"]
+    given, engine = Encoding(table, texts), state["engine"]
     require(len(table.columns) == engine.width, "a table is as wide as its rows.")
     for points in kept_points(engine):
         table.check(points)

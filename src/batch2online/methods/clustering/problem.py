@@ -22,7 +22,6 @@ from batch2online.numerics.distances import Sums, nearest, nearest_squared, powe
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
 from batch2online.problem import (
     Contender,
-    DependsOn,
     Hindsight,
     Problem,
     Totals,
@@ -34,6 +33,7 @@ from batch2online.problem import (
 from batch2online.rows import Rows, all_ones
 from batch2online.schema import at_least, finite, require_equal, shape, storable
 from batch2online.sketches.base import Coreset
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
 Assignment = tuple[IntArray, FloatArray]

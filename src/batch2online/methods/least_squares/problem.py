@@ -18,10 +18,10 @@ from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
 from batch2online.numerics.triangular import column_norms
-from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.problem import Hindsight, Problem, Totals, resolution, unevenness_of
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
-from batch2online.theory.bounds import exact_stability
+from batch2online.theory.bounds import DependsOn, exact_stability
 from batch2online.warm_up import MeanSoFar
 
 

@@ -14,8 +14,9 @@ from batch2online.methods.linear_losses.expansion_state import Sample
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty, fit
-from batch2online.problem import DependsOn, Hindsight, Problem, certain_weight, sampling_error
+from batch2online.problem import Hindsight, Problem, certain_weight, sampling_error
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 

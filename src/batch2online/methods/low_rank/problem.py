@@ -16,9 +16,10 @@ from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.numerics.distances import squared_lengths
-from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.problem import Hindsight, Problem, Totals, resolution, unevenness_of
 from batch2online.rows import Rows
 from batch2online.schema import at_least, finite, require_equal, shape, storable
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
 ROUNDING = 1e-9
