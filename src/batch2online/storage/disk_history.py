@@ -16,7 +16,7 @@ import numpy as np
 from batch2online._types import IntArray
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, ones
-from batch2online.schema import check_instance, require, storable
+from batch2online.schema import check_instance, require, storable, stores
 from batch2online.storage.database import Database, packed, unpacked
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
@@ -74,6 +74,7 @@ def get(database: Database, number: int) -> Rows:
 
 
 @storable
+@stores()
 class DiskHistory(History):
     """A history whose segments lie in the table of a file.
 
