@@ -241,6 +241,7 @@ def cases(draw):
 @pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
 @given(case=cases(), size=st.sampled_from([10, 40]), intercept=st.booleans(), first_id=st.integers(0, 50))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.few(1)
 def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, intercept, first_id):
     """With blocks of 16 ids, so that few rows fill many of them."""
     with blocks_of(16):

@@ -209,6 +209,7 @@ def test_json_holds_finite_numbers_alone(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.few(1)
 def test_many_columns_start_soon(tmp_path, suffix):
     """20,000 columns in half a second of an idle processor; pairwise comparisons took eight."""
     from batch2online.app.cli.run.stream import open_stream

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from mutants.catalogue import SOURCE, TESTS, mutants
 from mutants.sample import SIZE, sample
 
@@ -36,6 +38,7 @@ def test_no_two_mutants_are_the_same():
     assert len(set(changes)) == len(changes)
 
 
+@pytest.mark.full
 def test_tests_notice_the_sample():
     assert len({mutant.name for mutant in sample()}) == SIZE
     environment = os.environ | {"PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}

@@ -41,6 +41,7 @@ def test_what_is_excused_or_registered_is_there_and_what_is_public_is_not_excuse
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("case", cases_of(FOUND))
 @pytest.mark.parametrize("name", checks.of_all)
+@pytest.mark.covering(times=3)
 def test_promises_of_all(name, case, tmp_path):
     checks.keep(name, case, tmp_path)
 
@@ -48,6 +49,7 @@ def test_promises_of_all(name, case, tmp_path):
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("case", cases_of(ESTIMATORS))
 @pytest.mark.parametrize("name", checks.of_estimators)
+@pytest.mark.covering(times=3)
 def test_promises_of_estimators(name, case, tmp_path):
     checks.keep(name, case, tmp_path)
 
@@ -57,6 +59,7 @@ def expected_failures(estimator):
     return dict(case.expected_failures)
 
 
+@pytest.mark.covering(axes=lambda estimator, check: (repr(estimator), check.func.__name__))
 @parametrize_with_checks(
     [case.make() for name in ESTIMATORS for case in CASES.get(name, {}).values() if case.scikit_learn],
     expected_failed_checks=expected_failures,
