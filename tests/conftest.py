@@ -2,14 +2,15 @@
 
 Of a test with several parameters, enough combinations run that each value of each parameter is among them:
 ``@pytest.mark.covering(times=3)`` wants each value three times, and ``axes=`` says what the parameters of a list that
-is itself a product consist of. ``@pytest.mark.few(2)`` keeps two of all combinations. Tests and parameters marked
-``full`` are campaigns and large samples. What is named with its parameters, ``test_x[3-huber]``, runs in any case.
+is itself a product consist of. ``@pytest.mark.few(2)`` keeps two of all combinations, others for each test. Tests and
+parameters marked ``full`` are campaigns and large samples. What is named with its parameters, ``test_x[3-huber]``, runs in any case.
 
 Examples of hypothesis are the same in each run, so that no test fails by chance; ``--hypothesis-profile=explore``
 draws others.
 """
 
 from collections import Counter, defaultdict
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -45,7 +46,8 @@ def _covering(items):
     """Keep few items of a test such that each value of each of its parameters is among them."""
     few = items[0].get_closest_marker("few")
     if few is not None:
-        return items[:: -(-len(items) // few.args[0])]
+        step = -(-len(items) // few.args[0])
+        return items[crc32(items[0].originalname.encode()) % min(step, len(items)) :: step]
     mark = items[0].get_closest_marker("covering")
     wanted = {"times": 1, "axes": None} | (mark.kwargs if mark else {})
     values = {item: _values(item, wanted["axes"]) for item in items}

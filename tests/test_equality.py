@@ -32,6 +32,7 @@ N, BLOCK, SIZE = 2_300, 1_000, 150
 SEED = 3
 
 every_stream = pytest.mark.parametrize("name", STREAMS)
+pytestmark = pytest.mark.few(4)  # of the streams, others for each test
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -410,8 +411,8 @@ def test_a_budget_is_never_exceeded(changes, horizon, start):
     assert 1 <= model.n_changes_ <= changes
 
 
-def test_solving_at_every_step_or_only_on_change_is_the_same():
-    X, y = stream("gaussian", 400)
+def test_solving_at_every_step_or_only_on_change_is_the_same(full):
+    X, y = stream("gaussian", 400 if full else 120)
     always, on_change = (
         OnlineRegression(refresh=policy, solve="coreset", epsilon=0.5, coreset_size=30, random_state=SEED)
         for policy in (EveryStep(), OnChange())
