@@ -2,8 +2,9 @@
 
 Of a test with several parameters, enough combinations run that each value of each parameter is among them:
 ``@pytest.mark.covering(times=3)`` wants each value three times, and ``axes=`` says what the parameters of a list that
-is itself a product consist of. ``@pytest.mark.few(2)`` keeps two of all combinations, others for each test. Tests and
-parameters marked ``full`` are campaigns and large samples. What is named with its parameters, ``test_x[3-huber]``, runs in any case.
+is itself a product consist of. ``@pytest.mark.few(2)`` keeps two of all combinations, others for each test. Tests
+and parameters marked ``full`` are campaigns and large samples. What is named with its parameters on the command line,
+``test_x[3-huber]``, runs in any case.
 
 Examples of hypothesis are the same in each run, so that no test fails by chance; ``--hypothesis-profile=explore``
 draws others.
