@@ -76,7 +76,7 @@ def test_any_sequence_of_steps_ends_in_the_same_model(full):
 
 
 def test_predictions_during_learning_belong_to_one_version(full):
-    n = 40 if full else 10
+    n = 40 if full else 12
     assert set(threads.predictions(9 * n).values()) == {n}
 
 
