@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.estimator import costs_from
-from batch2online.methods.any_estimator.problem import Wrapped
+from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.clustering.remembered import LastLosses
 from batch2online.refresh import Geometric
 from batch2online.results import Costs, Solve
@@ -70,14 +70,14 @@ def test_rows_of_an_interrupted_call_are_not_taken_for_those_that_get_their_ids(
     model, undisturbed = (BatchToOnline(Ridge(), refresh=Geometric(2.0, start=50), random_state=0) for _ in range(2))
     for each in (model, undisturbed):
         each.partial_fit(X[:90], y[:90])
-    whole = Wrapped.difference
+    whole = EstimatorProblem.difference
 
     def interrupted(self, *given):
         whole(self, *given)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Wrapped, "difference", interrupted)
+        patch.setattr(EstimatorProblem, "difference", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[100:120], 5 * y[100:120])
     for each in (model, undisturbed):

@@ -20,7 +20,7 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets
-from batch2online.methods.any_estimator import kinds
+from batch2online.methods.any_estimator import defaults
 from batch2online.methods.any_estimator.problem import LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.methods.any_estimator.weighted_fit import copies, part_of
@@ -102,8 +102,8 @@ def test_without_weights_all_rows_are_kept_up_to_what_the_estimator_bears(estima
 
 
 def test_wide_rows_without_weights_are_fewer_and_not_below_5000():
-    assert kinds.unweighted_size(KNeighborsRegressor(), None, 1_000) == 2**29 // (16 * 1_006)
-    assert kinds.unweighted_size(KNeighborsRegressor(), None, 50_000) == 5_000
+    assert defaults.unweighted_size(KNeighborsRegressor(), None, 1_000) == 2**29 // (16 * 1_006)
+    assert defaults.unweighted_size(KNeighborsRegressor(), None, 50_000) == 5_000
 
 
 def test_models_without_weights_are_refits_on_all_rows_at_doublings():

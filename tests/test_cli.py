@@ -23,9 +23,9 @@ import batch2online
 from batch2online import Durable, OnlineClustering, OnlineLowRank, OnlineRegression, datasets
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.commands.run import rechunked
-from batch2online.app.cli.run.inputs import open_input
-from batch2online.app.cli.run.learning import LearningLoop
-from batch2online.app.cli.run.recorder import Recorder
+from batch2online.app.cli.run.loop import LearningLoop
+from batch2online.app.cli.run.result import Recorder
+from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.run.state import Kept, checksum
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
@@ -320,7 +320,7 @@ def test_a_damaged_model_is_refused(tmp_path, capsys):
     path = tmp_path / "model.b2o"
     path.write_bytes(b"PK nothing")
     assert run_safely(["show", str(path)]) == 2
-    assert "not a batch2online checkpoint" in capsys.readouterr().err
+    assert "no file of batch2online" in capsys.readouterr().err
 
 
 def test_datasets_are_listed(capsys):

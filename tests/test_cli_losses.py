@@ -9,10 +9,10 @@ import pytest
 
 from batch2online import OnlineClassifier, OnlineRegression, datasets, load
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report.residuals import below, judged
+from batch2online.app.report.regression import below, judged
 from batch2online.baselines.peers import of_loss
 from batch2online.datasets.tables import LABELS, load_table
-from batch2online.evaluate.predictor_loss import PredictorLosses
+from batch2online.evaluate.losses import PredictorLosses
 
 LOSSES = {
     "huber": (["--delta", "1.5"], "scikit-learn Passive-Aggressive"),

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 
 from batch2online import coresets
-from batch2online.evaluate import average_sensitivity, deletion, losses, metrics, prequential, sensitivity, told_apart
+from batch2online.evaluate import average_sensitivity, losses, prequential, sensitivity
 from batch2online.evaluate.result import Outcome
 from batch2online.rows import Rows
 
@@ -104,9 +104,9 @@ def test_changes_and_sums_are_those_seen_from_outside():
 
 def test_measures_of_change_by_hand():
     old, new = np.linalg.qr(RNG(8).normal(size=(5, 2)))[0].T, np.linalg.qr(RNG(9).normal(size=(5, 2)))[0].T
-    assert metrics.subspace_angle(old, new) == pytest.approx(subspace_angles(old.T, new.T).max())
+    assert losses.subspace_angle(old, new) == pytest.approx(subspace_angles(old.T, new.T).max())
     points = np.array([[0.0], [1.0], [2.0], [9.0]])
-    assert metrics.label_churn(np.array([[0.0], [9.0]]), np.array([[0.0], [2.5]]), points) == 0.25
+    assert losses.label_churn(np.array([[0.0], [9.0]]), np.array([[0.0], [2.5]]), points) == 0.25
 
 
 # -- with and without a row ------------------------------------------------------------------------------------
@@ -115,10 +115,10 @@ def test_measures_of_change_by_hand():
 @pytest.mark.parametrize("row", [0, 3, 7])
 def test_exactly_the_row_asked_for_is_left_out(row):
     X, y = np.arange(8.0)[:, None], np.arange(8.0) * 10
-    kept, targets = deletion.without(X, y, row)
+    kept, targets = sensitivity.without(X, y, row)
     assert kept[:, 0].tolist() == [i for i in range(8) if i != row]
     assert targets.tolist() == [10.0 * i for i in range(8) if i != row]
-    before, after = deletion.with_and_without(lambda X, y, seed: np.append(X[:, 0], seed), X, y, row, 5)
+    before, after = sensitivity.with_and_without(lambda X, y, seed: np.append(X[:, 0], seed), X, y, row, 5)
     assert before.tolist() == [*range(8), 5]
     assert after.tolist() == [*(i for i in range(8) if i != row), 5]
 
@@ -132,24 +132,24 @@ def test_reactions_above_rounding_are_changes(reaction, is_change):
 
 def test_outputs_are_compared_relative_to_their_largest_entry():
     old = np.array([0.0, 100.0])
-    assert not deletion.differ(old, old + np.array([0.9e-4, 0.0]), tolerance=1e-6)
-    assert deletion.differ(old, old + np.array([1.1e-4, 0.0]), tolerance=1e-6)
-    assert deletion.differ(old, old[:1], tolerance=1.0)
+    assert not sensitivity.differ(old, old + np.array([0.9e-4, 0.0]), tolerance=1e-6)
+    assert sensitivity.differ(old, old + np.array([1.1e-4, 0.0]), tolerance=1e-6)
+    assert sensitivity.differ(old, old[:1], tolerance=1.0)
 
 
 def test_numbering_basis_and_order_are_no_changes_but_weights_are():
     X = RNG(11).normal(size=(60, 3)) * [4, 2, 1]
     clusters = KMeans(3, n_init=1, random_state=0).fit(X)
-    first = deletion.described(clusters, X)
+    first = sensitivity.described(clusters, X)
     clusters.cluster_centers_ = clusters.cluster_centers_[[2, 0, 1]]
-    assert np.array_equal(deletion.described(clusters, X), first)
+    assert np.array_equal(sensitivity.described(clusters, X), first)
     subspace = TruncatedSVD(2).fit(X)
-    first = deletion.described(subspace, X)
+    first = sensitivity.described(subspace, X)
     subspace.components_ = np.array([[0.6, 0.8], [-0.8, 0.6]]) @ subspace.components_
-    np.testing.assert_allclose(deletion.described(subspace, X), first, atol=1e-12)
+    np.testing.assert_allclose(sensitivity.described(subspace, X), first, atol=1e-12)
     one, other = (coresets.Uniform(coreset_size=10**4, random_state=0) for _ in range(2))
     one.add(X), other.add(X, weights=np.full(60, 2.0))
-    assert not np.array_equal(deletion.described(one, X), deletion.described(other, X))
+    assert not np.array_equal(sensitivity.described(one, X), sensitivity.described(other, X))
 
 
 # -- exact, by a second enumeration ----------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_noise_cannot_be_told_apart():
     def noise(X, seed):
         return RNG(seed).normal(size=4)
 
-    correct, asked = told_apart.accuracy_with_and_without(noise, RNG(0).normal(size=(20, 2)), None, 200, RNG(1))
+    correct, asked = sensitivity.accuracy_with_and_without(noise, RNG(0).normal(size=(20, 2)), None, 200, RNG(1))
     assert asked == 200
     assert correct <= 150
 

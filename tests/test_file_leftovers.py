@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 from batch2online.storage import disk_history
 from batch2online.storage.disk_history import DiskHistory, scratch
+from batch2online.storage.tree import CheckpointError, parts_of, state_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 2))
@@ -95,3 +97,12 @@ def test_reading_a_history_on_disk_holds_few_segments():
     history.write()
     assert len(list(history)) == 50
     assert len(history._recent) <= disk_history._CACHED
+
+
+def test_a_history_on_disk_is_never_read_from_the_tree_of_a_state():
+    rows = Rows(np.ones((2, 1)), np.empty((2, 0)), np.ones(2), np.arange(2))
+    history = DiskHistory(10, 1, 0, scratch())
+    history.append(rows)
+    assert pickle.loads(pickle.dumps(history)).ids().tolist() == [0, 1]
+    with pytest.raises(CheckpointError, match="rows on disk lie in their table"):
+        state_of(parts_of(history))

@@ -10,7 +10,7 @@ import pytest
 
 from batch2online import OnlineRegression
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report import following
+from batch2online.app.report import drift_section
 from batch2online.app.report.page import of_model
 from batch2online.results import ChangeEvent
 
@@ -47,7 +47,7 @@ def test_the_report_says_which_half_life_was_in_force_when():
     page = of_model(model)
     assert f"Half-life: none at first, 600 from row {switch.at:,}." in page
     assert "rows so far, weighted by a half-life of 600" in page
-    assert following.switches(OnlineRegression().partial_fit(X, y)) == ""
+    assert drift_section.switches(OnlineRegression().partial_fit(X, y)) == ""
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
     assert "no half-life was better" in of_model(calm)
 
@@ -63,7 +63,7 @@ class Busy:
 
 
 def test_many_switches_are_told_in_short():
-    assert following.switches(Busy()) == (
+    assert drift_section.switches(Busy()) == (
         " Half-lives have changed 8 times, last to none from row 8,000; none for 60% of the rows."
     )
 

@@ -213,7 +213,7 @@ def test_json_holds_finite_numbers_alone(tmp_path, capsys):
 @pytest.mark.few(1)
 def test_many_columns_start_soon(tmp_path, suffix):
     """20,000 columns in half a second of an idle processor; pairwise comparisons took eight."""
-    from batch2online.app.cli.run.stream import open_stream
+    from batch2online.app.cli.run.source import open_stream
     from batch2online.app.cli.settings import Settings
     from batch2online.app.cli.tasks import task_for
     from batch2online.app.inputs import open_source

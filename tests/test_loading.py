@@ -29,9 +29,9 @@ from sklearn.tree import DecisionTreeRegressor
 from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
 from batch2online.app.cli.app import run_safely
 from batch2online.engine import invariants
-from batch2online.methods.any_estimator import fitted, storing, weighted_fit
-from batch2online.methods.any_estimator.problem import Wrapped
-from batch2online.methods.any_estimator.storing import StoredWrapped
+from batch2online.methods.any_estimator import skops_model, stored, weighted_fit
+from batch2online.methods.any_estimator.problem import EstimatorProblem
+from batch2online.methods.any_estimator.stored import StoredWrapped
 from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.storage.errors import StoreError
 from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
@@ -370,7 +370,7 @@ def without_fitted(model, path, **parameters):
     """Save a model as somebody does who leaves the fitted form out and asks for more, where nothing is fitted yet."""
     model.estimator.set_params(**parameters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "dumped", lambda _: None)
+        patch.setattr(skops_model, "dumped", lambda _: None)
         patch.setattr(StoredWrapped, "_warn_of_missing", lambda *_: None)
         model.save(path)
     return path
@@ -426,7 +426,7 @@ def test_no_way_into_a_file_fits(kind, way, tmp_path, monkeypatch, capsys):
 def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypatch):
     path = of_half_lives(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(Wrapped, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
         model = load(path)
         assert np.isfinite(model.predict(X)).all()
     twin = load(path).partial_fit(X, Y)
@@ -439,7 +439,7 @@ def test_a_fitted_form_keeps_what_compiled_code_believes(tmp_path, monkeypatch):
     model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
         refuse_to_fit(patch)
-        patch.setattr(storing, "seeded", lambda estimator, seed: seeded(estimator, seed))
+        patch.setattr(stored, "seeded", lambda estimator, seed: seeded(estimator, seed))
         np.testing.assert_array_equal(load(tmp_path / "model").cluster_centers_, model.cluster_centers_)
 
     def narrower(parts):
@@ -509,7 +509,7 @@ def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
     model = BatchToOnline(LogisticRegression(), random_state=0).partial_fit(X, ["one"] * len(X))
     model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(Wrapped, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
         assert set(load(tmp_path / "model").predict(X[:5])) == {"one"}
 
 

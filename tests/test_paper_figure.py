@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineRegression, evaluate, reference
+from batch2online.evaluate.paper import EPSILONS, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 from batch2online.evaluate.result import Curve
-from batch2online.reference.experiment import EPSILONS, OURS, PAPER, WARMUP, Line, panels, paper_experiment
 
 
 @pytest.fixture(scope="module")

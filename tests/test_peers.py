@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from batch2online.baselines.peers import COMPARE, LOSS, PEERS, SPEED, Told, learners, named
+from batch2online.baselines.peers import COMPARE, LOSS, PEERS, SPEED, PeerSettings, learners, named
 from batch2online.evaluate import prequential
 from batch2online.evaluate.adapters import Adapter
 
@@ -23,7 +23,7 @@ CLASSIFIERS = [peer for peer in PEERS if "classification" in peer.makers]
 def test_every_peer_learns_what_it_says(peer, task):
     if not peer.is_installed:
         pytest.skip(f"{peer.package} is not installed")
-    model = peer.make(task, Told(k=2))
+    model = peer.make(task, PeerSettings(k=2))
     with threadpool_limits(1):
         result = prequential(
             {"peer": model}, X, Y if task == "regression" else None, loss=LOSSES[task], seeds=1, chunk=50
@@ -39,7 +39,7 @@ def test_every_classifier_finds_the_classes(peer, classes):
     if not peer.is_installed:
         pytest.skip(f"{peer.package} is not installed")
     labels = np.digitize(Y, [1.0] if classes == 2 else [-4.0, 6.0]).astype(float)
-    model = peer.make("classification", Told(k=classes))
+    model = peer.make("classification", PeerSettings(k=classes))
     for start in range(0, len(X), 50):
         model.partial_fit(X[start : start + 50], labels[start : start + 50])
     found, shares = Adapter(model).probabilities(X)
@@ -58,8 +58,8 @@ def test_names_are_unique_and_all_are_shown_somewhere():
 
 
 def test_what_is_missing_or_too_slow_is_left_out(monkeypatch):
-    monkeypatch.setattr("batch2online.baselines.peers.peer.find_spec", lambda name: None)
-    assert not any("River" in name for name in learners("regression", Told(), COMPARE))
+    monkeypatch.setattr("batch2online.baselines.peer.find_spec", lambda name: None)
+    assert not any("River" in name for name in learners("regression", PeerSettings(), COMPARE))
     monkeypatch.undo()
-    narrow, wide = (learners("lowrank", Told(k=2), LOSS, columns) for columns in (10, 1_000))
+    narrow, wide = (learners("lowrank", PeerSettings(k=2), LOSS, columns) for columns in (10, 1_000))
     assert set(narrow) - set(wide) == {"exponentiated gradient", "online gradient descent"}

@@ -9,7 +9,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 
 from batch2online.coresets import Clustering, Everything, Leverage, RidgeLeverage, Uniform
-from batch2online.methods.any_estimator.problem import Solved, Wrapped
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator
 from batch2online.methods.any_estimator.row_losses import LOSSES, Deviation, loss_of
 from batch2online.methods.clustering.problem import Centers, KZClustering
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
@@ -187,12 +187,12 @@ def test_the_optimum_of_rows_that_need_a_factor_is_in_the_units_of_the_rows():
 
 
 def wrapped(loss="squared", **settings):
-    return Wrapped(LinearRegression(), loss_of(loss), seed=0, start=10, epsilon=0.1, **settings)
+    return EstimatorProblem(LinearRegression(), loss_of(loss), seed=0, start=10, epsilon=0.1, **settings)
 
 
 def fitted(points, targets, weights):
     model = LinearRegression().fit(points, targets[:, 0], sample_weight=weights)
-    return Solved(model, Rows(points, targets, weights, np.arange(len(points))))
+    return FittedEstimator(model, Rows(points, targets, weights, np.arange(len(points))))
 
 
 @pytest.mark.parametrize("keep_history", [False, True])
@@ -221,7 +221,7 @@ def test_costs_and_optimum_of_any_estimator_are_weighted_sums(keep_history):
 def test_losses_are_clipped_on_both_sides_and_what_is_taken_away_is_told():
     problem = wrapped(lambda model, points, targets: np.array([-3.0, 0.5, 7.0]), loss_bound=2.0)
     rows = np.zeros((3, 1))
-    losses, taken = problem.losses(Solved(None, Rows.empty(1, 1)), rows, rows)
+    losses, taken = problem.losses(FittedEstimator(None, Rows.empty(1, 1)), rows, rows)
     assert losses.tolist() == [0.0, 0.5, 2.0]
     assert taken.tolist() == [3.0, 0.0, 5.0]
 

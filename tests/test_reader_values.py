@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from batch2online.app.inputs import DataError, Kind, Layout, open_source
+from batch2online.app.inputs import DataError, Layout, open_source
 from batch2online.app.inputs.batch import Batch, row_place, with_plain_types
-from batch2online.app.inputs.calendar import part_of
-from batch2online.app.inputs.cells import is_number
-from batch2online.app.inputs.deciding import Wanted, counting_columns, identifiers, prepare
+from batch2online.app.inputs.delimited import is_number
+from batch2online.app.inputs.infer import Wanted, counting_columns, identifiers, prepare
+from batch2online.app.inputs.preparation import part_of
+from batch2online.frames.columns import ColumnType
 
 
 def opened(folder, text, name="t.csv", **layout):
@@ -34,7 +35,7 @@ def batch_of(**columns):
 
 def prepared(batch, target=None, **wanted):
     kinds = {
-        name: Kind.TEXT if pa.types.is_string(batch.table.schema.field(name).type) else Kind.NUMBER
+        name: ColumnType.STRING if pa.types.is_string(batch.table.schema.field(name).type) else ColumnType.NUMBER
         for name in batch.table.column_names
     }
     inputs = [name for name in kinds if name != target]
@@ -88,7 +89,7 @@ def test_as_many_lines_are_skipped_as_asked_for(tmp_path, skipped):
 
 
 def test_lines_keep_their_numbers_after_comments(tmp_path):
-    numbers = {"a": Kind.NUMBER, "b": Kind.NUMBER}
+    numbers = {"a": ColumnType.NUMBER, "b": ColumnType.NUMBER}
     with pytest.raises(DataError, match="line 6, column 'b': 'x' is not a number"):
         opened(tmp_path, "a,b\n# one\n1,2\n  # two\n\n3,x\n", comment="#", kinds=numbers)
 
@@ -121,7 +122,7 @@ def test_decimal_commas_are_numbers_in_errors_too(tmp_path):
 def test_json_heeds_words_for_missing_values_and_knows_dates(tmp_path):
     rows = [{"a": 1, "when": "1970-01-02"}, {"a": "none", "when": "1970-01-03"}, {"a": 3, "when": "none"}]
     source = opened(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "t.jsonl", na_values=("none",))
-    assert source.kinds == {"a": Kind.NUMBER, "when": Kind.DATE}
+    assert source.kinds == {"a": ColumnType.NUMBER, "when": ColumnType.TIME}
     assert columns_of(source) == {"a": [1.0, None, 3.0], "when": [1.0, 2.0, None]}
 
 

@@ -17,12 +17,12 @@ import pyarrow.parquet
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.cli.run.stream import open_stream
+from batch2online.app.cli.run.source import open_stream
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
-from batch2online.app.inputs import DataError, Kind, Layout, Remedy, open_source
-from batch2online.app.inputs.blocks import LineBlock, blocks
-from batch2online.app.inputs.feed import Feed
+from batch2online.app.inputs import DataError, Layout, Remedy, open_source
+from batch2online.app.inputs.byte_stream import Feed, LineBlock, blocks
+from batch2online.frames.columns import ColumnType
 
 TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10, 20, 30, 40], "colour": ["red", "blue", "red", "green"]})
 ROWS = TABLE.to_pylist()
@@ -90,7 +90,7 @@ def test_every_format_gives_the_same_rows(tmp_path, name):
     (tmp_path / name).write_bytes(FILES[name])
     rows, batches, source = read(tmp_path / name)
     assert rows == ROWS
-    assert source.kinds == {"a": Kind.NUMBER, "b": Kind.NUMBER, "colour": Kind.TEXT}
+    assert source.kinds == {"a": ColumnType.NUMBER, "b": ColumnType.NUMBER, "colour": ColumnType.STRING}
     assert all(batch.table.schema.field("b").type == pa.float64() for batch in batches)
 
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report.figures import principal_axes
-from batch2online.app.report.svg import plain
+from batch2online.app.report.figures import plain, principal_axes
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 TASKS = {

@@ -8,9 +8,9 @@ import pytest
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report import regression, story
+from batch2online.app.report import context, regression
+from batch2online.app.report.elements import MEANINGS, explained
 from batch2online.app.report.models import drowning
-from batch2online.app.report.words import MEANINGS, explained
 from batch2online.methods.least_squares.problem import standard_errors
 from batch2online.refresh import Geometric
 from batch2online.results import ChangeEvent
@@ -94,7 +94,7 @@ def test_a_change_names_the_coefficients_that_moved_most():
     assert [j for j, _, _ in event.coefficients] == np.argsort(-effects)[:3].tolist()
     for j, old, new in event.coefficients:
         assert (old, new) == pytest.approx((before[j], after[j]), rel=1e-6)
-    told = regression.why(story.of_model(model), event)
+    told = regression.why(context.of_model(model), event)
     assert f"x{event.coefficients[0][0] + 1} from " in told
     assert "root mean square" in told
 

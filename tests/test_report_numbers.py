@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClassifier, OnlineClustering
-from batch2online.app.report import classification, clustering, models, residuals, story
+from batch2online.app.report import classification, clustering, context, models, regression
 from batch2online.app.report.classification import Judged
-from batch2online.app.report.data import _times
+from batch2online.app.report.context import Ran
 from batch2online.app.report.elements import number
-from batch2online.app.report.residuals import JudgedNumbers
-from batch2online.app.report.story import Ran
+from batch2online.app.report.page import _times
+from batch2online.app.report.regression import JudgedNumbers
 
 RNG = np.random.default_rng(0)
 
@@ -64,9 +64,9 @@ def test_reliability_pairs_each_probability_with_its_outcome():
 def test_the_intercept_of_a_classifier_is_in_original_units():
     X = RNG.normal(size=(400, 2))
     model = OnlineClassifier(random_state=0).fit(X, X[:, 0] + RNG.normal(size=400) > 0)
-    plain = story.of_model(model)
+    plain = context.of_model(model)
     means, scales = np.array([10.0, -3.0]), np.array([2.0, 5.0])
-    shown = story.Story(model, "", "", plain.names, None, means, scales)
+    shown = context.Story(model, "", "", plain.names, None, means, scales)
     expected = model.intercept_[0] - model.coef_[0] / scales @ means
     assert f'<td class="number">{number(float(expected))}</td><td>intercept</td>' in classification._listed(
         shown, model.coef_[0]
@@ -81,13 +81,13 @@ def numbers(n=300):
 def test_coverage_is_by_weight():
     found = numbers()
     expected = found.weights[found.targets <= found.predicted].sum() / found.weights.sum()
-    assert residuals.below(found) == pytest.approx(expected)
+    assert regression.below(found) == pytest.approx(expected)
 
 
 def test_quantiles_of_residuals_are_by_weight():
     values, counts = RNG.normal(size=50), RNG.integers(1, 20, size=50)
     repeated = np.quantile(np.repeat(values, counts), [0.1, 0.5, 0.9], method="inverted_cdf")
-    np.testing.assert_allclose(residuals._quantiles(values, counts.astype(float)), repeated)
+    np.testing.assert_allclose(regression._quantiles(values, counts.astype(float)), repeated)
 
 
 def test_bins_hold_equal_weight_in_the_order_of_predictions():
@@ -124,7 +124,7 @@ def weighted_clusters():
     X = centers[RNG.integers(2, size=900)] + RNG.normal(size=(900, 2))
     weights = np.where(X[:, 0] > 20, 9.0, 1.0)
     model = OnlineClustering(2, random_state=0).fit(X, sample_weight=weights)
-    return model, X, weights, clustering.section(story.of_model(model))
+    return model, X, weights, clustering.section(context.of_model(model))
 
 
 def test_clusters_are_as_large_as_the_weight_of_their_rows():
@@ -147,11 +147,11 @@ def test_typical_rows_are_nearest_to_the_center_and_traits_have_their_side():
 
 
 def test_means_of_inputs_are_in_original_units(tmp_path):
-    from batch2online.app.report.data import _columns
+    from batch2online.app.report.page import _columns
 
     X = RNG.normal(size=(300, 1))
     model = OnlineClustering(1, random_state=0).fit(X)
-    shown = story.Story(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
+    shown = context.Story(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
     mean = 1000 + np.average(model.coreset_.points[:, 0], weights=model.coreset_.weights)
     assert number(float(mean)) in _columns(shown)
 

@@ -10,9 +10,8 @@ import pytest
 from batch2online import OnlineRegression
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.commands.check import verdict_of
-from batch2online.app.cli.run.learning import LearningLoop
-from batch2online.app.cli.run.recorder import Recorder, following, point
-from batch2online.app.cli.run.result import change_record, present_model
+from batch2online.app.cli.run.loop import LearningLoop
+from batch2online.app.cli.run.result import Recorder, change_record, following, point, present_model
 from batch2online.app.cli.run.state import Position, Unkept, checksum
 from batch2online.app.cli.settings import Settings
 from batch2online.app.inputs import DataError, columnar

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from batch2online import coresets
-from batch2online.evaluate import coreset_error
 from batch2online.methods import scores
 from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore
+from batch2online.methods.clustering import coreset_error
 from batch2online.sketches.base import Coreset
 
 RNG = np.random.default_rng

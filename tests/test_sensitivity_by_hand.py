@@ -12,8 +12,7 @@ from sklearn.linear_model import LinearRegression
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, coresets
 from batch2online.engine.online import Online
 from batch2online.evaluate import average_sensitivity, sensitivity
-from batch2online.evaluate.deletion import differ, with_and_without
-from batch2online.evaluate.sensitivity import binomial_interval, sensitivity_decay
+from batch2online.evaluate.sensitivity import binomial_interval, differ, sensitivity_decay, with_and_without
 from batch2online.methods import scores
 
 EPSILON, SIZE, N = 0.5, 2, 5

@@ -17,10 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline
-from batch2online.frames import cells
-from batch2online.frames.reading import container_of, read
-from batch2online.frames.table import Column, TableKind
-from batch2online.frames.texts import Texts
+from batch2online.frames.columns import MISSING
+from batch2online.frames.encoding import container_of, read
+from batch2online.frames.schema import Column, FrameSchema
+from batch2online.frames.strings import StringTable, hash_code
 from batch2online.schema import check_instance
 
 FRAME = pd.DataFrame(
@@ -50,7 +50,7 @@ FRAME = pd.DataFrame(
 def again(X, table=None):
     points, table, texts = read(X, table)
     assert np.isfinite(points).all()
-    known = Texts()
+    known = StringTable()
     known.add(texts)
     return table.decoded(points, known)
 
@@ -111,10 +111,10 @@ def test_arrays_of_numbers_are_no_tables():
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=20))
 def test_texts_come_back_from_a_file(values):
-    texts = Texts()
-    texts.add({cells.code(text): text for text in values})
-    back = Texts.from_fields(texts.stored_fields())
-    codes = np.array([cells.code(text) for text in values])
+    texts = StringTable()
+    texts.add({hash_code(text): text for text in values})
+    back = StringTable.from_fields(texts.stored_fields())
+    codes = np.array([hash_code(text) for text in values])
     assert back.of(codes, None).tolist() == values
     assert len(back) == len(set(values))
 
@@ -126,7 +126,7 @@ def test_a_text_has_the_same_number_wherever_it_stands():
 
 
 def test_texts_with_the_same_number_are_refused():
-    texts = Texts({5.0: "a"})
+    texts = StringTable({5.0: "a"})
     with pytest.raises(ValueError, match="'a' and 'b' cannot be told apart"):
         texts.add({5.0: "b"})
 
@@ -191,7 +191,7 @@ def test_a_gap_among_whole_numbers_makes_them_numbers():
 
 def test_categories_are_those_of_the_rows_trained_on():
     points, table, texts = read(pd.DataFrame({"c": pd.Categorical(["b", "a", "c", None])}))
-    known = Texts(texts)
+    known = StringTable(texts)
     back = table.decoded(points, known, table.seen_in(points[:2]))["c"]
     assert back.cat.categories.tolist() == ["a", "b"]
     assert back.isna().tolist() == [False, False, True, True]
@@ -203,10 +203,10 @@ def test_categories_are_those_of_the_rows_trained_on():
         Column("a", "pictures", "object"),
         Column("a", "text", "../../zone"),
         Column("a", "text", "category", ("x", "x")),
-        TableKind("pandas", ()),
-        TableKind("spreadsheet", (Column("a", "text", "object"),)),
-        TableKind("pandas", (Column(None, "text", "object"),)),
-        TableKind("list", (Column(None, "text", "object"), Column(None, "text", "object"))),
+        FrameSchema("pandas", ()),
+        FrameSchema("spreadsheet", (Column("a", "text", "object"),)),
+        FrameSchema("pandas", (Column(None, "text", "object"),)),
+        FrameSchema("list", (Column(None, "text", "object"), Column(None, "text", "object"))),
     ],
 )
 def test_what_no_table_is_comes_out_of_no_file(forged):
@@ -215,8 +215,8 @@ def test_what_no_table_is_comes_out_of_no_file(forged):
 
 
 def test_numbers_stand_for_what_a_column_can_hold():
-    table = TableKind("pandas", (Column("a", "boolean", "bool"), Column("b", "date", "object")))
-    table.check(np.array([[1.0, -3.0], [cells.GAP, cells.GAP]]))
+    table = FrameSchema("pandas", (Column("a", "boolean", "bool"), Column("b", "date", "object")))
+    table.check(np.array([[1.0, -3.0], [MISSING, MISSING]]))
     for bad in ([2.0, 0.0], [0.0, 1e9], [0.0, 0.5], [np.nan, 0.0]):
         with pytest.raises(ValueError, match="holds something else"):
             table.check(np.array([bad]))
@@ -234,10 +234,10 @@ def test_numbers_stand_for_what_a_column_can_hold():
 )
 def test_categories_that_a_model_has_not_seen_are_missing_to_it(column, seen, expected):
     points, table, texts = read(column)
-    codes = np.unique([cells.code(value) if isinstance(value, str) else value for value in seen])
+    codes = np.unique([hash_code(value) if isinstance(value, str) else value for value in seen])
     assert list(table.seen_in(points)) == [0]
     np.testing.assert_array_equal(table.seen_in(points)[0], np.unique(points))
-    given = table.decoded(points, Texts(texts), {0: codes})["c"]
+    given = table.decoded(points, StringTable(texts), {0: codes})["c"]
     values = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
     assert [None if value != value else value for value in values] == [None if v != v else v for v in expected]
 

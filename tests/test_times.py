@@ -16,10 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from batch2online import BatchToOnline
-from batch2online.frames import cells
-from batch2online.frames.reading import read, read_one
-from batch2online.frames.table import Column
-from batch2online.frames.texts import Texts
+from batch2online.frames.columns import ColumnType
+from batch2online.frames.encoding import read, read_one
+from batch2online.frames.schema import Column
+from batch2online.frames.strings import StringTable
 from batch2online.schema import check_instance
 
 N = 40
@@ -152,8 +152,8 @@ def test_objects_with_a_zone():
     values = [SAME["offset"], None, SAME["zoneinfo"]]
     array = np.array([[value, "x"] for value in values], dtype=object)
     points, table, texts = read(array)
-    known = Texts(texts)
-    assert table.columns[0].kind == cells.ZONED
+    known = StringTable(texts)
+    assert table.columns[0].kind == ColumnType.ZONED
     assert table.decoded(points, known)[[0, 2], 0].tolist() == [SAME["utc"]] * 2
     frame = pd.DataFrame({"when": pd.Series(values, dtype=object)})
     assert pd.to_datetime(again(frame)["when"], utc=True).tolist() == [NOON, pd.NaT, NOON]
@@ -164,7 +164,7 @@ def test_objects_with_a_zone():
 
 def again(frame):
     points, table, texts = read(frame)
-    return table.decoded(points, Texts(texts))
+    return table.decoded(points, StringTable(texts))
 
 
 def test_categories_of_times_keep_the_points_in_time():
@@ -216,14 +216,14 @@ def test_the_first_values_of_an_empty_column_decide(first, later):
     _, table, _ = read(missing.get(first, pa.table({"when": pa.nulls(1)})))
     given = frame_of(BERLIN[:1])[["when"]]
     points, new, texts = read_one([NOON], table) if later == "row" else read(CONTAINERS[later](given), table)
-    assert new.columns[0].kind == cells.ZONED
-    assert instants(new.decoded(points, Texts(texts))) == [NOON.value // 1000]
+    assert new.columns[0].kind == ColumnType.ZONED
+    assert instants(new.decoded(points, StringTable(texts))) == [NOON.value // 1000]
 
 
 def test_a_zone_that_polars_does_not_know_is_utc():
     _, table, _ = read(pl.DataFrame({"when": [None]}))
     points, new, texts = read(pa.table({"when": pa.array([NOON.tz_convert("+05:30")])}), table)
-    assert new.decoded(points, Texts(texts))["when"].to_list() == [NOON]
+    assert new.decoded(points, StringTable(texts))["when"].to_list() == [NOON]
 
 
 def test_dates_among_times_are_midnight():
@@ -235,7 +235,7 @@ def test_dates_among_times_are_midnight():
         pa.table({"when": pa.array([dt.date(2024, 7, 3), None, dt.date(1969, 12, 31)])}),
     ):
         points, new, texts = read(dates, table)
-        given = new.decoded(points, Texts(texts))["when"].tolist()
+        given = new.decoded(points, StringTable(texts))["when"].tolist()
         assert given == [pd.Timestamp("2024-07-03"), pd.NaT, pd.Timestamp("1969-12-31")]
         with pytest.raises(ValueError, match="Row 0, column 'when', holds a date without a zone"):
             read(dates, read(times.assign(when=times["when"].dt.tz_localize("UTC")))[1])
@@ -261,7 +261,7 @@ def test_times_of_numpy_in_all_units(unit):
     value = np.datetime64("2024-07-01", unit)
     array = np.array([[value, value - np.datetime64(0, unit)], [None, None]], dtype=object)
     points, table, _ = read(array)
-    assert [column.kind for column in table.columns] == [cells.TIME, cells.DURATION]
+    assert [column.kind for column in table.columns] == [ColumnType.TIME, ColumnType.DURATION]
     assert (points[0] == pd.Timestamp("2024-07-01").value // 1000).all()
 
 
@@ -277,8 +277,8 @@ def test_columns_of_earlier_files_have_the_zone_of_their_form():
     for name, value in {"name": "when", "kind": "time", "form": "datetime64[ns, UTC]", "levels": ()}.items():
         object.__setattr__(column, name, value)
     check_instance(column)
-    assert column.kind == cells.ZONED
-    assert Column("when", "time", "timestamp[us]").kind == cells.TIME
+    assert column.kind == ColumnType.ZONED
+    assert Column("when", "time", "timestamp[us]").kind == ColumnType.TIME
 
 
 def test_the_same_bits_for_any_chunks_after_a_checkpoint(tmp_path):

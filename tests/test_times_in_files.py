@@ -15,7 +15,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.inputs import DataError, Kind, Layout, delimited, open_source, open_sources
+from batch2online.app.inputs import DataError, Layout, delimited, open_source, open_sources
+from batch2online.frames.columns import ColumnType
 
 N = 60
 START = dt.datetime(2024, 7, 1, 22, tzinfo=dt.UTC)
@@ -65,10 +66,10 @@ FORMATS = ["csv", "jsonl", "parquet", "arrow", "db"]
 @pytest.mark.parametrize(
     ("when", "expected"),
     [
-        (NAIVE, Kind.DATE),
-        (ZONED, Kind.ZONED),
-        ([value.astimezone(TOKYO) for value in ZONED], Kind.ZONED),
-        ([value.date() for value in NAIVE], Kind.DATE),
+        (NAIVE, ColumnType.TIME),
+        (ZONED, ColumnType.ZONED),
+        ([value.astimezone(TOKYO) for value in ZONED], ColumnType.ZONED),
+        ([value.date() for value in NAIVE], ColumnType.TIME),
     ],
     ids=["naive", "utc", "tokyo", "dates"],
 )
@@ -82,7 +83,7 @@ def test_days_since_1970(tmp_path, kind, when, expected):
 def test_dates_among_times_are_midnight(tmp_path, kind):
     path = write(tmp_path / f"rows.{kind}", [NAIVE[0], NAIVE[1].date(), None, NAIVE[3]])
     found, days = days_of(path)
-    assert found is Kind.DATE
+    assert found is ColumnType.TIME
     np.testing.assert_allclose(days, [DAYS[0], np.floor(DAYS[1]), np.nan, DAYS[3]], rtol=1e-12)
 
 
@@ -105,8 +106,8 @@ def test_both_sorts_are_refused_with_their_place(tmp_path, kind, which):
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize("first", ["naive", "zoned"])
 def test_both_sorts_are_refused_in_later_blocks(tmp_path, kind, first, monkeypatch):
-    monkeypatch.setattr("batch2online.app.inputs.blocks.BLOCK", 100)
-    monkeypatch.setattr("batch2online.app.inputs.blocks.blocks.__defaults__", (100, 1))
+    monkeypatch.setattr("batch2online.app.inputs.byte_stream.BLOCK", 100)
+    monkeypatch.setattr("batch2online.app.inputs.byte_stream.blocks.__defaults__", (100, 1))
     before, after = (NAIVE, ZONED) if first == "naive" else (ZONED, NAIVE)
     path = write(tmp_path / f"rows.{kind}", [*before[:20], after[20], *before[21:]])
     place = {"csv": "line 22", "jsonl": "line 21"}[kind]
@@ -129,7 +130,7 @@ def test_a_model_of_the_one_sort_refuses_the_other(tmp_path, capsys, kind):
     assert "'when'" in said
     assert "with a zone" in said
     assert json.loads((tmp_path / "out" / "result.json").read_text())["preparation"]["kinds"] == {
-        "when": str(Kind.ZONED)
+        "when": str(ColumnType.ZONED)
     }
 
 

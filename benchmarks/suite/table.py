@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from batch2online import evaluate
-from batch2online.baselines.peers import SPEED, Told, learners, named
+from batch2online.baselines.peers import PEERS, SPEED, PeerSettings, learners
 from batch2online.evaluate.adapters import Adapter, fresh
 from benchmarks.suite.contest import Run, contest
 from benchmarks.suite.form import Form
+from benchmarks.suite.peers import SPEED_ONLY
 
 Data = tuple[np.ndarray, np.ndarray | None]
 
@@ -18,8 +19,9 @@ Data = tuple[np.ndarray, np.ndarray | None]
 def table(problem: Any, form: Form) -> dict[str, Any]:
     X, y = problem.data(form)
     chunk = form.choose(tiny=100, quick=problem.CHUNK, full=problem.CHUNK)
-    limits, models = problem.limits(X, chunk), learners(problem.NAME, Told(problem.K), SPEED)
-    rows_of = {name: named(name).most_rows for name in models}
+    peers = (*PEERS, *SPEED_ONLY)
+    limits, models = problem.limits(X, chunk), learners(problem.NAME, PeerSettings(problem.K), SPEED, peers=peers)
+    rows_of = {peer.name: peer.most_rows for peer in peers if peer.name in models}
     runs: dict[str, tuple[int, Run]] = {name: (len(X), run) for name, run in limits.items()}
     for name, model in models.items():
         data = _first((X, y), rows_of[name])

@@ -4,19 +4,15 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 :func:`error` measures how well a coreset stands for its rows.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore, Sensitivity
 from batch2online.methods.any_estimator.sketch import Piloted
+from batch2online.methods.clustering.coreset_error import error, errors
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.sketches.everything import Everything
 from batch2online.sketches.uniform import Uniform
-
-if TYPE_CHECKING:
-    from batch2online.evaluate.coreset_error import error, errors
 
 __all__ = [
     "Anchored",
@@ -32,12 +28,3 @@ __all__ = [
     "error",
     "errors",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the measures of a coreset on first use: they run solvers, which lie above the constructions."""
-    if name in ("error", "errors"):
-        from batch2online.evaluate import coreset_error
-
-        return getattr(coreset_error, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

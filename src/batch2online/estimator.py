@@ -34,7 +34,6 @@ from batch2online.engine.window import CHEAP_LOOKS, Window
 from batch2online.input import RowReader
 from batch2online.methods.clustering.problem import KZClustering
 from batch2online.methods.linear_losses.problem import GeneralizedLinear
-from batch2online.problem import DependsOn
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, Costs, Regret, Solve
@@ -43,6 +42,7 @@ from batch2online.schema import classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError
+from batch2online.theory.bounds import DependsOn
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
 
 _FIRST_CALLS = RLock()

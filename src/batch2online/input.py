@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Given
-from batch2online.frames import capsules
+from batch2online.frames import encoding
 from batch2online.validation import check_finite, check_weights, unmasked
 
 _PIECE_ROWS = 10_000
@@ -68,7 +68,7 @@ def _canonical(X: Any) -> Any:
 
 def at_hand(X: Any) -> Any:
     """Return rows that can be read more than once: a mapped file as an array, an Arrow stream as a table."""
-    return np.asarray(X) if type(X) is np.memmap else capsules.table(X)
+    return np.asarray(X) if type(X) is np.memmap else encoding.table(X)
 
 
 def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -77,7 +77,7 @@ def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def _values_at_hand(values: Any, what: str) -> Any:
-    return np.asarray(values) if type(values) is np.memmap else capsules.column(values, what)
+    return np.asarray(values) if type(values) is np.memmap else encoding.column(values, what)
 
 
 def target_array(y: Any) -> Any:

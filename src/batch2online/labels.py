@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.frames.strings import hash_code
 from batch2online.validation import LARGEST
 
 _WHOLE = 2**53
@@ -72,7 +72,7 @@ def code(value: Any) -> float:
     """Return the number that stands for a label."""
     if isinstance(value, bool | int | float):
         return float(value)
-    return float(int.from_bytes(hashlib.blake2b(value.encode(), digest_size=6).digest()))
+    return hash_code(value)
 
 
 def _checked(labels: Any) -> Any:

@@ -6,23 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.rows import Rows
+from batch2online.schema import require
 from batch2online.sketches.base import Construction, Coreset
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import WarmUp
-
-
-class DependsOn(Enum):
-    """What a new model is computed from, and so what it reacts to when a single row is left out."""
-
-    CORESET = "the coreset alone"
-    CURRENT_MODEL = "the coreset and the model in force, which remembers the order of rows"
-    ALL_ROWS = "statistics of all rows"
 
 
 class Contender(NamedTuple):
@@ -103,6 +96,11 @@ class Problem(ABC):
 
         The engine sums both. The second is named by ``secondary_name``.
         """
+
+    def validate_model(self, model: Any, construction: Any) -> None:
+        """Raise ValueError unless a model out of a file is one of this problem, and fits what was learned."""
+        is_right = isinstance(construction, self.needs)
+        require(is_right, f"sketch: found a {type(construction).__name__}, expected a {self.needs.__name__}")
 
     def numbers(self, rows: Rows) -> Rows:
         """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""

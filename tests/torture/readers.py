@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from batch2online.app.cli.run.stream import open_stream
+from batch2online.app.cli.run.source import open_stream
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
-from batch2online.app.inputs import DataError, Kind, Layout, open_source
+from batch2online.app.inputs import DataError, Layout, open_source
+from batch2online.frames.columns import ColumnType
 
 MEMORY = 4 << 30
 SECONDS = 60
@@ -130,7 +131,7 @@ def outcome(path: Path, how: dict) -> str:
     """Read a table as a run does, most often its usable columns alone; all but a DataError is a failure."""
     try:
         source = open_source(str(path), Layout(format=how["format"], header=how["header"]))
-        usable = [name for name, kind in source.kinds.items() if kind is not Kind.OTHER]
+        usable = [name for name, kind in source.kinds.items() if kind is not ColumnType.OTHER]
         columns = tuple(usable) if how["usable"] else ()
         task = task_for(Settings("lowrank", k=1, columns=columns, missing=how["missing"], lookahead=how["lookahead"]))
         for rows, _ in open_stream(source, path.name, task).chunks():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import datasets
-from batch2online.baselines.peers import Told, named
+from batch2online.baselines.peers import PeerSettings, named
 from batch2online.evaluate.adapters import fresh
 from benchmarks.suite import limits
 from benchmarks.suite.contest import Timing, contest, feed, peak_memory
@@ -96,7 +96,7 @@ def timed(X: np.ndarray, k: int, repeats: int) -> dict[str, Timing]:
 
 def mini_batch(X: np.ndarray, k: int, tracked: bool, seed: int = 0) -> float:
     """Tracked: asked for its distances to each chunk before it learns it."""
-    model = fresh(MINI_BATCH.make("clustering", Told(k)), seed)
+    model = fresh(MINI_BATCH.make("clustering", PeerSettings(k)), seed)
     if tracked:
         return tracked_loss(model, X)
     feed(model, X, None, CHUNK)

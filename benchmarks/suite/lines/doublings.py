@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import OnlineLowRank, OnlineRegression, datasets
-from batch2online.baselines.peers import Told, named
+from batch2online.baselines.peers import PeerSettings, named
 from batch2online.datasets.real import MissingPackageError
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
@@ -41,7 +41,7 @@ def beside(
 ) -> Iterator[Line]:
     """Time in the first order; loss and changes in all of them, on average."""
     chunk = form.choose(tiny=100, quick=CHUNK, full=CHUNK)
-    makers = {"ours": ours, "peer": lambda: PEER.make(task, Told(K))}
+    makers = {"ours": ours, "peer": lambda: PEER.make(task, PeerSettings(K))}
     orders = ORDERS[: form.choose(tiny=1, quick=len(ORDERS), full=len(ORDERS))]
     first = ordered(X, y, orders[0])
     times = contest(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from batch2online import datasets
-from batch2online.baselines.peers import Told, named
+from batch2online.baselines.peers import PeerSettings, named
 from benchmarks.suite import limits
 from benchmarks.suite.contest import contest, feed
 from benchmarks.suite.form import Form
@@ -42,7 +42,7 @@ def chunked(form: Form, rows: int, columns: int) -> Iterator[Line]:
             "limit": (rows, lambda: limits.gram(X, CHUNK)),
             "ours": (rows, lambda: feed(learner(), X, None, CHUNK)),
             "coreset": (rows, lambda: feed(learner(solve="coreset"), X, None, CHUNK)),
-            "pca": (part, lambda: feed(PCA.make("lowrank", Told(K)), X[:part], None, min(CHUNK, part))),
+            "pca": (part, lambda: feed(PCA.make("lowrank", PeerSettings(K)), X[:part], None, min(CHUNK, part))),
         },
         form.choose(tiny=1, quick=2, full=3),
     )
@@ -58,7 +58,7 @@ def short(form: Form) -> Line:
     times = contest(
         {
             "ours": (len(X), lambda: feed(learner(), X, None, CHUNK)),
-            "pca": (len(X), lambda: feed(PCA.make("lowrank", Told(K)), X, None, CHUNK)),
+            "pca": (len(X), lambda: feed(PCA.make("lowrank", PeerSettings(K)), X, None, CHUNK)),
         },
         form.repeats,
     )

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from batch2online import OnlineLowRank
-from batch2online.baselines.peers import Told, named
+from batch2online.baselines.peers import PeerSettings, named
 from benchmarks.suite.contest import feed
 from benchmarks.suite.form import Form
 from benchmarks.suite.settings import COLUMNS, TEXT, against_refits
@@ -28,7 +28,7 @@ def measure(form: Form) -> Iterator[Study]:
                 "default": OnlineLowRank(rank),
                 'solve="coreset"': OnlineLowRank(rank, solve="coreset"),
             }
-            refit = named("exact refit at every chunk").make("lowrank", Told(rank))
+            refit = named("exact refit at every chunk").make("lowrank", PeerSettings(rank))
             first = FIRST.get(name, form.chunk)
             found = against_refits(settings, refit, X, None, loss="lowrank", form=form, first=first)
             own = [{"data": name, "rank": rank, **record} for record in found]

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from batch2online import OnlineClustering
-from batch2online.evaluate.metrics import changed, nearest
+from batch2online.evaluate.losses import changed, nearest
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, loaded
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import evaluate
-from batch2online.baselines.peers import LOSS, OURS, Told, learners, named
+from batch2online.baselines.peers import LOSS, OURS, PeerSettings, learners, named
 from benchmarks.suite.discovery import modules
 from benchmarks.suite.form import Form
 from benchmarks.suite.study import Study, cell, loaded
@@ -73,7 +73,7 @@ def compared(
     Targets are standardised, as columns are: gradient descent would else pay for the way to their mean.
     """
     y = None if y is None else (y - y.mean()) / y.std()
-    told = Told(problem.K, float(X.mean()), float(X.std()))
+    told = PeerSettings(problem.K, float(X.mean()), float(X.std()))
     ours = named(OURS).make(problem.NAME, told).set_params(random_state=0)
     told = replace(told, size=len(ours.partial_fit(X, *(() if y is None else (y,))).coreset_))
     models = learners(problem.NAME, told, LOSS, X.shape[1])

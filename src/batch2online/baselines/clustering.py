@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 
 from batch2online._types import FloatArray
 from batch2online.baselines.general import reservoir_replacements
+from batch2online.baselines.peer import COMPARE, LOSS, Peer
 
 
 class MacQueen(BaseEstimator):  # type: ignore[misc]
@@ -215,3 +216,10 @@ class WeightedSolutions(BaseEstimator):  # type: ignore[misc]
         chances = np.exp(-rate * (self.losses_ - self.losses_.min()))
         chosen = self._rng.choice(len(chances), p=chances / chances.sum())
         self.cluster_centers_ = self.solutions_[chosen]
+
+
+PEERS = (
+    Peer("MacQueen", {"clustering": lambda told: MacQueen(told.k)}, frozenset({COMPARE, LOSS})),
+    Peer("consistent k-clustering", {"clustering": lambda told: Consistent(told.k)}, frozenset({LOSS})),
+    Peer("weighted solutions", {"clustering": lambda told: WeightedSolutions(told.k)}, frozenset({LOSS})),
+)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from batch2online._types import FloatArray
+from batch2online.baselines.peer import COMPARE, EVERYWHERE, LOSS, WIDE, Peer
 
 _HALVINGS = 100
 _SMALLEST = -600.0
@@ -260,3 +261,22 @@ def systematic_sample(probabilities: FloatArray, uniform: float) -> Any:
     total = round(float(probabilities.sum()))
     ends = np.cumsum(probabilities) * (total / probabilities.sum())
     return np.minimum(np.searchsorted(ends, uniform + np.arange(total), side="right"), len(ends) - 1)
+
+
+PEERS = (
+    Peer("Frequent Directions, 4k rows", {"lowrank": lambda told: FrequentDirections(told.k)}, EVERYWHERE),
+    Peer("Oja, step 3", {"lowrank": lambda told: Oja(told.k, step=3)}, frozenset({LOSS})),
+    Peer("Oja, step 30", {"lowrank": lambda told: Oja(told.k, step=30)}, frozenset({COMPARE, LOSS})),
+    Peer(
+        "exponentiated gradient",
+        {"lowrank": lambda told: ExponentiatedGradient(told.k)},
+        frozenset({LOSS}),
+        most_columns=WIDE,
+    ),
+    Peer(
+        "online gradient descent",
+        {"lowrank": lambda told: SubspaceDescent(told.k)},
+        frozenset({LOSS}),
+        most_columns=WIDE,
+    ),
+)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.baselines.peer import LOSS, Peer
 
 
 class LowSensitivity(BaseEstimator):  # type: ignore[misc]
@@ -161,3 +162,6 @@ def transported(
         other = draw()
         if rng.random() * after(other) > before(other):
             return other
+
+
+PEERS = (Peer("clustering of low sensitivity", {"clustering": lambda told: LowSensitivity(told.k)}, frozenset({LOSS})),)

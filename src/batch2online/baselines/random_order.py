@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from batch2online._types import FloatArray
+from batch2online.baselines.peer import LOSS, Peer
 
 
 class ProjectionDescent(BaseEstimator):  # type: ignore[misc]
@@ -74,3 +75,6 @@ def leading(rows: FloatArray, k: int) -> FloatArray:
     """
     few = min(rows.shape) < k
     return np.asarray(np.linalg.svd(rows, full_matrices=few)[2][:k])
+
+
+PEERS = (Peer("descent on projections", {"lowrank": lambda told: ProjectionDescent(told.k)}, frozenset({LOSS})),)

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from batch2online._types import FloatArray
+from batch2online.baselines.peer import LOSS, WIDE, Peer
 
 
 def _with_constant(X: Any) -> FloatArray:
@@ -132,3 +133,15 @@ class Forward(Ridge):
         rows = _with_constant(X)
         leverage = np.einsum("ij,ji->i", rows, np.linalg.solve(self.gram_, rows.T))
         return np.asarray(rows @ self.weights_ / (1 + leverage))
+
+
+PEERS = (
+    Peer("online ridge", {"regression": lambda told: Ridge(1.0)}, frozenset({LOSS})),
+    Peer("forward algorithm, which sees a_t", {"regression": lambda told: Forward(1.0)}, frozenset({LOSS})),
+    Peer(
+        "online gradient descent",
+        {"regression": lambda told: GradientDescent()},
+        frozenset({LOSS}),
+        most_columns=WIDE,
+    ),
+)

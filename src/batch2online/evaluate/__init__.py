@@ -2,17 +2,26 @@
 
 from typing import TYPE_CHECKING, Any
 
-from batch2online.evaluate.audit import peeks
-from batch2online.evaluate.losses import Absolute, ClusteringLoss, Loss, LowRankLoss, Predictions, Squared
-from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
-from batch2online.evaluate.order_test import order_test
-from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted
+from batch2online.evaluate.leakage import peeks
+from batch2online.evaluate.losses import (
+    Absolute,
+    ClusteringLoss,
+    Loss,
+    LowRankLoss,
+    Predictions,
+    Squared,
+    changed,
+    label_churn,
+    prediction_change,
+    subspace_angle,
+)
+from batch2online.evaluate.orders import Adversarial, Blocks, Drifting, Given, Order, Random, Sorted, order_test
 from batch2online.evaluate.prequential import prequential
 from batch2online.evaluate.result import Curve, Outcome, Result
 from batch2online.evaluate.sensitivity import Decay, SensitivityEstimate, average_sensitivity, sensitivity_decay
 
 if TYPE_CHECKING:
-    from batch2online.reference.figure import paper_figure
+    from batch2online.evaluate.paper import paper_figure
 
 __all__ = [
     "Absolute",
@@ -47,9 +56,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return the figure brings all estimators and the paper's algorithms with it: imported on first use."""
+    """Import the paper's experiment on first use: it brings all estimators and the paper's algorithms with it."""
     if name == "paper_figure":
-        from batch2online.reference.figure import paper_figure
+        from batch2online.evaluate.paper import paper_figure
 
         return paper_figure
     raise AttributeError(f"module 'batch2online.evaluate' has no attribute {name!r}")

@@ -1,24 +1,101 @@
-"""What learners are judged by: the loss of a row, the best model in hindsight, and how far a model moved."""
+"""Losses that learners are compared by: the loss of a row, the best model in hindsight, how far a model has moved."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, subspace_angles
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.evaluate.adapters import Adapter, capacity
-from batch2online.evaluate.metrics import changed, label_churn, prediction_change, subspace_angle
-from batch2online.evaluate.warm_up import AnswersSoFar
 from batch2online.methods.clustering import solver
+from batch2online.methods.least_squares.estimator import OnlineRegression
+from batch2online.methods.linear_losses.losses import PredictorLoss, of_regression
 from batch2online.methods.low_rank.problem import ROUNDING, LowRank, Subspace
-from batch2online.warm_up import MeanSoFar
+from batch2online.warm_up import LabelsSoFar, MeanSoFar
+
+
+def changed(old: Any, new: Any) -> bool:
+    """Whether two models, given as an array or a tuple of arrays, differ in any number.
+
+    >>> changed(np.zeros(3), np.zeros(3)), changed(np.zeros(3), np.array([0.0, 0.0, 1e-300]))
+    (False, True)
+    """
+    if isinstance(old, tuple):
+        return len(old) != len(new) or any(map(changed, old, new))
+    are_numbers = np.asarray(old).dtype.kind == "f"
+    return not np.array_equal(old, new, equal_nan=are_numbers)
+
+
+def nearest(centers: FloatArray, points: FloatArray) -> IntArray:
+    """Return the label of each point: the number of its nearest center."""
+    return np.asarray(cdist(points, centers, "sqeuclidean").argmin(axis=1), dtype=np.int64)
+
+
+def label_churn(old: FloatArray, new: FloatArray, points: FloatArray) -> float:
+    """Share of the points whose label differs under two sets of centers, as a user of the labels sees it.
+
+    Centers that are the same but renumbered count in full.
+
+    >>> centers = np.array([[0.0], [1.0]])
+    >>> label_churn(centers, centers[::-1], np.array([[0.1], [0.9]]))
+    1.0
+    """
+    return float((nearest(old, points) != nearest(new, points)).mean())
+
+
+def subspace_angle(old: FloatArray, new: FloatArray) -> float:
+    """Largest angle in radians between the row spaces of two bases, each (k, d).
+
+    >>> round(subspace_angle(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]])), 4)
+    0.7854
+    """
+    return float(subspace_angles(old.T, new.T)[0])
+
+
+def prediction_change(old: FloatArray, new: FloatArray) -> float:
+    """Root mean square difference of two models' predictions on the same probe rows.
+
+    >>> prediction_change(np.array([1.0, 2.0]), np.array([1.0, 4.0])) ** 2
+    2.0000000000000004
+    """
+    return float(np.sqrt(np.square(np.asarray(new) - np.asarray(old)).mean()))
+
+
+@dataclass(frozen=True)
+class AnswersSoFar:
+    """The mean of the targets before each row, or the most frequent of the labels before it.
+
+    >>> AnswersSoFar().before(np.array(["a", "b", "b", "a"]))[0].tolist()
+    ['a', 'a', 'a', 'b']
+    """
+
+    mean: MeanSoFar = field(default_factory=lambda: MeanSoFar(of_targets=True))
+    counts: tuple[tuple[Any, int], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was seen: the first row is its own answer, and costs nothing."""
+        return not self.counts and self.mean.first is None
+
+    def before(self, y: Any) -> tuple[Any, Self]:
+        """Return an answer for each target, from those before it, and what knows these as well."""
+        if y.dtype.kind == "f":
+            away, mean = self.mean.residuals(y.reshape(len(y), -1), np.ones(len(y)))
+            return y - away.reshape(y.shape), type(self)(mean, self.counts)
+        counts, answers = dict(self.counts), []
+        for label in y.tolist():
+            answers.append(max(counts, key=lambda known: counts[known]) if counts else label)
+            counts[label] = counts.get(label, 0) + 1
+        return np.array(answers), type(self)(self.mean, tuple(counts.items()))
+
 
 _ORTHONORMAL = 1e-8
 _RESTARTS = 10
@@ -262,3 +339,76 @@ def _needed_capacity(model: Any, name: str) -> int:
     if found is None:
         raise ValueError(f"{type(model).__name__} does not say its {name}: give the loss as an object with it.")
     return found
+
+
+LEAST = 1e-15
+"""A probability below this counts as this, so that a loss is finite."""
+
+
+@dataclass(frozen=True)
+class LogarithmicLoss(Loss):
+    """Minus the logarithm of the probability of the own class, which is a number.
+
+    Hindsight: ``LogisticRegression`` on all rows.
+    """
+
+    def answer(self, learner: Adapter, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return learner.probabilities(X)
+
+    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        classes, shares = answer
+        assert y is not None
+        place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+        own = np.where(classes[place] == y, shares[np.arange(len(y)), place], 0.0)
+        return np.asarray(-np.log(np.clip(own, LEAST, 1.0)))
+
+    def warm_up(self) -> Any:
+        return LabelsSoFar(is_log=True)
+
+    def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        best = LogisticRegression(max_iter=1000).fit(X, y)
+        return self.losses((best.classes_, best.predict_proba(X)), X, y)
+
+    def movement(self, old: Any, new: Any, probe: FloatArray) -> float:
+        """Mean absolute change of a probability, 1 where there are other classes now."""
+        return float(np.abs(old[1] - new[1]).mean()) if np.array_equal(old[0], new[0]) else 1.0
+
+
+_EVERYTHING = 2**40
+"""A size of a coreset that no table reaches: all rows are kept."""
+
+
+@dataclass(frozen=True)
+class PredictorLosses(Predictions):
+    """What predictions cost under a loss of ``OnlineRegression``, which has the same parameters.
+
+    Hindsight is ``OnlineRegression`` with all rows kept. Predictions that the loss has no value for, such as a count
+    below zero, cost what the nearest ones do. The scale of Huber's loss is ``scale``.
+
+    >>> PredictorLosses(loss="poisson").losses(np.array([1.0, 2.0]), np.empty((2, 0)), np.array([1.0, 2.0])).tolist()
+    [0.0, 0.0]
+    """
+
+    function: Any = field(default=None, repr=False)
+    loss: str = "absolute"
+    quantile: float = 0.5
+    power: float = 1.5
+    delta: float = 1.35
+    alpha: float = 0.0
+    l1_ratio: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def _own(self) -> PredictorLoss:
+        return of_regression(self.loss, self.quantile, self.power, self.delta)
+
+    def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        assert y is not None
+        own, values = self._own, np.clip(np.asarray(answer, dtype=np.float64), -1e100, 1e100)
+        return own.value(own.predictor(values), y, own.scoring_width(self.scale))
+
+    def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
+        names = ("loss", "quantile", "power", "delta", "alpha", "l1_ratio")
+        settings = {name: getattr(self, name) for name in names}
+        best = OnlineRegression(coreset_size=_EVERYTHING, random_state=0, **settings).fit(X, y)
+        return self.losses(best.predict(X), X, y)

@@ -1,21 +1,187 @@
-"""Average sensitivity: how much an algorithm reacts to one row."""
+"""Average sensitivity: how much the output of an algorithm changes when one row is deleted.
+
+The algorithm is run with a row and without it, its randomness shared. How that is done depends on what it offers:
+
+==================  ============================================================================================
+a coreset           an empty construction of :mod:`batch2online.coresets`; its output is the coreset
+an online learner   ``fit`` and ``forget``: the model of all rows, then of all but one; randomness belongs to the row
+an estimator        ``fit``: fitted twice with the same ``random_state``
+a function          ``(X, y, seed)`` or ``(X, seed)`` to an array; called twice with the same seed
+==================  ============================================================================================
+"""
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import beta, norm
+from sklearn.ensemble import ExtraTreesClassifier
 from threadpoolctl import threadpool_limits
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.evaluate.deletion import differ, with_and_without
-from batch2online.evaluate.exact_sensitivity import exact_sensitivity
-from batch2online.evaluate.told_apart import accuracy_with_and_without
+from batch2online.evaluate.adapters import fresh
+from batch2online.evaluate.loop import probe_of
+from batch2online.refresh import Geometric
+from batch2online.sampling import probabilities
 from batch2online.validation import check_rows
+
+_NEVER = 2**62
+
+
+def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the outputs on all rows and on all but one, each as a flat array."""
+    if not (hasattr(algorithm, "forget") or is_construction(algorithm)):
+        return output(algorithm, X, y, seed), output(algorithm, *without(X, y, row), seed)
+    learner, probe = fitted(algorithm, X, y, seed), probe_of(X)
+    before = described(learner, probe)
+    return before, described(learner.forget([row]), probe)
+
+
+def output(algorithm: Any, X: FloatArray, y: Any, seed: int) -> FloatArray:
+    """Return the output on these rows as a flat array."""
+    if callable(algorithm) and not hasattr(algorithm, "fit"):
+        return np.ravel(_called(algorithm, X, y, seed))
+    return described(fitted(algorithm, X, y, seed), probe_of(X))
+
+
+def _called(function: Callable[..., Any], X: FloatArray, y: Any, seed: int) -> Any:
+    takes_targets = len(inspect.signature(function).parameters) > 2
+    return function(X, y, seed) if takes_targets else function(X, seed)
+
+
+def without(X: FloatArray, y: Any, row: int) -> tuple[FloatArray, Any]:
+    keep = np.arange(len(X)) != row
+    return X[keep], None if y is None else y[keep]
+
+
+def is_construction(algorithm: Any) -> bool:
+    return hasattr(algorithm, "coreset") and hasattr(algorithm, "add")
+
+
+def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
+    """Return a fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
+    if is_construction(algorithm):
+        twin = copy.deepcopy(algorithm)
+        twin.seed, twin.keep_history = seed, True
+        return twin.add(X, y)
+    twin = fresh(algorithm, seed)
+    if "keep_history" in twin.get_params():  # fit ends with a model solved afresh, so no look before it is needed
+        twin.set_params(keep_history=True, refresh=Geometric(start=_NEVER))
+    return twin.fit(X) if y is None else twin.fit(X, y)
+
+
+def described(fitted: Any, probe: FloatArray) -> FloatArray:
+    """Return what was learned as a flat array, whatever the numbering of clusters or the turn of a basis.
+
+    A coreset: ids and weights. Centers: in lexicographic order. A subspace: its projection. A linear model: its
+    coefficients. Anything else: predictions on probe rows.
+    """
+    if is_construction(fitted):
+        coreset = fitted.coreset()
+        return np.concatenate([coreset.ids, coreset.weights])
+    if hasattr(fitted, "cluster_centers_"):
+        centers = fitted.cluster_centers_
+        return np.ravel(centers[np.lexsort(centers.T[::-1])])
+    if hasattr(fitted, "components_"):
+        return np.ravel(fitted.components_.T @ fitted.components_)
+    if hasattr(fitted, "coef_"):
+        return np.append(fitted.coef_, fitted.intercept_)
+    return np.ravel(fitted.predict(probe)).astype(np.float64)
+
+
+def differ(old: FloatArray, new: FloatArray, tolerance: float) -> bool:
+    """Whether two outputs differ by more than a share of their largest entry."""
+    if old.shape != new.shape:
+        return True
+    return bool(np.abs(new - old).max(initial=0.0) > tolerance * np.abs(old).max(initial=0.0))
+
+
+_MOST_ROWS = 9
+_DROPPED: Any = None
+
+
+def exact_sensitivity(construction: Any, X: FloatArray, y: Any) -> float:
+    """Mean over rows of the total variation between the coresets with and without the row."""
+    if not is_construction(construction) or not hasattr(construction, "scores_of_all"):
+        raise TypeError("Exact average sensitivity is for empty constructions of batch2online.coresets.")
+    if len(X) > _MOST_ROWS:
+        raise ValueError(f"Enumeration is for up to {_MOST_ROWS} rows, got {len(X)}: use method='coupled'.")
+    complete = outcomes(construction, X, y)
+    deletions = [outcomes(construction, *without(X, y, row)) for row in range(len(X))]
+    for row, others in enumerate(deletions):
+        others.insert(row, {_DROPPED: 1.0})
+    return float(np.mean([total_variation(complete, others) for others in deletions]))
+
+
+def outcomes(construction: Any, X: FloatArray, y: Any) -> list[dict[Any, float]]:
+    """For each row the probabilities of being dropped (None) and of each exponent of its weight."""
+    twin = fitted(construction, X, y, seed=0).caught_up()
+    q = probabilities(twin.scores_of_all(), twin.constant)
+    return [_outcomes_of(float(each), twin.epsilon) for each in q]
+
+
+def _outcomes_of(q: float, epsilon: float) -> dict[Any, float]:
+    """1/q is rounded to lo = (1 + epsilon)^j or hi = lo (1 + epsilon), at random and without bias."""
+    if q == 0:
+        return {_DROPPED: 1.0}
+    exponent = int(np.floor(-np.log(q) / np.log1p(epsilon)))
+    low = (1 + epsilon) ** exponent
+    chance = min(1.0, max(0.0, (1 / q - low) / (epsilon * low)))
+    return {_DROPPED: 1 - q, exponent: q * (1 - chance), exponent + 1: q * chance}
+
+
+def total_variation(first: list[dict[Any, float]], second: list[dict[Any, float]]) -> float:
+    """Between two products of finite distributions.
+
+    >>> total_variation([{0: 0.5, 1: 0.5}], [{0: 1.0}])
+    0.5
+    """
+    p, q = np.ones(1), np.ones(1)
+    for one, other in zip(first, second, strict=True):
+        support = [*one, *(value for value in other if value not in one)]
+        p, q = (
+            np.multiply.outer(joint, [distribution.get(value, 0.0) for value in support]).ravel()
+            for joint, distribution in ((p, one), (q, other))
+        )
+    return float(np.abs(p - q).sum() / 2)
+
+
+_PAIRS = 40
+"""Outputs of each kind for one deleted row: half to learn from, half to be judged by."""
+
+
+def accuracy_with_and_without(
+    algorithm: Any, X: FloatArray, y: Any, trials: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """How many fresh outputs were told apart, of how many, over random deletions."""
+    n_rows = max(1, trials // _PAIRS)
+    deleted = rng.choice(len(X), size=min(n_rows, len(X)), replace=False)
+    results = [_correctly_classified(algorithm, X, y, int(row), rng) for row in deleted]
+    return sum(results), len(results) * _PAIRS
+
+
+def _correctly_classified(algorithm: Any, X: FloatArray, y: Any, row: int, rng: np.random.Generator) -> int:
+    labels = np.arange(2 * _PAIRS) % 2
+    rows = ((X, y), without(X, y, row))
+    outputs = _padded([output(algorithm, *rows[label], int(rng.integers(2**31))) for label in labels])
+    classifier = ExtraTreesClassifier(100, random_state=int(rng.integers(2**31)))
+    classifier.fit(outputs[:_PAIRS], labels[:_PAIRS])
+    return int((classifier.predict(outputs[_PAIRS:]) == labels[_PAIRS:]).sum())
+
+
+def _padded(outputs: list[FloatArray]) -> FloatArray:
+    """Return outputs of different lengths (coresets) side by side, filled up with a number of their own."""
+    table = np.full((len(outputs), max(len(each) for each in outputs)), -1.0)
+    for line, each in zip(table, outputs, strict=True):
+        line[: len(each)] = each
+    return table
+
 
 _ROUNDING = 1e-9
 

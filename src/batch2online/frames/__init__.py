@@ -1,8 +1,8 @@
-"""Rows of any kind: tables with text, categories, dates and gaps, and lists of texts, as rows of plain numbers.
+"""Rows of any kind (tables with strings, categories, dates and missing values; lists of strings) as rows of numbers.
 
-A cell is one number, so that queues, coresets, histories and files hold tables as they hold arrays. Numbers stand for
-themselves, dates for their days or microseconds since 1970, a text for a hash of it, a gap for :data:`cells.GAP`. What
-a number stands for is then known from the :class:`~batch2online.frames.table.TableKind`, which says what the columns
-hold, and from the :class:`~batch2online.frames.texts.Texts`. The number depends on the cell alone: not on the
-order in which rows come, nor on the chunk, so shards and chunks agree on it.
+Each value is one number, so that buffers, coresets, histories and files hold tables as they hold arrays. Numbers stand
+for themselves, dates for their days or microseconds since 1970, a string for a hash of it, a missing value for
+:data:`columns.MISSING`. The :class:`~batch2online.frames.schema.FrameSchema` says what the columns hold, the
+:class:`~batch2online.frames.strings.StringTable` which string a hash stands for. A number depends on the value alone,
+not on the order of rows or on the chunk, so shards and chunks agree on it.
 """

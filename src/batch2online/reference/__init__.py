@@ -18,11 +18,21 @@ wherever it can be run at all. Online algorithms return ``(models, losses)``, on
 the model of step t is computed from rows 1 to t - 1 and scored on row t. ``steps=None`` is all of 1 to n.
 """
 
-from batch2online.reference.clustering import clustering_coreset, dz_sampling, online_clustering
-from batch2online.reference.low_rank import low_rank_sketch, online_low_rank, ridge_leverage_scores
-from batch2online.reference.regression import leverage_scores, online_regression, regression_sketch
-from batch2online.reference.sampling import WeightedSet, coreset
-from batch2online.reference.transformation import OnlineRun, batch_to_online
+from batch2online.reference.algorithms import (
+    OnlineRun,
+    WeightedSet,
+    batch_to_online,
+    clustering_coreset,
+    coreset,
+    dz_sampling,
+    leverage_scores,
+    low_rank_sketch,
+    online_clustering,
+    online_low_rank,
+    online_regression,
+    regression_sketch,
+    ridge_leverage_scores,
+)
 
 __all__ = [
     "OnlineRun",

@@ -12,7 +12,8 @@ with at most ``1 + log_growth(n / s_0)`` models, where s(t) is the last refresh 
 
 from batch2online.refresh.keeping import Adaptive, Lazy
 from batch2online.refresh.measured import Measured
-from batch2online.refresh.policy import Policy, Promise
+from batch2online.refresh.policy import Policy
 from batch2online.refresh.scheduled import Budget, EveryStep, Geometric, OnChange
+from batch2online.theory.bounds import Promise
 
 __all__ = ["Adaptive", "Budget", "EveryStep", "Geometric", "Lazy", "Measured", "OnChange", "Policy", "Promise"]

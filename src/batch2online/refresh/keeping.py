@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from batch2online.refresh.policy import Policy, Promise, check_growth
+from batch2online.refresh.policy import Policy, check_growth
 from batch2online.sampling import TOLERANCE, uniforms
 from batch2online.schema import storable
 from batch2online.theory import bounds
-from batch2online.theory.bounds import SensitivityBound
+from batch2online.theory.bounds import Promise, SensitivityBound
 
 _RISE = 0.01
 """Rows that cost so much more than those before are reason enough for a look."""

@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
 
 from batch2online.theory import bounds
-from batch2online.theory.bounds import SensitivityBound
+from batch2online.theory.bounds import Promise, SensitivityBound
 
 _NEVER = 2.0**62
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What the theorem of a policy promises for rows in random order and losses in [0, 1], or clipped at 1.
-
-    Attributes
-    ----------
-    factor : float
-        What multiplies the hindsight optimum, which is that of losses that are not clipped.
-    additive : float
-        What the expected prequential loss may be beyond that; it grows in proportion to a bound of the losses.
-    models : float
-        The most models that come into force (in expectation for :class:`OnChange`).
-    kept : float
-        The part of ``additive`` that models which are kept may cost. It grows in proportion to the bound of the losses
-        or, where losses are clipped there, to the mean loss of the best model if that is larger.
-    """
-
-    factor: float
-    additive: float
-    models: float
-    kept: float = 0.0
 
 
 class Policy:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from batch2online.refresh.policy import Policy, Promise, check_growth, is_count
+from batch2online.refresh.policy import Policy, check_growth, is_count
 from batch2online.schema import storable
 from batch2online.theory import bounds
-from batch2online.theory.bounds import SensitivityBound
+from batch2online.theory.bounds import Promise, SensitivityBound
 
 
 @storable

@@ -16,7 +16,7 @@ import numpy as np
 from batch2online._types import IntArray
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, ones
-from batch2online.schema import check_instance, require
+from batch2online.schema import check_instance, require, storable, stores
 from batch2online.storage.database import Database, packed, unpacked
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
@@ -73,6 +73,8 @@ def get(database: Database, number: int) -> Rows:
     return rows
 
 
+@storable
+@stores()
 class DiskHistory(History):
     """A history whose segments lie in the table of a file.
 
@@ -167,6 +169,14 @@ class DiskHistory(History):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> DiskHistory:
+        """Refuse a history in the tree of a state: reading a file writes nothing."""
+        raise ValueError("rows on disk lie in their table, never in the state")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._unpickled, (self.stored_fields(),)
+
+    @classmethod
+    def _unpickled(cls, fields: dict[str, Any]) -> DiskHistory:
         """Return a history with these segments, in a file of its own."""
         history = cls(fields["block"], fields["width"], fields["n_targets"], scratch())
         for rows in fields["segments"]:

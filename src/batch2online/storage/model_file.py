@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,10 @@ def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str,
         database.meta |= {} if sources is None else {"sources": sources}
 
     with typed(f"cannot write {os.fspath(path)}"), replaced(path) as temporary:
-        database = Database(temporary, "copy")
-        try:
+        with closing(Database(temporary, "copy")) as database:
             database.transact(write)
-        finally:
-            database.close()
-        database = Database(temporary, "read")
-        try:
-            verify(database)
-        finally:
-            database.close()
+        with closing(Database(temporary, "read")) as written:
+            verify(written)
 
 
 def write_state(database: Database, state: dict[str, Any]) -> None:
@@ -61,40 +56,34 @@ def write_state(database: Database, state: dict[str, Any]) -> None:
 
 def _written(database: Database, history: History) -> HistoryPlace:
     """Make the table hold the history, and say where."""
-    branch = 0
+    branch, segments = 0, history.n_segments
     if isinstance(history, DiskHistory) and history.database is database:
         history.write()
         branch = history.branch
-        segments = history.n_segments
     else:
-        segments = _synchronised(database, history)
-    _delete_outside(database, branch * BRANCH, branch * BRANCH + segments)
+        _write_segments(database, history)
+    first = branch * BRANCH
+    database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, first + segments))
     database.meta["history"] = [branch, segments]
     return HistoryPlace(
         history.is_in_memory, history.block, history.width, history.n_targets, branch, segments, len(history)
     )
 
 
-def _synchronised(database: Database, history: History) -> int:
-    """Write the segments of a history in memory that differ from those in the table; return how many there are."""
+def _write_segments(database: Database, history: History) -> None:
+    """Write the segments of a history in memory that differ from those in the table."""
     keys = database.segment_keys
     for number, rows in enumerate(history):
         if keys.get(number) != _key(rows):
             put(database, number, rows)
             keys[number] = _key(rows)
-    count = history.n_segments
-    for number in range(count, len(keys)):
+    for number in range(history.n_segments, len(keys)):
         del keys[number]
-    return count
 
 
 def _key(rows: Rows) -> tuple[int, int, int]:
     """Return what tells segments of one model apart: rows with the same ids are the same rows."""
     return int(rows.ids[0]), int(rows.ids[-1]), len(rows)
-
-
-def _delete_outside(database: Database, first: int, stop: int) -> None:
-    database.run("DELETE FROM history WHERE number < ? OR number >= ?", (first, stop))
 
 
 def _digest(part: int, content: bytes) -> bytes:
@@ -110,50 +99,39 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         if file.read(len(MAGIC)) != MAGIC:
             raise CheckpointError(f"{os.fspath(path)} is no file of batch2online, or its beginning is damaged.")
     try:
-        database = Database(Path(path), "read")
-        try:
+        with closing(Database(Path(path), "read")) as database:
             if database.meta.get("in_use"):
                 raise CheckpointError(
-                    f"{path} was not closed: open it with batch2online.Durable, which brings it back, and close that."
+                    f"{path} was not closed: open it with batch2online.Durable, which restores it, and close that."
                 )
             return read_state(database, scratch)
-        finally:
-            database.close()
     except StoreError as error:
         raise CheckpointError(str(error)) from error
 
 
 def sources_in(path: Path) -> dict[str, Any]:
     """Return what a file says of where its rows came from."""
-    database = Database(path, "read")
-    try:
+    with closing(Database(path, "read")) as database:
         found = database.meta.get("sources", {})
-        return found if isinstance(found, dict) else {}
-    finally:
-        database.close()
+    return found if isinstance(found, dict) else {}
 
 
 def read_state(database: Database, home: Any = None) -> dict[str, Any]:
     """Return the state; a history on disk stays in this file, or moves to the one that ``home`` makes."""
     try:
-        return _read_state(database, home)
+        state = state_of(list(_parts(database)))
+        if not isinstance(state, dict) or "engine" not in state:
+            raise CheckpointError("it holds no model.")
+        construction = state["engine"].construction
+        if isinstance(construction.history, HistoryPlace):
+            construction.history = _history(database, construction.history, home)
+            check_instance(construction.history)
+            check_instance(construction)
+        return state
     except (StoreError, MemoryError):
         raise
     except Exception as error:  # what makes no sense is no model
         raise CheckpointError(f"{database.path}: {error}") from error
-
-
-def _read_state(database: Database, home: Any) -> dict[str, Any]:
-    state = state_of(list(_parts(database)))
-    if not isinstance(state, dict) or "engine" not in state:
-        raise CheckpointError("it holds no model.")
-    construction = state["engine"].construction
-    place = construction.history
-    if isinstance(place, HistoryPlace):
-        construction.history = _history(database, place, home)
-        check_instance(construction.history)
-        check_instance(construction)
-    return state
 
 
 def _parts(database: Database) -> Iterator[bytes]:

@@ -143,14 +143,14 @@ class _Decoder:
     def decode(self, tree: Any, depth: int = 0) -> Any:
         if depth > DEEPEST:
             raise CheckpointError(f"it is nested more than {DEEPEST} levels deep.")
+        if isinstance(tree, list):
+            raise CheckpointError("found a list without a type.")
         if not isinstance(tree, dict):
-            if isinstance(tree, list):
-                raise CheckpointError("a list has no kind.")
             return tree
         if tree.keys() == {"object", "fields"}:
             return self._object(tree["object"], tree["fields"], depth + 1)
         if len(tree) != 1:
-            raise CheckpointError(f"something is of no kind, but {sorted(tree)[:5]}.")
+            raise CheckpointError(f"unrecognised node with keys {sorted(tree)[:5]}.")
         return self._value(*next(iter(tree.items())), depth + 1)
 
     def _value(self, kind: str, content: Any, depth: int) -> Any:
@@ -164,7 +164,7 @@ class _Decoder:
             return tuple(self.decode(item, depth) for item in content)
         if kind == "dict" and isinstance(content, dict):
             return {key: self.decode(item, depth) for key, item in content.items()}
-        raise CheckpointError(f"a {kind[:_LONGEST]} is not what it claims to be.")
+        raise CheckpointError(f"unrecognised content of a node of type {kind[:_LONGEST]!r}.")
 
     def _array(self, index: int) -> Array:
         if not 0 <= index < len(self.arrays):

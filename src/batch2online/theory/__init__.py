@@ -1,7 +1,5 @@
 """Sizes and bounds, every constant in one place; and what they promise for a run, next to what it measured."""
 
-from typing import TYPE_CHECKING, Any
-
 from batch2online.theory.bounds import (
     allowed_regret,
     clustering_regret,
@@ -20,6 +18,7 @@ from batch2online.theory.bounds import (
     regression_regret,
     ridge_leverage_sensitivity,
 )
+from batch2online.theory.certificates import Certificate, certificate
 from batch2online.theory.sizes import (
     FAILURE,
     clustering_size,
@@ -31,9 +30,6 @@ from batch2online.theory.sizes import (
     regression_size,
     sampling_constant,
 )
-
-if TYPE_CHECKING:
-    from batch2online.theory.certificates import Certificate, certificate
 
 __all__ = [
     "FAILURE",
@@ -64,12 +60,3 @@ __all__ = [
     "ridge_leverage_sensitivity",
     "sampling_constant",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import certificates on first use: they look at estimators, and sizes and bounds lie below all of these."""
-    if name in ("Certificate", "certificate"):
-        from batch2online.theory import certificates
-
-        return getattr(certificates, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 
 SensitivityBound = Callable[[int], float]
@@ -14,6 +16,37 @@ SensitivityBound = Callable[[int], float]
 
 
 # -- average sensitivity of our coresets -----------------------------------------------------------------
+
+
+class DependsOn(Enum):
+    """What a new model is computed from, and so what it reacts to when a single row is left out."""
+
+    CORESET = "the coreset alone"
+    CURRENT_MODEL = "the coreset and the model in force, which remembers the order of rows"
+    ALL_ROWS = "statistics of all rows"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the theorem of a policy promises for rows in random order and losses in [0, 1], or clipped at 1.
+
+    Attributes
+    ----------
+    factor : float
+        What multiplies the hindsight optimum, which is that of losses that are not clipped.
+    additive : float
+        What the expected prequential loss may be beyond that; it grows in proportion to a bound of the losses.
+    models : float
+        The most models that come into force (in expectation for :class:`OnChange`).
+    kept : float
+        The part of ``additive`` that models which are kept may cost. It grows in proportion to the bound of the losses
+        or, where losses are clipped there, to the mean loss of the best model if that is larger.
+    """
+
+    factor: float
+    additive: float
+    models: float
+    kept: float = 0.0
 
 
 def reaction(epsilon: float) -> float:

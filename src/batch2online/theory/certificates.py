@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.engine.online import Online
-from batch2online.estimator import OnlineEstimator
-from batch2online.problem import DependsOn
-from batch2online.refresh import Promise
+from batch2online.theory.bounds import DependsOn, Promise
+
+if TYPE_CHECKING:
+    from batch2online.engine.online import Online
+    from batch2online.estimator import OnlineEstimator
 
 _SO_MANY_ROWS = 2**62
 

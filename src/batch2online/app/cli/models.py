@@ -1,4 +1,4 @@
-"""Models on disk, and how their inputs were prepared."""
+"""Models on disk, how their inputs were prepared, and their predictions as named columns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import batch2online
-from batch2online.app.cli.run.columns import check_columns
-from batch2online.app.cli.run.replacing import in_place
+from batch2online._types import FloatArray
+from batch2online.app.cli.run.outputs import in_place
+from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
-from batch2online.app.cli.tasks.named import named_estimator
-from batch2online.app.inputs import DataError, Kind, Source
+from batch2online.app.cli.tasks.wrapped import named_estimator
+from batch2online.app.inputs import DataError, Source
 from batch2online.app.inputs.preparation import Preparation
+from batch2online.frames.columns import ColumnType
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
 
@@ -74,11 +78,11 @@ def _checked(content: Any, path: Path) -> Preparation:
         raise DataError(f"{path} is not the result of a run.{reason}") from error
 
 
-def needed_kinds(stored: StoredModel) -> dict[str, Kind]:
+def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
     """Return what the columns must hold; all numbers where the model alone is known."""
     if stored.preparation is not None:
         return stored.preparation.for_prediction().column_kinds
-    return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), Kind.NUMBER)
+    return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
 
 
 def preparation_for(stored: StoredModel, source: Source) -> Preparation:
@@ -97,3 +101,26 @@ def _by_names(model: Any, source: Source) -> Preparation:
     names = [str(column) for column in getattr(model, "feature_names_in_", source.names)]
     count = len(names)
     return Preparation(names, {}, False, None, "drop", [0.0] * count, [1.0] * count, False, 0)
+
+
+def predictions(model: Any, rows: FloatArray, probabilities: bool = False) -> dict[str, Any]:
+    """Named columns of what the model says of rows; of a classifier also the probability of each class."""
+    if probabilities and not hasattr(model, "predict_proba"):
+        raise DataError(f"{type(model).__name__} gives no probabilities: leave --probabilities out.")
+    try:
+        if hasattr(model, "transform") and not hasattr(model, "predict"):
+            return _numbered("component", model.transform(rows))
+        labels = model.predict(rows)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    shares = model.predict_proba(rows).T if probabilities else ()
+    named = (
+        {f"probability of {name}": share for name, share in zip(model.classes_, shares, strict=True)}
+        if len(shares)
+        else {}
+    )
+    return {"cluster" if hasattr(model, "cluster_centers_") else "prediction": np.asarray(labels)} | named
+
+
+def _numbered(name: str, values: FloatArray) -> dict[str, Any]:
+    return {f"{name}_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(values.shape[1])}

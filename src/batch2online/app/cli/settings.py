@@ -12,7 +12,7 @@ from typing import Any
 from batch2online import refresh as policies
 from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError, Layout
-from batch2online.app.inputs.deciding import MOST_LEVELS
+from batch2online.app.inputs.infer import MOST_LEVELS
 from batch2online.refresh import Policy
 
 LOOKAHEAD = 10_000

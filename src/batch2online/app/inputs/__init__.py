@@ -5,9 +5,8 @@ SQLite and DuckDB. A text file is cut into blocks of whole records and pyarrow p
 one are the lines of that block read one by one, to say which is wrong and why.
 """
 
-from batch2online.app.inputs.batch import Batch, DataError, Kind, Remedy
+from batch2online.app.inputs.batch import Batch, DataError, Remedy
 from batch2online.app.inputs.layout import Layout
-from batch2online.app.inputs.several import open_sources, paths_of
-from batch2online.app.inputs.source import Source, open_source
+from batch2online.app.inputs.source import Source, open_source, open_sources, paths_of
 
-__all__ = ["Batch", "DataError", "Kind", "Layout", "Remedy", "Source", "open_source", "open_sources", "paths_of"]
+__all__ = ["Batch", "DataError", "Layout", "Remedy", "Source", "open_source", "open_sources", "paths_of"]

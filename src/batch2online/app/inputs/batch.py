@@ -9,6 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from batch2online.frames.arrow import column_type
+from batch2online.frames.columns import ColumnType
+
 
 class Remedy(StrEnum):
     """What a caller can ask for so that the input is taken after all."""
@@ -49,21 +52,10 @@ class DataError(ValueError):
         self.remedies, self.about = remedies, about
 
 
-class Kind(StrEnum):
-    """What a column holds, as far as a model is concerned."""
-
-    NUMBER = "numbers"
-    TEXT = "text"
-    DATE = "dates"
-    ZONED = "dates with a zone"
-    CLOCK = "times of day or durations"
-    OTHER = "lists or other values"
-
-
-DATES = (Kind.DATE, Kind.ZONED)
+DATES = (ColumnType.TIME, ColumnType.ZONED)
 """Points in time: readings of some clock, and such with a zone. The two never mix."""
 
-UNITS = {Kind.DATE: "days since 1970", Kind.ZONED: "days since 1970, UTC", Kind.CLOCK: "hours"}
+UNITS = {ColumnType.TIME: "days since 1970", ColumnType.ZONED: "days since 1970, UTC", ColumnType.DURATION: "hours"}
 """What readers make of dates and times."""
 
 
@@ -95,27 +87,25 @@ def row_place(name: str, start: int, row: int) -> str:
     return f"{name}, row {start + row + 1:,}"
 
 
-def kind_of(dtype: Any) -> Kind:
-    """Return what a column of this Arrow type holds. Of nothing but gaps: numbers, which may still come."""
-    types = pa.types
-    if types.is_dictionary(dtype):
-        return kind_of(dtype.value_type)
-    if types.is_boolean(dtype) or types.is_integer(dtype) or types.is_floating(dtype) or types.is_null(dtype):
-        return Kind.NUMBER
-    if types.is_decimal(dtype):
-        return Kind.NUMBER
-    if types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype):
-        return Kind.TEXT
-    if types.is_timestamp(dtype) or types.is_date(dtype):
-        return Kind.DATE if getattr(dtype, "tz", None) is None else Kind.ZONED
-    return Kind.CLOCK if types.is_time(dtype) or types.is_duration(dtype) else Kind.OTHER
+def kind_of(dtype: Any) -> ColumnType:
+    """Return what a column of this Arrow type holds for a model: number, string, time, duration or something else.
+
+    A date is a time, a time of day a duration. Of nothing but missing values: numbers, which may still come.
+    """
+    if pa.types.is_decimal(dtype):
+        return ColumnType.NUMBER
+    if pa.types.is_time(dtype):
+        return ColumnType.DURATION
+    found = column_type(dtype)
+    numbers = (ColumnType.BOOLEAN, ColumnType.ALL_MISSING)
+    return ColumnType.NUMBER if found in numbers else ColumnType.TIME if found is ColumnType.DATE else found
 
 
-def mismatch(column: str, wanted: Kind, found: Kind) -> str:
+def mismatch(column: str, wanted: ColumnType, found: ColumnType) -> str:
     """Return what to say of a column that holds something else than it must."""
-    ways = {Kind.DATE: "take the zone off these", Kind.ZONED: "add the zone to these"}
+    ways = {ColumnType.TIME: "take the zone off these", ColumnType.ZONED: "add the zone to these"}
     way = f": {ways[wanted]}" if wanted in DATES and found in DATES else ""
-    return f"column {column!r} must hold {wanted}, it holds {found}{way}."
+    return f"column {column!r} must hold {wanted.plural}, it holds {found.plural}{way}."
 
 
 def both_sorts(place: str, column: str, text: str) -> DataError:
@@ -142,9 +132,9 @@ def plain(column: Any) -> Any:
     kind = kind_of(column.type)
     if kind in DATES:
         return _days(column)
-    if kind is Kind.CLOCK:
+    if kind is ColumnType.DURATION:
         return _hours(column)
-    wanted = {Kind.NUMBER: pa.float64(), Kind.TEXT: pa.string()}.get(kind, column.type)
+    wanted = {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind, column.type)
     if column.type == wanted:
         return column
     if pa.types.is_boolean(column.type):

@@ -10,18 +10,10 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import (
-    Batch,
-    DataError,
-    Kind,
-    Remedy,
-    both_sorts,
-    kind_of,
-    row_place,
-    with_plain_types,
-)
-from batch2online.app.inputs.cells import first_of_both
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, both_sorts, kind_of, row_place, with_plain_types
 from batch2online.app.inputs.columnar import ROWS, Columnar
+from batch2online.app.inputs.delimited import first_of_both
+from batch2online.frames.columns import ColumnType
 
 SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 _TABLES = {
@@ -85,7 +77,7 @@ class SqliteRows:
         self._types = {column: _type_of([row[j] for row in self._first]) for j, column in enumerate(self.names)}
         self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
         for j, column in enumerate(self.names):
-            if self.kinds[column] is Kind.TEXT:
+            if self.kinds[column] is ColumnType.STRING:
                 self._check_zones(column, [row[j] for row in self._first])
 
     def _check_zones(self, column: str, values: list[Any]) -> None:
@@ -113,7 +105,7 @@ class SqliteRows:
                 (row, value) for row, value in enumerate(values) if not _is_fitting(value, self._types[column])
             )
             place, kind = row_place(self._name, start, row), self.kinds[column]
-            message = f"{place}, column {column!r}: {bad!r} is not one of the {kind} before."
+            message = f"{place}, column {column!r}: {bad!r} is not one of the {kind.plural} before."
             raise DataError(message, Remedy.LEAVE_OUT, about=(column, str(bad))) from None
 
 
@@ -126,7 +118,7 @@ def _type_of(values: list[Any]) -> Any:
         return next(
             (dtype for dtype in (pa.timestamp("us"), pa.timestamp("us", "UTC")) if _casts(found, dtype)), found.type
         )
-    return pa.float64() if kind_of(found.type) is Kind.NUMBER else found.type
+    return pa.float64() if kind_of(found.type) is ColumnType.NUMBER else found.type
 
 
 def _array(values: list[Any], dtype: Any) -> Any:

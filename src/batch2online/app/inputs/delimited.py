@@ -1,22 +1,24 @@
-"""CSV and its relatives."""
+"""CSV and its relatives: cleaning of lines, types of columns, batches of rows."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from batch2online.app.inputs.batch import (
     DATES,
     Batch,
     DataError,
-    Kind,
     Remedy,
     both_sorts,
     distinct,
@@ -24,10 +26,127 @@ from batch2online.app.inputs.batch import (
     mismatch,
     with_plain_types,
 )
-from batch2online.app.inputs.blocks import LineBlock
-from batch2online.app.inputs.cells import MISSING, asked_type, first_of_both, is_number, is_of_type, settled
-from batch2online.app.inputs.cleaning import cleaned, delimiter_of, first_block, spaced, without_first_record
+from batch2online.app.inputs.byte_stream import LineBlock
 from batch2online.app.inputs.layout import WHITESPACE, Layout
+from batch2online.frames.columns import ColumnType
+
+MISSING = frozenset(arrow_csv.ConvertOptions().null_values)
+_DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
+_ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+
+
+def settled(column: Any) -> Any:
+    """Return the type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
+    dtype = column.type
+    if pa.types.is_binary(dtype):
+        return pa.string()  # bytes that are no UTF-8: to be refused with their line
+    if pa.types.is_string(dtype):
+        numbers = pc.sum(pc.match_substring_regex(column, _NUMBER)).as_py() or 0
+        return pa.float64() if 2 * numbers > len(column) - column.null_count else dtype
+    if pa.types.is_date(dtype) or pa.types.is_timestamp(dtype):
+        return pa.timestamp("us", getattr(dtype, "tz", None))
+    return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
+
+
+def first_of_both(column: Any) -> int | None:
+    """Return the first row where a column of dates has a zone and the rows before have none, or the reverse.
+
+    None if it has only dates of one sort, or anything else.
+    """
+    naive, zoned = (np.asarray(pc.match_substring_regex(column, pattern).fill_null(False)) for pattern in _ISO)
+    if not (naive.any() and zoned.any() and (naive | zoned | np.asarray(column.is_null())).all()):
+        return None
+    return int(max(naive.argmax(), zoned.argmax()))
+
+
+def asked_type(kind: ColumnType) -> Any:
+    """Return the type to read a column of this kind by; None for one that only its values can tell."""
+    return {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, or nothing.
+
+    >>> [is_number(cell) for cell in ("1e3", "", "true", "1_000", "x")]
+    [True, True, True, False, False]
+    """
+    if cell.strip() in MISSING:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return cell.strip().lower() in ("true", "false")
+    return "_" not in cell
+
+
+def is_of_type(cell: str, dtype: Any, date_format: str | None) -> bool:
+    """Whether a cell is a date or a time of this type."""
+    readers: list[Callable[[], Any]] = [lambda: pa.array([cell]).cast(dtype)]
+    if date_format is not None and kind_of(dtype) in DATES:
+        readers.append(lambda: pc.strptime(pa.array([cell]), date_format, "us"))
+    for read in readers:
+        try:
+            read()
+        except pa.ArrowInvalid:
+            continue
+        return True
+    return False
+
+
+_DELIMITERS = ",\t;|"
+
+
+def first_block(blocks: Iterator[LineBlock], name: str, least_lines: int) -> LineBlock:
+    """Return the first block with anything in it; of a live input so many that there are enough lines."""
+    found = next((block for block in blocks if not block.is_blank), None)
+    if found is None:
+        raise DataError(f"{name} is empty.")
+    while len(list(islice(found.lines(), least_lines))) < least_lines:
+        following = next(blocks, None)
+        if following is None:
+            break
+        found = found.joined(following)
+    return found
+
+
+def cleaned(layout: Layout, block: LineBlock) -> LineBlock:
+    """Return the block with blank lines in place of comments and of lines to be passed over."""
+    content = block.content
+    if layout.comment is not None:
+        content = re.sub(rb"(?m)^[ \t]*" + re.escape(layout.comment.encode()) + rb"[^\r\n]*", b"", content)
+    skipped = layout.skip_lines + 1 - block.first_line
+    if skipped > 0:
+        lines = content.splitlines(keepends=True)
+        content = b"".join([*(b"\n" for _ in lines[:skipped]), *lines[skipped:]])
+    return replace(block, content=content)
+
+
+def delimiter_of(text: str, block: LineBlock, given: str | None) -> str:
+    """Return what stands between values: what was given, or what the first line has most of."""
+    if given is not None:
+        return given
+    found = max(_DELIMITERS, key=text.count)
+    if text.count(found):
+        return found
+    first, *others = [len(line.split()) for _, line in islice(block.lines(), 10)]
+    is_table = len(set(others)) == 1 and others[0] in (first, first + 1)  # R gives names of rows no name of their own
+    return WHITESPACE if is_table and others[0] > 1 else ","
+
+
+def spaced(block: LineBlock) -> LineBlock:
+    """Return the block with a single blank between values, where any number of them may stand there."""
+    content = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block.content)
+    return replace(block, content=re.sub(rb"[ \t]+", b" ", content))
+
+
+def without_first_record(block: LineBlock) -> LineBlock:
+    """Return what follows the first record, which holds the names."""
+    at, record = next(block.records())
+    skipped = at - block.first_line + record.count(b"\n") + 1
+    lines = block.content.splitlines(keepends=True)[skipped:]
+    return LineBlock(b"".join(lines), at + record.count(b"\n") + 1, block.quoted)
+
 
 _WIDE = 1000
 
@@ -49,7 +168,7 @@ class Delimited:
         self._blocks = map(partial(cleaned, layout), blocks)
         self.notes: list[str] = []
         self.dropped_lines = 0
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: dict[str, ColumnType] = {}
         first = first_block(self._blocks, name, layout.least_rows + layout.header)
         number, line = next(first.records())
         text = self._decoded(number, line)
@@ -94,7 +213,7 @@ class Delimited:
         present = set(self.names)
         self.kinds = {name: kind for name, kind in self._reading.kinds.items() if name in present}
         numbers = dict.fromkeys(self.names, pa.float64())
-        if self._first.is_blank or (set(self.kinds.values()) <= {Kind.NUMBER} and self._holds(numbers)):
+        if self._first.is_blank or (set(self.kinds.values()) <= {ColumnType.NUMBER} and self._holds(numbers)):
             return numbers
         known = {name: asked_type(kind) for name, kind in self.kinds.items() if asked_type(kind) is not None}
         table, self._first = self._parsed(self._first, known, only=False)
@@ -188,15 +307,15 @@ class Delimited:
                     raise self._misfit(place, column, cell)
 
     def _misfit(self, place: str, column: str, cell: str) -> DataError:
-        what = "a number" if self.kinds[column] is Kind.NUMBER else "one of the " + self.kinds[column]
+        what = "a number" if self.kinds[column] is ColumnType.NUMBER else f"one of the {self.kinds[column].plural}"
         remedies = [Remedy.MISSING_WORD, Remedy.LEAVE_OUT] + [Remedy.LOOK_FURTHER] * self._reading.is_live
         return DataError(f"{place}, column {column!r}: {cell!r} is not {what}.", *remedies, about=(column, cell))
 
     def _fits(self, column: str, cell: str) -> bool:
-        kind = self.kinds.get(column, Kind.TEXT)
-        if cell.strip() in MISSING or cell in self._reading.na_values or kind in (Kind.TEXT, Kind.OTHER):
+        kind = self.kinds.get(column, ColumnType.STRING)
+        if cell.strip() in MISSING or cell in self._reading.na_values or kind in (ColumnType.STRING, ColumnType.OTHER):
             return True
-        if kind is Kind.NUMBER:
+        if kind is ColumnType.NUMBER:
             return is_number(cell.replace(self._reading.decimal, "."))
         return is_of_type(cell, self._types[column], self._reading.date_format)
 

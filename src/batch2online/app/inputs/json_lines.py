@@ -10,14 +10,17 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import DATES, Batch, DataError, Kind, Remedy, both_sorts, plain
-from batch2online.app.inputs.blocks import LineBlock
-from batch2online.app.inputs.cells import first_of_both
-from batch2online.app.inputs.cleaning import first_block
+from batch2online.app.inputs.batch import DATES, Batch, DataError, Remedy, both_sorts, plain
+from batch2online.app.inputs.byte_stream import LineBlock
+from batch2online.app.inputs.delimited import first_block, first_of_both
 from batch2online.app.inputs.layout import Layout
+from batch2online.frames.columns import ColumnType
 
 _Row = dict[str, Any]
-_TYPES: dict[Kind, set[type]] = {Kind.NUMBER: {int, float, bool, type(None)}, Kind.TEXT: {str, type(None)}}
+_TYPES: dict[ColumnType, set[type]] = {
+    ColumnType.NUMBER: {int, float, bool, type(None)},
+    ColumnType.STRING: {str, type(None)},
+}
 
 
 class JsonLines:
@@ -71,20 +74,20 @@ class JsonLines:
             if (mistake := _mistake(line))
         )
 
-    def _kind(self, column: str) -> Kind:
+    def _kind(self, column: str) -> ColumnType:
         """Return what the first value is; another kind of value is refused when the column is used."""
         values = [value for row in self._first_rows if (value := row.get(column)) is not None]
-        if not values or type(values[0]) in _TYPES[Kind.NUMBER]:
-            return Kind.NUMBER
+        if not values or type(values[0]) in _TYPES[ColumnType.NUMBER]:
+            return ColumnType.NUMBER
         if type(values[0]) is not str:
-            return Kind.OTHER
-        found = next((kind for kind in DATES if _dates(values, kind) is not None), Kind.TEXT)
+            return ColumnType.OTHER
+        found = next((kind for kind in DATES if _dates(values, kind) is not None), ColumnType.STRING)
         self._check_zones(column, values, found)
         return found
 
-    def _check_zones(self, column: str, values: list[Any], kind: Kind) -> None:
+    def _check_zones(self, column: str, values: list[Any], kind: ColumnType) -> None:
         """Refuse dates of which some have a zone and some have none."""
-        if kind is not Kind.TEXT or set(map(type, values)) != {str}:
+        if kind is not ColumnType.STRING or set(map(type, values)) != {str}:
             return
         rows = [row for row, own in enumerate(self._first_rows) if own.get(column) is not None]
         bad = first_of_both(pa.array(values, pa.string()))
@@ -93,8 +96,10 @@ class JsonLines:
             raise both_sorts(place, column, values[bad])
 
     def _batch(self, block: LineBlock, rows: list[_Row], columns: Sequence[str], untouched: Sequence[str]) -> Batch:
-        found = self._numbers([column for column in columns if self.kinds[column] is Kind.NUMBER], rows, block)
-        found |= {column: self._text(column, rows, block) for column in columns if self.kinds[column] is Kind.TEXT}
+        found = self._numbers([column for column in columns if self.kinds[column] is ColumnType.NUMBER], rows, block)
+        found |= {
+            column: self._text(column, rows, block) for column in columns if self.kinds[column] is ColumnType.STRING
+        }
         found |= {column: self._days(column, rows, block) for column in columns if self.kinds[column] in DATES}
         found |= {column: _as_text(row.get(column) for row in rows) for column in untouched}
         nothing = pa.nulls(len(rows))
@@ -108,23 +113,23 @@ class JsonLines:
         dates = _dates(values, kind)
         if dates is None:
             bad = next(row for row, value in enumerate(values) if _dates([value.as_py()], kind) is None)
-            raise self._error(column, bad, values[bad].as_py(), block, f"is not one of the {kind}")
+            raise self._error(column, bad, values[bad].as_py(), block, f"is not one of the {kind.plural}")
         return plain(dates)
 
     def _numbers(self, columns: list[str], rows: list[_Row], block: LineBlock) -> dict[str, Any]:
         """All columns of numbers at once: there may be very many."""
         values = [[row.get(column) for column in columns] for row in rows]
-        if set().union(*(map(type, some) for some in values)) - _TYPES[Kind.NUMBER]:
+        if set().union(*(map(type, some) for some in values)) - _TYPES[ColumnType.NUMBER]:
             by_column = zip(columns, zip(*values, strict=True), strict=True)
-            column, bad = next(pair for pair in by_column if set(map(type, pair[1])) - _TYPES[Kind.NUMBER])
-            raise self._misfit(column, bad, _TYPES[Kind.NUMBER], block, "is not a number")
+            column, bad = next(pair for pair in by_column if set(map(type, pair[1])) - _TYPES[ColumnType.NUMBER])
+            raise self._misfit(column, bad, _TYPES[ColumnType.NUMBER], block, "is not a number")
         matrix = np.array(values, dtype=np.float64).T.copy()  # None becomes NaN, and that a gap
         return {column: pa.array(some, from_pandas=True) for column, some in zip(columns, matrix, strict=True)}
 
     def _text(self, column: str, rows: list[_Row], block: LineBlock) -> Any:
         values = [row.get(column) for row in rows]
-        if set(map(type, values)) - _TYPES[Kind.TEXT]:
-            raise self._misfit(column, values, _TYPES[Kind.TEXT], block, "is not a text as before")
+        if set(map(type, values)) - _TYPES[ColumnType.STRING]:
+            raise self._misfit(column, values, _TYPES[ColumnType.STRING], block, "is not a text as before")
         return pa.array(values, pa.string())
 
     def _misfit(self, column: str, values: Iterable[Any], types: set[type], block: LineBlock, what: str) -> DataError:
@@ -151,14 +156,14 @@ def _mistake(line: bytes) -> str:
     return "" if isinstance(row, dict) else " is not a JSON object."
 
 
-def _dates(values: Any, kind: Kind) -> Any:
+def _dates(values: Any, kind: ColumnType) -> Any:
     """Return texts as dates with a zone or without; None if they are anything else."""
     try:
         texts = pa.array(values, pa.string())
     except pa.ArrowTypeError:  # a number among them
         return None
     with suppress(pa.ArrowInvalid):
-        return texts.cast(pa.timestamp("us", "UTC" if kind is Kind.ZONED else None))
+        return texts.cast(pa.timestamp("us", "UTC" if kind is ColumnType.ZONED else None))
     return None
 
 

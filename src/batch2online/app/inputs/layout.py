@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from batch2online.app.inputs.batch import Kind
-from batch2online.app.inputs.feed import SECONDS
+from batch2online.app.inputs.byte_stream import SECONDS
+from batch2online.frames.columns import ColumnType
 
 WHITESPACE = "whitespace"
 
@@ -63,7 +63,7 @@ class Layout:
     bad_lines: str = "refuse"
     na_values: tuple[str, ...] = ()
     date_format: str | None = None
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, ColumnType] = field(default_factory=dict)
     query: str | None = None
     least_rows: int = 1
     seconds: float = SECONDS

@@ -1,8 +1,4 @@
-"""From columns of a table to the rows of a model: which columns, categories, scales, missing values.
-
-A stream does not know its future, so everything is decided on its first rows, held back until they are enough:
-the levels of a category, the mean and the spread of a number (see ``deciding.py``). Chunks change nothing of it.
-"""
+"""Columns of a batch as rows of numbers: scaling, categories, parts of dates, labels, missing values."""
 
 from __future__ import annotations
 
@@ -15,11 +11,70 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batch2online._types import BoolArray, FloatArray
-from batch2online.app.inputs.batch import Batch, DataError, Kind, Remedy
-from batch2online.app.inputs.calendar import PARTS, part_of
-from batch2online.app.inputs.labels import labels_of
+from batch2online.app.inputs.batch import Batch, DataError, Remedy
+from batch2online.frames.columns import ColumnType
 from batch2online.schema import conforms
 from batch2online.validation import LARGEST
+
+
+def _weekday(days: FloatArray) -> FloatArray:
+    return (np.floor(days) + 3) % 7 + 1  # the first of January 1970 was a Thursday
+
+
+def _hour(days: FloatArray) -> FloatArray:
+    return days % 1 * 24
+
+
+def _month(days: FloatArray) -> FloatArray:
+    known = np.isfinite(days)
+    dates = np.where(known, days, 0.0).astype("datetime64[D]")
+    return np.where(known, dates.astype("datetime64[M]").astype(np.int64) % 12 + 1, np.nan)
+
+
+PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {"hour": _hour, "weekday": _weekday, "month": _month}
+_UNITS = {"hour": "hours", "weekday": "1 is Monday", "month": "1 is January"}
+
+
+def unit_of(part: str, is_zoned: bool) -> str:
+    """Return the unit of a part; those of dates with a zone are parts of the date in UTC."""
+    return f"{_UNITS[part]}, UTC" if is_zoned else _UNITS[part]
+
+
+def part_of(days: FloatArray, part: str) -> FloatArray:
+    """Return hour, weekday or month of dates; NaN where a date is missing.
+
+    >>> noon = np.array([19844.5])  # 1 May 2024, a Wednesday
+    >>> [float(part_of(noon, part)[0]) for part in PARTS]
+    [12.0, 3.0, 5.0]
+    """
+    return PARTS[part](days)
+
+
+_WHOLE = 2**53
+"""Numbers beyond it cannot all be told apart as float64."""
+
+
+def labels_of(batch: Batch, column: str) -> tuple[Any, BoolArray]:
+    """Return the labels of a batch, and which of them are missing."""
+    given = batch.table.column(column)
+    values = np.asarray(given.to_numpy())
+    if values.dtype.kind == "O":
+        missing = np.asarray(given.is_null().to_numpy(), dtype=np.bool_)
+        return np.where(missing, "", values).astype(str), missing
+    missing = ~(np.abs(values) <= LARGEST)
+    _check_whole(batch, column, np.where(missing, 0.0, values))
+    return np.where(missing, 0.0, values).astype(np.int64), missing
+
+
+def _check_whole(batch: Batch, column: str, values: Any) -> None:
+    wrong = (values % 1 != 0) | (np.abs(values) > _WHOLE)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise DataError(
+            f"{batch.place(row)}, column {column!r}: {values[row]:g} is no label: those are text or whole numbers.",
+            Remedy.OTHER_TARGET,
+        )
+
 
 Prepared = tuple[FloatArray, Any, BoolArray]
 """Inputs, targets (numbers, labels or None), and which rows of the batch they are."""
@@ -113,7 +168,7 @@ class Preparation:
             and _is_dict(self.levels, list)
             and set(self.others) <= set(self.levels),
             "crowded": conforms(self.crowded, list[str]),
-            "kinds": _is_dict(self.kinds, str) and set(self.kinds.values()) <= set(Kind),
+            "kinds": _is_dict(self.kinds, str) and set(self.kinds.values()) <= set(ColumnType),
             "derived": _is_dict(self.derived, list[str]) and all(_is_part(pair) for pair in self.derived.values()),
             "units": _is_dict(self.units, str),
             "has_labels": isinstance(self.has_labels, bool),
@@ -126,10 +181,10 @@ class Preparation:
         return [*sources, *self.levels, *([] if self.target is None else [self.target])]
 
     @property
-    def column_kinds(self) -> dict[str, Kind]:
+    def column_kinds(self) -> dict[str, ColumnType]:
         """What the columns hold."""
-        plain = {column: Kind.TEXT if column in self.levels else Kind.NUMBER for column in self.columns}
-        return plain | {column: Kind(kind) for column, kind in self.kinds.items() if column in plain}
+        plain = {column: ColumnType.STRING if column in self.levels else ColumnType.NUMBER for column in self.columns}
+        return plain | {column: ColumnType(kind) for column, kind in self.kinds.items() if column in plain}
 
     @property
     def names(self) -> list[str]:
@@ -201,7 +256,7 @@ class Preparation:
 
     def _gap(self, batch: Batch, row: int, name: str) -> DataError:
         column = self.derived[name][0] if name in self.derived else name
-        value = None if self.column_kinds[column] is Kind.TEXT else values_of(batch.table, column)[row]
+        value = None if self.column_kinds[column] is ColumnType.STRING else values_of(batch.table, column)[row]
         what = "the value is missing" if value is None or np.isnan(value) else f"{value} is not a finite number"
         remedies = (Remedy.DROP_ROWS,) if name == self.target else (Remedy.DROP_ROWS, Remedy.FILL_GAPS)
         return DataError(f"{batch.place(row)}, column {column!r}: {what}.", *remedies, about=(column, ""))

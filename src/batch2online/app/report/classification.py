@@ -10,8 +10,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report import elements, models
-from batch2online.app.report.story import Story
-from batch2online.app.report.svg import ACCENT, MUTED, drawing, plain, svg_of
+from batch2online.app.report.context import Story
+from batch2online.app.report.figures import ACCENT, MUTED, drawing, plain, svg_of
 from batch2online.app.report.text import why as reason
 from batch2online.headline import excess
 

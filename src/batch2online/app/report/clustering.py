@@ -8,9 +8,9 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.app.report import elements, models
+from batch2online.app.report.context import Story
 from batch2online.app.report.elements import escape, number
-from batch2online.app.report.story import Story
-from batch2online.app.report.svg import GROUPS
+from batch2online.app.report.figures import GROUPS
 from batch2online.app.report.text import why as reason
 from batch2online.numerics.distances import nearest, squared_distances
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from batch2online.app.report import elements, models
-from batch2online.app.report.story import Story
+from batch2online.app.report.context import Story
 from batch2online.app.report.text import why as reason
 
 

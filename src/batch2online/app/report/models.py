@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from batch2online._types import FloatArray
-from batch2online.app.report.svg import ACCENT, INK, MUTED, SECOND, drawing, plain, svg_of
+from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, plain, svg_of
 
 MOST_BARS = 25
 MOST_COLUMNS = 32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from batch2online.app.report.context import Story
 from batch2online.app.report.elements import number
-from batch2online.app.report.story import Story
 from batch2online.app.report.text import why as reason
 
 

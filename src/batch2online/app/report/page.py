@@ -1,22 +1,95 @@
-"""The page: a verdict first, then quality, data, changes, coreset, the model itself."""
+"""The page of a report: its sections in order. Each kind of model has a module with ``section`` and ``why``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.resources import files
 from string import Template
+from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import batch2online
-from batch2online.app.report import figures, following, story
-from batch2online.app.report.data import data_section
-from batch2online.app.report.elements import escape, figure, listing, number, pair, section, table, tile
-from batch2online.app.report.kinds import kind_of
-from batch2online.app.report.numeric import numeric_coreset
-from batch2online.app.report.order import order_section
-from batch2online.app.report.story import Ran, Story
-from batch2online.app.report.words import explained
+from batch2online.app.report import (
+    classification,
+    clustering,
+    context,
+    drift_section,
+    figures,
+    low_rank,
+    models,
+    other,
+    regression,
+    wrapped,
+)
+from batch2online.app.report.context import Ran, Story, numeric_coreset
+from batch2online.app.report.drift_section import order_section
+from batch2online.app.report.elements import escape, explained, figure, listing, number, pair, section, table, tile
 from batch2online.headline import HUGE, changes, interval, of_rows
+
+MOST_COLUMNS = 200
+_GAPS = {"refuse": "none allowed", "drop": "rows with one are left out", "mean": "filled with the mean", "keep": "kept"}
+
+
+def data_section(told: Story) -> str:
+    """Return what was learned from."""
+    lead = f"{told.rows:,} rows of {len(told.names):,} inputs{f', and {told.target}' if told.target else ''}."
+    return section("Data", lead, pair(table(list(_facts(told))), _columns(told)))
+
+
+def _facts(told: Story) -> Iterable[tuple[str, str]]:
+    result = told.result
+    yield "source", told.source
+    yield "rows learned", f"{told.rows:,}"
+    if result:
+        yield "rows left out", f"{result['rows_dropped']:,}"
+        prepared = result["preparation"]
+        yield "gaps", _GAPS.get(prepared["missing"], prepared["missing"])
+        yield "columns of text", ", ".join(prepared["levels"]) or "none"
+        yield "scaled", "yes, shown in original units" if prepared["standardised"] else "no"
+        yield from (("note", str(note)) for note in result.get("notes", ()))
+    if told.ran is not None:
+        yield from _times(told.ran)
+
+
+def _times(ran: Ran) -> Iterable[tuple[str, str]]:
+    yield "date", ran.date
+    yield "duration", f"{ran.seconds:,.1f} s" if ran.seconds < 120 else f"{ran.seconds / 60:,.1f} min"
+
+
+def _columns(told: Story) -> str:
+    """Mean and spread of each input, by the weights of the coreset."""
+    coreset, places = numeric_coreset(told.model)
+    if not len(coreset):
+        return ""
+    mean, spreads = models.spread(coreset)
+    means = mean * told.scales[places] + told.means[places]
+    widths = spreads * np.abs(told.scales[places])
+    known = {place: [number(float(means[j])), number(float(widths[j]))] for j, place in enumerate(places)}
+    rows = [[*known.get(j, ["", ""]), _named(told, j)] for j in range(len(told.names))]
+    return listing(["mean", "spread", "input"], rows[:MOST_COLUMNS], tall=True)
+
+
+def _named(told: Story, column: int) -> str:
+    unit = told.units.get(told.names[column])
+    return f"{told.names[column]} ({unit})" if unit else told.names[column]
+
+
+KINDS: dict[str, ModuleType] = {
+    "OnlineClassifier": classification,
+    "OnlineRegression": regression,
+    "OnlineLowRank": low_rank,
+    "OnlineClustering": clustering,
+    "BatchToOnline": wrapped,
+}
+"""Modules by the name of the estimator; a further one is an entry here."""
+
+
+def kind_of(model: Any) -> ModuleType:
+    """Return the module that tells of a model."""
+    return KINDS.get(type(model).__name__, other)
+
 
 MOST_EVENTS = 12
 _NIGHTS = 30
@@ -36,12 +109,12 @@ def html(model: Any, result: dict[str, Any], ran: Ran | None = None) -> str:
     ran : Ran, optional
         When the run took place, and how long it took.
     """
-    return page(story.of_run(model, result, ran))
+    return page(context.of_run(model, result, ran))
 
 
 def of_model(model: Any, target: str | None = None) -> str:
     """Return the report of a model alone: all but the curve of its loss."""
-    return page(story.of_model(model, target))
+    return page(context.of_model(model, target))
 
 
 def page(told: Story) -> str:
@@ -111,10 +184,10 @@ def _loss(told: Story) -> str:
         "Each row is first scored by the model in force, then learned. Before the first model it is scored by the mean "
         "of those before it. Hindsight is the best single model for the same rows, computed once they are all known."
     )
-    lead += following.lead(told.model)
+    lead += drift_section.lead(told.model)
     if regret.error:
         lead += f" It is measured on the coreset: the ratio is {interval(regret, 3)}, each bound with a chance of 95 %."
-    counted = following.rows(told.model)
+    counted = drift_section.rows(told.model)
     final = (
         f"Mean loss of a row, on {counted}. In all {number(regret.loss)} online, {number(regret.optimum)} in hindsight."
     )
@@ -128,16 +201,15 @@ def _changes(told: Story) -> str:
     curve, regret = told.result.get("curve"), told.model.regret_
     drawn = []
     if curve:
-        counted = following.rows(told.model)
+        counted = drift_section.rows(told.model)
         note = f"Regret, loss online minus loss in hindsight, on {counted}: {number(regret.regret())} in all."
         drawn.append(figure(figures.regret_figure(curve), note))
     if not events:
         return section("Why it changed", "The model has not changed since the first one was solved.", *drawn)
     reasons = [why(told, event) for event in events]
-    lead = (
-        f"{_sentence(changes(told.model))}. Between changes the model stays as it is.{following.switches(told.model)}"
-    )
-    counted = following.rows(told.model)
+    half_lives = drift_section.switches(told.model)
+    lead = f"{_sentence(changes(told.model))}. Between changes the model stays as it is.{half_lives}"
+    counted = drift_section.rows(told.model)
     note = f"Each change, and how much more the old model costs than the new one, on {counted}. Rest on one: why."
     tips = [f"row {event.at:,}: {reason}" for event, reason in zip(events, reasons, strict=True)]
     drawn.insert(0, figure(figures.changes_figure(events, told.rows, tips), note))

@@ -7,9 +7,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from batch2online.app.report.context import Story, of_model
 from batch2online.app.report.figures import principal_axes
 from batch2online.app.report.models import MOST_BARS, spread
-from batch2online.app.report.story import Story, of_model
 from batch2online.numerics.distances import nearest
 
 

@@ -1,18 +1,160 @@
-"""The section of a linear regression, and why it changed."""
+"""The section of a linear regression: coefficients, residuals, quantiles, and why the model changed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.app.report import elements, models, residuals
-from batch2online.app.report.story import Story
+from batch2online.app.report import elements, models
+from batch2online.app.report.context import Story
+from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, svg_of
 from batch2online.app.report.text import why as reason
 from batch2online.headline import excess
 from batch2online.methods.least_squares.problem import LeastSquares, standard_errors
 from batch2online.methods.least_squares.solver import least_squares
+from batch2online.methods.linear_losses.problem import GeneralizedLinear
+
+_BINS = 10
+_SPREAD = (0.1, 0.5, 0.9)
+_LOG = ("poisson", "gamma", "tweedie")
+
+
+class JudgedNumbers(NamedTuple):
+    """Rows of the coreset: predictions, targets, and how many rows each stands for, in the order of the predictions."""
+
+    predicted: FloatArray
+    targets: FloatArray
+    weights: FloatArray
+
+    def binned(self) -> list[JudgedNumbers]:
+        """Return ten bins of equal weight, those that hold rows."""
+        ends = np.cumsum(self.weights)
+        bins = np.minimum((_BINS * (ends - self.weights / 2) / ends[-1]).astype(np.int64), _BINS - 1)
+        return [JudgedNumbers(*(part[bins == b] for part in self)) for b in range(_BINS) if (bins == b).any()]
+
+
+def judged(model: Any) -> JudgedNumbers:
+    """Return the coreset as the present model sees it."""
+    coreset = model.coreset_
+    predicted = model._view().model.predictors(coreset.points)
+    values = model._predictor_loss().mean(predicted)
+    order = np.argsort(values, kind="stable")
+    return JudgedNumbers(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
+
+
+def is_other(model: Any) -> bool:
+    """Whether the model is one of another loss than squares, or has a penalty."""
+    return isinstance(model._view().problem, GeneralizedLinear)
+
+
+def residual_section(story: Story) -> str:
+    """Return residuals and coverage, nothing for least squares."""
+    model = story.model
+    if not is_other(model) or len(model.coreset_) < _BINS:
+        return ""
+    found, target = judged(model), story.target or "the target"
+    lead = (
+        "How predictions hold on the rows of the coreset, which the model was solved on, by their weights: in ten bins "
+        f"of equal weight, from the lowest predictions of {target} to the highest."
+    )
+    residuals = elements.figure(_residuals_figure(found), _residuals_note(model))
+    return elements.section("Residuals", lead, elements.pair(residuals, _second(model, found, target)))
+
+
+def _second(model: Any, found: JudgedNumbers, target: str) -> str:
+    if model.loss in _LOG:
+        note = f"Means of {target} against mean predictions in ten bins; on the line they agree."
+        return elements.figure(_means_figure(found), note)
+    share, level = below(found), _level(model)
+    wanted = f", {level:.0%} would be the quantile" if _is_quantile(model) else "; half where residuals are symmetric"
+    note = f"Share of targets below the prediction in ten bins: {share:.1%} in all{wanted}."
+    return elements.figure(_coverage_figure(found, level), note.replace("%", " %"))
+
+
+def below(found: JudgedNumbers) -> float:
+    """Return the share of targets at or below their predictions."""
+    return float(np.average(found.targets <= found.predicted, weights=found.weights))
+
+
+def _is_quantile(model: Any) -> bool:
+    return model.loss in ("quantile", "absolute")
+
+
+def _level(model: Any) -> float:
+    return float(model.quantile) if model.loss == "quantile" else 0.5
+
+
+def _quantiles(values: FloatArray, weights: FloatArray) -> list[float]:
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weights[order])
+    places = np.searchsorted(share, np.array(_SPREAD) * share[-1]).clip(max=len(values) - 1)
+    return [float(value) for value in values[order[places]]]
+
+
+def _residuals_figure(found: JudgedNumbers) -> str:
+    """Targets less predictions against predictions, with the median and the middle 80 % of each bin."""
+    residuals = found.targets - found.predicted
+    with drawing(5.2, 3.4) as (figure, axes):
+        sizes = np.clip(14 * found.weights / found.weights.max(), 1.0, None)
+        axes.scatter(found.predicted, residuals, s=sizes, color=ACCENT, alpha=0.25, linewidths=0)
+        axes.axhline(0.0, color=MUTED, linewidth=0.8)
+        bins = found.binned()
+        at = [float(np.average(each.predicted, weights=each.weights)) for each in bins]
+        low, middle, high = zip(
+            *(_quantiles(each.targets - each.predicted, each.weights) for each in bins), strict=True
+        )
+        axes.vlines(at, low, high, color=INK, linewidth=1.2)
+        axes.plot(at, middle, "o", color=SECOND, markersize=5)
+        least, most = _quantile_range(residuals, found.weights)
+        axes.set_ylim(min(least, *low), max(most, *high))
+        axes.set_xlabel("prediction")
+        axes.set_ylabel("target less prediction")
+        return svg_of(figure, "residuals", "Residuals against predictions, with the middle of ten bins")
+
+
+def _quantile_range(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return a range that holds all but one in a thousand of the weight on either side, and a little more."""
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    places = np.searchsorted(share, [0.001, 0.999]).clip(max=len(order) - 1)
+    low, high = map(float, values[order[places]])
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def _residuals_note(model: Any) -> str:
+    kind = "Residuals of the means" if model.loss in _LOG else "Residuals"
+    return (
+        f"{kind}: dots are rows, larger the more they stand for; orange is the median of a bin, lines its middle 80 %."
+    )
+
+
+def _means_figure(found: JudgedNumbers) -> str:
+    bins = found.binned()
+    predicted, actual = (
+        [float(np.average(part, weights=each.weights)) for each in bins for part in [each[k]]] for k in (0, 1)
+    )
+    with drawing(5.2, 3.4) as (figure, axes):
+        ends = [min(predicted + actual), max(predicted + actual)]
+        axes.plot(ends, ends, color=MUTED, linewidth=0.8)
+        axes.plot(predicted, actual, "o-", color=ACCENT, markersize=5)
+        axes.set_xlabel("mean prediction")
+        axes.set_ylabel("mean target")
+        return svg_of(figure, "means", "Mean targets against mean predictions, in ten bins")
+
+
+def _coverage_figure(found: JudgedNumbers, level: float) -> str:
+    shares = [below(each) for each in found.binned()]
+    with drawing(5.2, 3.4) as (figure, axes):
+        axes.bar(np.arange(1, len(shares) + 1), shares, color=ACCENT, width=0.7)
+        axes.axhline(level, color=SECOND, linewidth=1.2)
+        axes.set_ylim(0, 1)
+        axes.set_xlabel("bin, from the lowest predictions to the highest")
+        axes.set_ylabel("share of targets below")
+        return svg_of(figure, "coverage", "Share of targets below the prediction, in ten bins")
+
 
 _NORMAL = 1.96
 
@@ -20,7 +162,7 @@ _NORMAL = 1.96
 def why(story: Story, event: Any) -> str:
     """Return the reason of a change, and which coefficients moved by how much."""
     moved_by = elements.number(event.magnitude)
-    if residuals.is_other(story.model):
+    if is_other(story.model):
         return f"{reason(event)}; the loss of a row moved by {moved_by} on average"
     said = f"{reason(event)}; predictions moved by {moved_by} (root mean square)"
     moved = [
@@ -47,7 +189,7 @@ def section(story: Story) -> str:
     note += "" if errors is None else " Lines are each 95 % interval."
     picture = elements.figure(drawn, note)
     told = elements.section("Coefficients", lead, elements.pair(picture, _listed(story, order, errors)))
-    return "\n".join(part for part in (residuals.section(story), told) if part)
+    return "\n".join(part for part in (residual_section(story), told) if part)
 
 
 def _is_log(model: Any) -> bool:

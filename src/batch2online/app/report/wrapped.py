@@ -8,9 +8,9 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements
+from batch2online.app.report.context import Story
 from batch2online.app.report.models import importance_figure, response_figure
 from batch2online.app.report.other import why
-from batch2online.app.report.story import Story
 from batch2online.rows import Rows
 
 __all__ = ["section", "why"]

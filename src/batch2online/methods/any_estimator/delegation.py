@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from batch2online.frames import capsules
+from batch2online.frames import encoding
 
 
 def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
@@ -107,13 +107,13 @@ class Delegating:
     @_delegated("transform")
     def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then transform them."""
-        X = capsules.table(X)
+        X = encoding.table(X)
         return self.fit(X, y, **settings).transform(X)
 
     @_delegated("fit_predict")
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then predict their clusters."""
-        X = capsules.table(X)
+        X = encoding.table(X)
         return self.fit(X, y, **settings).predict(X)
 
     @_delegated("inverse_transform")

@@ -12,11 +12,11 @@ from batch2online import sampling
 from batch2online.decay import ForwardDecay
 from batch2online.engine.online import Online
 from batch2online.headline import Metrics
-from batch2online.methods.any_estimator import kinds
+from batch2online.methods.any_estimator import defaults
 from batch2online.methods.any_estimator.delegation import Delegating
-from batch2online.methods.any_estimator.problem import LossBoundWarning, Wrapped
+from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import ZeroOne, loss_of
-from batch2online.methods.any_estimator.storing import StoredWrapped
+from batch2online.methods.any_estimator.stored import StoredWrapped
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
@@ -181,19 +181,19 @@ class BatchToOnline(Delegating, StoredWrapped):
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
         engine = Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
-        engine.budget = kinds.checked_budget(self.budget_seconds_per_million_rows)
+        engine.budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
         return engine
 
-    def _new_problem(self, construction: Construction) -> Wrapped:
-        kind = kinds.kind_of(self.estimator)
+    def _new_problem(self, construction: Construction) -> EstimatorProblem:
+        kind = defaults.kind_of(self.estimator)
         self._check_takes_weights(kind)
         if self.loss_bound is not None and not 0 < self.loss_bound < np.inf:
             raise ValueError(f"loss_bound must be a finite number above 0, got {self.loss_bound!r}.")
-        return Wrapped(
+        return EstimatorProblem(
             estimator=self.estimator,
-            loss=loss_of(kinds.default_loss(kind, self.estimator) if self.loss is None else self.loss),
+            loss=loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss),
             seed=construction.seed,
-            start=kinds.start_of(self.estimator, self.n_features_in_),
+            start=defaults.start_of(self.estimator, self.n_features_in_),
             epsilon=construction.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
@@ -218,7 +218,7 @@ class BatchToOnline(Delegating, StoredWrapped):
     def _asked_for(self) -> Construction:
         settings = self._sampling()
         if self.coreset_size is None:
-            settings["coreset_size"] = kinds.DEFAULT_SIZE
+            settings["coreset_size"] = defaults.DEFAULT_SIZE
         if isinstance(self.coreset, Construction):
             return self._copied_construction(self.coreset)
         make = self.coreset
@@ -232,16 +232,16 @@ class BatchToOnline(Delegating, StoredWrapped):
             raise TypeError(f"coreset must be a construction of batch2online.coresets, or make one, got {make!r}.")
         return construction
 
-    def _default_sizes(self, choice: kinds.Choice) -> dict[str, int]:
+    def _default_sizes(self, choice: defaults.Choice) -> dict[str, int]:
         """Return how large the chosen coreset is, where that is not the default."""
         width = getattr(self, "n_features_in_", 1)  # not known yet where only the kind of construction is asked for
         if self.resample:
-            return {"coreset_size": kinds.unweighted_size(self.estimator, self.coreset_memory, width)}
-        return {"largest_size": kinds.largest_size(self.coreset_memory, width)} if choice.grows else {}
+            return {"coreset_size": defaults.unweighted_size(self.estimator, self.coreset_memory, width)}
+        return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
 
-    def _chosen_coreset(self) -> kinds.Choice:
-        kind, by_rows_alone = kinds.kind_of(self.estimator), self.window or self._is_shard
-        return kinds.default_coreset(kind, self.estimator, self.resample, by_rows_alone, self._are_numbers)
+    def _chosen_coreset(self) -> defaults.Choice:
+        kind, by_rows_alone = defaults.kind_of(self.estimator), self.window or self._is_shard
+        return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, self._are_numbers)
 
     def _copied_construction(self, template: Construction) -> Construction:
         """Return an empty construction as given, but with the seed, first id and history asked for here."""

@@ -15,7 +15,7 @@ import joblib
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.frames.given import GivenRows
+from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator.row_losses import RowLoss
 from batch2online.methods.any_estimator.weighted_fit import copies, fitted, part_of
 from batch2online.methods.clustering.remembered import LastLosses
@@ -76,7 +76,7 @@ def without_fitting() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Solved:
+class FittedEstimator:
     """A model and the weighted rows it was fitted on, on which it can be fitted again."""
 
     model: Any
@@ -84,12 +84,12 @@ class Solved:
     last: LastLosses = field(default_factory=LastLosses, compare=False, repr=False)
 
 
-class FittedLater(Solved):
+class DeferredFit(FittedEstimator):
     """A model out of a file that is fitted again on its rows when it is first used, by a call that learns."""
 
-    _problem: Wrapped
+    _problem: EstimatorProblem
 
-    def __init__(self, problem: Wrapped, rows: Rows) -> None:
+    def __init__(self, problem: EstimatorProblem, rows: Rows) -> None:
         vars(self).update(_problem=problem, rows=rows, last=LastLosses())
 
     @cached_property
@@ -98,7 +98,7 @@ class FittedLater(Solved):
 
 
 @dataclass(frozen=True)
-class Wrapped(Problem):
+class EstimatorProblem(Problem):
     """The problem: an estimator or a function, solved on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
@@ -112,7 +112,7 @@ class Wrapped(Problem):
     loss_bound: float | None = None
     resample: bool = False
     labels: dict[float, Any] = field(default_factory=dict)
-    given_rows: GivenRows = field(default_factory=GivenRows)
+    given_rows: Encoding = field(default_factory=Encoding)
 
     @property
     def secondary_name(self) -> str:
@@ -133,7 +133,7 @@ class Wrapped(Problem):
     def initial(self, answer: Any, width: int, n_targets: int) -> None:
         return None
 
-    def losses(self, model: Solved, points: FloatArray, targets: FloatArray) -> Scored:
+    def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
         """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
         targets = self._decoded(targets)
         own = self.loss(model.model, self.given_rows.decoded(points, model.rows.points), targets)
@@ -146,14 +146,14 @@ class Wrapped(Problem):
         clipped = np.clip(losses, 0.0, self.loss_bound)
         return clipped, np.abs(losses - clipped)
 
-    def solve(self, construction: Any, current: Any) -> Solved:
+    def solve(self, construction: Any, current: Any) -> FittedEstimator:
         """Return the batch algorithm on the coreset; the current model is not consulted."""
         coreset = construction.coreset()
         return self.solved_on(self._training_rows(coreset))
 
-    def fitted_later(self, rows: Rows | None) -> Solved | None:
+    def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
         """Return the model that was fitted on these rows; None stands for that before the first refresh."""
-        return None if rows is None else FittedLater(self, rows)
+        return None if rows is None else DeferredFit(self, rows)
 
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
@@ -164,7 +164,7 @@ class Wrapped(Problem):
             raise ValueError("There are no rows to solve on: coreset_size is too small.")
         return rows
 
-    def solved_on(self, rows: Rows) -> Solved:
+    def solved_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         if not _may_fit.get():
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
@@ -173,9 +173,9 @@ class Wrapped(Problem):
         points = self.given_rows.decoded(rows.points, rows.points)
         if not hasattr(self.estimator, "fit"):
             given = () if flat is None else (flat,)
-            return Solved(self.estimator(points, rows.weights, *given), rows)
+            return FittedEstimator(self.estimator(points, rows.weights, *given), rows)
         weights = None if self.resample else rows.weights
-        return Solved(fitted(self.estimator, points, flat, weights, self.seed), rows)
+        return FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows)
 
     def _decoded(self, targets: FloatArray) -> Any:
         """Targets as the user gave them: labels for a classifier."""
@@ -184,7 +184,7 @@ class Wrapped(Problem):
         codes, inverse = np.unique(targets[:, 0], return_inverse=True)
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
-    def cost(self, model: Solved, construction: Any, scored: Scores | None = None) -> float:
+    def cost(self, model: FittedEstimator, construction: Any, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
 
         Where ``scored`` is given, it is that of the rows that it says were scored.
@@ -196,40 +196,40 @@ class Wrapped(Problem):
         coreset: Coreset = construction.coreset()
         return part_of(coreset, _ENOUGH, self.seed) if self.resample else coreset
 
-    def _cost_on(self, coreset: Coreset, model: Solved, scored: Scores | None = None) -> float:
+    def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
         return float(weights @ self._losses_on(coreset, model))
 
-    def _losses_on(self, coreset: Coreset, model: Solved) -> FloatArray:
+    def _losses_on(self, coreset: Coreset, model: FittedEstimator) -> FloatArray:
         rows = _as_rows(coreset)
         return model.last.of(rows, lambda: self._checked_losses(model, rows)) if len(rows) else np.empty(0)
 
-    def _checked_losses(self, model: Solved, rows: Rows) -> FloatArray:
+    def _checked_losses(self, model: FittedEstimator, rows: Rows) -> FloatArray:
         losses = self.losses(model, rows.points, rows.targets)[0]
         check_losses(losses, rows.ids)
         return losses
 
-    def solved_rows(self, model: Solved, construction: Any) -> int:
+    def solved_rows(self, model: FittedEstimator, construction: Any) -> int:
         return len(model.rows)
 
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return the sizes of the gradients of rows with these losses, with respect to the prediction."""
         return self.loss.sizes(losses)
 
-    def sizes_on(self, model: Solved, coreset: Coreset) -> FloatArray:
+    def sizes_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
         return self.sizes(self._losses_on(coreset, model))
 
     def lower_bound(self, construction: Any) -> float:
         return 0.0
 
-    def optimum(self, construction: Any, model: Solved | None) -> float:
+    def optimum(self, construction: Any, model: FittedEstimator | None) -> float:
         """Return the cost of the best model known, this one or one solved now: on all rows if they are kept.
 
         Before the first model it is not known, and not a number.
         """
         return self.hindsight(construction, model).optimum
 
-    def hindsight(self, construction: Any, model: Solved | None, scored: Scores | None = None) -> Hindsight:
+    def hindsight(self, construction: Any, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
         Where ``scored`` is given, the optimum is that of the rows that it says were scored.
@@ -246,13 +246,13 @@ class Wrapped(Problem):
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
         return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
 
-    def _full_cost(self, model: Solved, construction: Any, coreset: Coreset, scored: Scores | None) -> float:
+    def _full_cost(self, model: FittedEstimator, construction: Any, coreset: Coreset, scored: Scores | None) -> float:
         if construction.past is None:
             return self._cost_on(coreset, model, scored)
         parts = construction.past if scored is None else (rows[scored(rows.ids)] for rows in construction.past)
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
 
-    def degrees(self, model: Solved | None, construction: Any) -> float:
+    def degrees(self, model: FittedEstimator | None, construction: Any) -> float:
         """Return the degrees of freedom that the model tells of, or one for each column and one more.
 
         Where the coreset holds fewer rows than have come, its own noise counts: as if these were all.
@@ -262,13 +262,13 @@ class Wrapped(Problem):
         rows, kept = construction.effective_rows, max(1, len(construction.coreset()))
         return float(own * max(1.0, rows / kept))
 
-    def difference(self, old: Solved, new: Solved, construction: Any) -> dict[str, Any]:
+    def difference(self, old: FittedEstimator, new: FittedEstimator, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
         coreset = self._judging(construction)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 
-    def same(self, old: Solved | Rows | None, new: Solved | Rows | None) -> bool:
+    def same(self, old: FittedEstimator | Rows | None, new: FittedEstimator | Rows | None) -> bool:
         """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
         if old is None or new is None:
             return old is new
@@ -283,7 +283,7 @@ class Wrapped(Problem):
             return False
 
 
-def rows_of(model: Solved | Rows) -> Rows:
+def rows_of(model: FittedEstimator | Rows) -> Rows:
     """Return the rows that a model was solved on."""
     return model if isinstance(model, Rows) else model.rows
 

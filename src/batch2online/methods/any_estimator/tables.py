@@ -13,14 +13,13 @@ from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.engine.online import Given, Online
-from batch2online.frames import capsules, cells
-from batch2online.frames.given import GivenRows, first_gap
-from batch2online.frames.reading import container_of, read, read_one
-from batch2online.frames.table import LISTS, TableKind
-from batch2online.frames.texts import Texts
-from batch2online.methods.any_estimator import accepting
-from batch2online.methods.any_estimator.living import living_points
-from batch2online.methods.any_estimator.shaping import as_table, first_row, shortened
+from batch2online.frames import encoding
+from batch2online.frames.columns import ColumnType
+from batch2online.frames.encoding import Encoding, container_of, first_gap, read, read_one
+from batch2online.frames.schema import LISTS, FrameSchema
+from batch2online.frames.strings import StringTable, hash_code
+from batch2online.methods.any_estimator import input_support
+from batch2online.methods.any_estimator.input_support import as_table, first_row, kept_points, shortened
 from batch2online.methods.any_estimator.targets import TakingTargets
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.schema import require
@@ -31,14 +30,14 @@ from batch2online.storage.tree import decoded, encoded
 class TakingTables(TakingTargets):
     """An online estimator whose rows are passed on as the kind that came in."""
 
-    _first_rows = GivenRows()  # of an estimator that is about to see its first rows
+    _first_rows = Encoding()  # of an estimator that is about to see its first rows
 
     @property
-    def _given_rows(self) -> GivenRows:
+    def _given_rows(self) -> Encoding:
         """What the rows of numbers inside stand for."""
         if not self.__sklearn_is_fitted__():
             return self._first_rows
-        rows: GivenRows = getattr(self._engine.problem, "given_rows", self._first_rows)
+        rows: Encoding = getattr(self._engine.problem, "given_rows", self._first_rows)
         return rows
 
     def _fresh(self) -> Self:
@@ -56,7 +55,7 @@ class TakingTables(TakingTargets):
             return super()._prepared_rows(X, reset)
         before = None if reset else self._given_rows
         points, table, texts = self._read(X, None if before is None else before.table, reset)
-        given = GivenRows(table, Texts() if before is None else before.texts)
+        given = Encoding(table, StringTable() if before is None else before.texts)
         given.texts.add(texts)
         if reset:
             self._first_rows = given
@@ -71,9 +70,11 @@ class TakingTables(TakingTargets):
             return self._given_rows.table is None
         if container_of(X) is not None:
             return False
-        return sp.issparse(X) or not (isinstance(self.estimator, BaseEstimator) and accepting.gaps(self.estimator))
+        return sp.issparse(X) or not (
+            isinstance(self.estimator, BaseEstimator) and input_support.accepts_missing(self.estimator)
+        )
 
-    def _read(self, X: Any, table: TableKind | None, reset: bool) -> tuple[FloatArray, TableKind, dict[float, str]]:
+    def _read(self, X: Any, table: FrameSchema | None, reset: bool) -> tuple[FloatArray, FrameSchema, dict[float, str]]:
         """Return rows as numbers, names of columns checked."""
         container = container_of(X)
         if sp.issparse(X):
@@ -89,7 +90,7 @@ class TakingTables(TakingTargets):
         elif reset:
             self.n_features_in_ = 1
         points, new, texts = read(X, table, container or "array")
-        accepting.check(self.estimator, points, new)
+        input_support.check_columns(self.estimator, points, new)
         return points, new, texts
 
     @shortened()
@@ -97,7 +98,7 @@ class TakingTables(TakingTargets):
         given = self._given_rows
         if given.table is None:
             return super()._checked_rows(X)
-        points, _, texts = self._read(capsules.table(X), given.table, reset=False)
+        points, _, texts = self._read(encoding.table(X), given.table, reset=False)
         return self._as_given(points, texts)
 
     def _as_given(self, points: FloatArray, texts: dict[float, str]) -> Any:
@@ -109,7 +110,7 @@ class TakingTables(TakingTargets):
     def _are_numbers(self) -> bool:
         """Whether rows are numbers, and have no gaps."""
         given = self._given_rows
-        return given.are_numbers and (given.table is None or not accepting.gaps(self.estimator))
+        return given.are_numbers and (given.table is None or not input_support.accepts_missing(self.estimator))
 
     # -- constructions ---------------------------------------------------------------------------------
 
@@ -122,13 +123,15 @@ class TakingTables(TakingTargets):
             self._check_construction(construction, table, None)
         return construction
 
-    def _check_construction(self, construction: Construction, table: TableKind, points: FloatArray | None) -> None:
+    def _check_construction(self, construction: Construction, table: FrameSchema, points: FloatArray | None) -> None:
         """Refuse texts and gaps where scores are computed from the rows themselves."""
         if construction.takes_any_rows:
             return
         name = type(construction).__name__
         if not table.is_numeric:
-            other = next(column for column in table.columns if column.kind not in (cells.NUMBER, cells.BOOLEAN))
+            other = next(
+                column for column in table.columns if column.kind not in (ColumnType.NUMBER, ColumnType.BOOLEAN)
+            )
             raise ValueError(
                 f"Column {other.name!r} holds {other.kind}, and coresets.{name} needs numbers: pass "
                 "coreset=coresets.Uniform."
@@ -155,12 +158,12 @@ class TakingTables(TakingTargets):
         if given.table is None:
             return super()._values_of(x)
         points, table, texts = read_one(self._ordered(x), given.table)
-        accepting.check(self.estimator, points, table)
+        input_support.check_columns(self.estimator, points, table)
         self._check_construction(self._engine.construction, table, points)
         given.texts.add(texts)
         if table is not given.table:
             new: Any = self._engine.problem
-            self._engine = self._engine.learned([], replace(new, given_rows=GivenRows(table, given.texts)))
+            self._engine = self._engine.learned([], replace(new, given_rows=Encoding(table, given.texts)))
         return points[0]
 
     def _ordered(self, x: Any) -> Any:
@@ -221,10 +224,10 @@ class TakingTables(TakingTargets):
     def _learn_again(self, given: Given, beside: Any) -> None:
         if isinstance(beside, dict):
             texts, problem = self._given_rows.texts, cast("Any", self._engine.problem)
-            texts.add({cells.code(text): text for text in beside["texts"]})
+            texts.add({hash_code(text): text for text in beside["texts"]})
             table: Any = decoded(beside["table"], [])
-            require(isinstance(table, TableKind), "a table has columns.")
-            rows = GivenRows(table, texts)
+            require(isinstance(table, FrameSchema), "a table has columns.")
+            rows = Encoding(table, texts)
             table.check(given[0])
             require(rows.has_texts(given[0]), "the texts of all rows are known.")
             self._engine = self._engine.learned([], replace(problem, given_rows=rows))
@@ -248,8 +251,8 @@ class TakingTables(TakingTargets):
 def _tidied(engine: Online, at_once: bool = False) -> Online:
     """Return the engine without texts that none of its rows needs, once these are many."""
     problem: Any = engine.problem
-    given: GivenRows = problem.given_rows
+    given: Encoding = problem.given_rows
     if given.table is None or not (at_once or given.texts.are_many):
         return engine
-    kept = given.within(list(living_points(engine)))
+    kept = given.within(list(kept_points(engine)))
     return engine.learned([], replace(problem, given_rows=kept))

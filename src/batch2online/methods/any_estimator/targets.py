@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils import get_tags
 
 from batch2online.labelled import Labelled
-from batch2online.methods.any_estimator import kinds
+from batch2online.methods.any_estimator import defaults
 
 
 class TakingTargets(Labelled):
@@ -17,7 +17,7 @@ class TakingTargets(Labelled):
 
     @property
     def _needs_targets(self) -> bool:  # type: ignore[override]
-        kind = kinds.kind_of(self.estimator)
+        kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
             return self.__sklearn_is_fitted__() and bool(self._engine.n_targets)
         if kind in ("regressor", "classifier"):
@@ -26,8 +26,8 @@ class TakingTargets(Labelled):
 
     @property
     def _has_labels(self) -> bool:  # type: ignore[override]
-        return kinds.kind_of(self.estimator) == "classifier"
+        return defaults.kind_of(self.estimator) == "classifier"
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
-        is_free = kinds.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
+        is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
         return (self._flattened(y), None) if is_free else super()._prepared_targets(y)

@@ -22,7 +22,6 @@ from batch2online.numerics.distances import Sums, nearest, nearest_squared, powe
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
 from batch2online.problem import (
     Contender,
-    DependsOn,
     Hindsight,
     Problem,
     Totals,
@@ -32,8 +31,9 @@ from batch2online.problem import (
     sampling_error,
 )
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import at_least, finite, shape, storable
+from batch2online.schema import at_least, finite, require_equal, shape, storable
 from batch2online.sketches.base import Coreset
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
 Assignment = tuple[IntArray, FloatArray]
@@ -142,6 +142,12 @@ class KZClustering(Problem):
     def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         squared = nearest_squared(points, model.points)
         return power(squared, self.z), np.sqrt(squared)
+
+    def validate_model(self, model: Any, construction: Any) -> None:
+        """Require k centers of the width."""
+        require_equal("types", (type(model), type(construction)), (Centers, Clustering))
+        require_equal("k and z", (construction.k, construction.z), (self.k, self.z))
+        require_equal("shape of centers", model.points.shape, (self.k, construction.shape[0]))
 
     def total_losses(self, model: Centers, rows: Rows) -> Totals:
         """Return the sums of both; the lengths of rows are wanted again by the race for seeds."""

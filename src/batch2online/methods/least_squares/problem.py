@@ -18,10 +18,10 @@ from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
 from batch2online.numerics.triangular import column_norms
-from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.problem import Hindsight, Problem, Totals, resolution, unevenness_of
 from batch2online.rows import Rows
-from batch2online.schema import finite, shape, storable
-from batch2online.theory.bounds import exact_stability
+from batch2online.schema import finite, require, require_equal, shape, storable
+from batch2online.theory.bounds import DependsOn, exact_stability
 from batch2online.warm_up import MeanSoFar
 
 
@@ -78,6 +78,13 @@ class LeastSquares(Problem):
             return residual * residual, np.abs(residual)
         squared = np.square(targets - model.predict(points)).sum(axis=1)
         return squared, np.sqrt(squared)
+
+    def validate_model(self, model: Any, construction: Any) -> None:
+        """Require a coefficient for each column and target."""
+        require_equal("types", (type(model), type(construction)), (LinearModel, Leverage))
+        width, n_targets = construction.shape
+        require(n_targets > 0, "shape: found no targets")
+        require_equal("shape of coefficients", model.coefficients.shape, (n_targets, width))
 
     def spread_of(self, rows: Rows) -> FloatArray:
         return rows.targets

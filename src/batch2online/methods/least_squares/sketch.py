@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from batch2online._types import FloatArray
-from batch2online.frames.cells import GAP
+from batch2online.frames.columns import MISSING
 from batch2online.methods.from_sums import leverage_moments
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
@@ -66,7 +66,7 @@ class LeverageStatistics(GrowingStatistics):
         if self.columns is None:
             return rows
         points = rows.points[:, self.columns]
-        points[points == GAP] = 0.0
+        points[points == MISSING] = 0.0
         return replace(rows, points=points)
 
 

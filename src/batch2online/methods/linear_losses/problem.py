@@ -14,8 +14,9 @@ from batch2online.methods.linear_losses.expansion_state import Sample
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty, fit
-from batch2online.problem import DependsOn, Hindsight, Problem, certain_weight, sampling_error
-from batch2online.schema import above, at_least, finite, one_of, require, shape, storable
+from batch2online.problem import Hindsight, Problem, certain_weight, sampling_error
+from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 
@@ -135,6 +136,16 @@ class GeneralizedLinear(Problem):
         if is_known.all():
             return self.loss.value(eta, y)
         return np.where(is_known, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
+
+    def validate_model(self, model: Any, construction: Any) -> None:
+        """Require a coefficient for each column and output, and classes that the rows have."""
+        require_equal("types", (type(model), type(construction)), (LinearPredictor, Anchored))
+        require_equal("loss", construction.loss, self.loss)
+        shape = (self.loss.n_outputs(len(model.classes)), construction.shape[0])
+        require_equal("shape of coefficients", model.coefficients.shape, shape)
+        known = construction.anchors.classes if construction.anchors else ()
+        is_known = set(model.classes) <= set(known) or not construction.n_rows
+        require(is_known, f"classes: found {model.classes}, expected some of {known}")
 
     def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
         """Predictions (n,) of a model of numbers."""

@@ -16,9 +16,10 @@ from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.numerics.distances import squared_lengths
-from batch2online.problem import DependsOn, Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.problem import Hindsight, Problem, Totals, resolution, unevenness_of
 from batch2online.rows import Rows
-from batch2online.schema import at_least, finite, shape, storable
+from batch2online.schema import at_least, finite, require_equal, shape, storable
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
 ROUNDING = 1e-9
@@ -74,6 +75,12 @@ class LowRank(Problem):
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
         return self._losses(model, rows, squared_lengths(rows))
+
+    def validate_model(self, model: Any, construction: Any) -> None:
+        """Require a basis of the rank and the width."""
+        require_equal("types", (type(model), type(construction)), (Subspace, RidgeLeverage))
+        require_equal("rank and center", (construction.rank, construction.intercept), (self.rank, self.center))
+        require_equal("shape of components", model.components.shape, (self.rank, construction.shape[0]))
 
     def spread_of(self, rows: Rows) -> FloatArray:
         """Return the points, or their lengths where these are all that matters."""

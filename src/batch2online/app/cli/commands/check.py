@@ -10,12 +10,12 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.app.cli import tasks, terminal
 from batch2online.app.cli.files import json_text
-from batch2online.app.cli.run.inputs import open_input
+from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks.regression import RegressionTask
-from batch2online.app.inputs import Kind
+from batch2online.app.cli.tasks.builtin import RegressionTask
 from batch2online.drift.order_monitor import FREEZES, Monitor
 from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
 from batch2online.rows import Rows, ones
 
@@ -23,7 +23,7 @@ from batch2online.rows import Rows, ones
 class _AnyTarget(RegressionTask):
     """A target of numbers or of text."""
 
-    labels = frozenset({Kind.TEXT})
+    labels = frozenset({ColumnType.STRING})
 
 
 def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:

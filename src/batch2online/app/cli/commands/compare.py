@@ -12,13 +12,30 @@ import click
 import numpy as np
 
 from batch2online import evaluate
+from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
-from batch2online.app.cli.rivals import OURS, contestants
-from batch2online.app.cli.run.inputs import open_input
-from batch2online.app.cli.run.stream import Chunk
+from batch2online.app.cli.run.source import Chunk, open_input
+from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.tasks import task_for
 from batch2online.app.cli.tasks.base import Task
+from batch2online.app.cli.tasks.wrapped import WrappedTask
 from batch2online.app.inputs import DataError
+from batch2online.baselines import FollowTheLeader
+from batch2online.baselines.peers import COMPARE, OURS, PeerSettings, learners, of_loss
 from batch2online.headline import HUGE
+
+__all__ = ["OURS", "competitors"]
+
+
+def competitors(settings: Settings, X: FloatArray, y: FloatArray | None) -> dict[str, Any]:
+    """Names and learners, ours first; a uniform sample may hold as many rows as our coreset of these rows does."""
+    ours, task = settings.estimator(), task_for(settings)
+    if isinstance(task, WrappedTask):
+        return {OURS: ours, "the same on all rows, at doublings": FollowTheLeader(task.batch(), growth=2.0)}
+    size = max(1, len(settings.estimator().partial_fit(X, *(() if y is None else (y,))).coreset_))
+    if settings.loss not in (None, "squared"):
+        return {OURS: ours, **of_loss(str(settings.loss), size, **settings.linear("quantile", "power", "delta"))}
+    return {OURS: ours, **learners(settings.task, PeerSettings(k=task.count(y), size=size), COMPARE)}
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,7 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rivals that do not converge are to be shown as they are
         result = evaluate.prequential(
-            contestants(settings, X, y),
+            competitors(settings, X, y),
             X,
             y,
             loss=task.loss(),

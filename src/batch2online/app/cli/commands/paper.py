@@ -12,7 +12,7 @@ from rich.text import Text
 
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
-from batch2online.reference.figure import paper_figure
+from batch2online.evaluate.paper import paper_figure
 
 
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:

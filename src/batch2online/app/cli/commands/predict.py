@@ -18,8 +18,7 @@ import pyarrow.parquet as parquet
 
 from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
-from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, preparation_for
-from batch2online.app.cli.predicting import predictions
+from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
 from batch2online.app.inputs import DataError, Layout, Source, open_source
 from batch2online.app.report.text import visible
 

@@ -15,16 +15,13 @@ import click
 import numpy as np
 
 from batch2online.app.cli.files import json_text
-from batch2online.app.cli.run import console
+from batch2online.app.cli.run import terminal
 from batch2online.app.cli.run.cluster import ClusterRun, cluster, learned
-from batch2online.app.cli.run.emitting import Emitter
-from batch2online.app.cli.run.inputs import Input, open_input
-from batch2online.app.cli.run.learning import LearningLoop
-from batch2online.app.cli.run.live import live_line
+from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, stoppable
 from batch2online.app.cli.run.result import result_of
+from batch2online.app.cli.run.source import Chunk, Input, PreparedStream, open_input
 from batch2online.app.cli.run.state import Kept, Unkept
-from batch2online.app.cli.run.stopping import Stop, stoppable
-from batch2online.app.cli.run.stream import Chunk, PreparedStream
+from batch2online.app.cli.run.terminal import live_line
 from batch2online.app.cli.tasks.base import Task
 from batch2online.app.inputs import DataError
 
@@ -117,7 +114,7 @@ def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | No
         click.echo(json_text(result))
         return
     with redirect_stdout(sys.stderr if wishes.emit else sys.stdout):  # lines are for whoever reads standard output
-        console.show_result(result, rate, report_path)
+        terminal.show_result(result, rate, report_path)
 
 
 def _named(model: Any, names: list[str]) -> Any:
@@ -160,7 +157,7 @@ def _write(wishes: Wishes, model: Any, result: dict[str, Any], seconds: float) -
     if wishes.out is None:
         return None
     from batch2online.app.cli.run.outputs import write_outputs
-    from batch2online.app.report.story import Ran
+    from batch2online.app.report.context import Ran
 
     ran = Ran(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)
     return str(write_outputs(wishes.out, model, result, ran, wishes.keep_formulas))

@@ -10,10 +10,8 @@ from rich.table import Table
 
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
-from batch2online.app.cli.in_units import in_units
 from batch2online.app.cli.models import load_model
-from batch2online.app.cli.run.recorder import ratio_text
-from batch2online.app.cli.run.result import change_record, described, present_model, quality_of
+from batch2online.app.cli.run.result import change_record, described, in_units, present_model, quality_of, ratio_text
 from batch2online.app.report.text import why
 from batch2online.results import ChangeEvent
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from batch2online.app.cli.run.inputs import open_input
-from batch2online.app.cli.run.recorder import Recorder
+from batch2online.app.cli.run.result import Recorder
+from batch2online.app.cli.run.source import PreparedStream, open_input
 from batch2online.app.cli.run.state import checksum
-from batch2online.app.cli.run.stream import PreparedStream
 from batch2online.app.cli.tasks.base import Task
 from batch2online.app.inputs import DataError, paths_of
 from batch2online.app.inputs.preparation import Preparation

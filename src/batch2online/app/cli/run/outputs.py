@@ -1,9 +1,19 @@
-"""The files of ``--out``: all of them or none."""
+"""The files of ``--out``: a folder is replaced as a whole, so a reader sees either all old or all new files.
+
+A folder that holds nothing else is exchanged with the new one, which the system does in one step. Where that is not
+possible (other files in it, a mount point, the working folder, a system without an exchange), the new files come into
+the folder under ``.pending`` by one rename and are then moved to their places. As long as ``.pending`` is there, its
+files are the valid ones: ``in_place`` finds them, and the next run completes what was interrupted.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,12 +23,73 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from batch2online.app.cli.files import json_text, write_csv
-from batch2online.app.cli.run.replacing import put_in_place
 from batch2online.app.cli.run.result import change_record
 from batch2online.app.cli.run.state import INPUT
+from batch2online.app.report.context import Ran
 from batch2online.app.report.page import html
-from batch2online.app.report.story import Ran
 from batch2online.storage import model_file
+
+PENDING = ".pending"
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
+    """Make the files of ``staging`` the content of the folder; ``names`` are those that belong to a run."""
+    for file in staging.iterdir():
+        _sync(file)
+    if not folder.exists():
+        staging.chmod(0o777 & ~_umask())
+        os.rename(staging, folder)
+    elif not _is_ours_alone(folder, names) or not _exchanged(staging, folder):
+        _finish(folder)
+        os.rename(staging, folder / PENDING)
+        _finish(folder)
+    _sync(folder.parent)
+
+
+def in_place(folder: Path, name: str) -> Path:
+    """Where the valid file of this name is."""
+    pending = folder / PENDING / name
+    return pending if pending.exists() else folder / name
+
+
+def _finish(folder: Path) -> None:
+    """Move the files that a run left under ``.pending`` to their places."""
+    pending = folder / PENDING
+    if pending.is_dir():
+        for file in sorted(pending.iterdir()):
+            os.replace(file, folder / file.name)
+        _sync(folder)
+        pending.rmdir()
+
+
+def _is_ours_alone(folder: Path, names: Collection[str]) -> bool:
+    is_free = not os.path.ismount(folder) and not folder.samefile(Path.cwd())
+    return is_free and all(file.name in names and file.is_file() for file in folder.iterdir())
+
+
+def _exchanged(staging: Path, folder: Path) -> bool:
+    """Exchange two folders in one step, if the system can."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        return False
+    staging.chmod(folder.stat().st_mode & 0o7777)
+    return bool(rename(_HERE, os.fsencode(staging), _HERE, os.fsencode(folder), _EXCHANGE) == 0)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
 
 FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from batch2online.app.cli.files import valid
-from batch2online.app.cli.run.stream import Chunk
+from batch2online.app.cli.run.source import Chunk
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.durable import Durable

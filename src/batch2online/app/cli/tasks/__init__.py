@@ -1,4 +1,4 @@
-"""The tasks by name. A further task is one file here and one line in the table below.
+"""The tasks by name. A further task is one class and one line in the table below.
 
 Nothing heavy is imported before a task is asked for: the command line needs the names for its help.
 """
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from batch2online.app.cli.tasks.base import Task
 
 _HOMES = {
-    "classification": ("batch2online.app.cli.tasks.classification", "ClassificationTask"),
-    "clustering": ("batch2online.app.cli.tasks.clustering", "ClusteringTask"),
-    "lowrank": ("batch2online.app.cli.tasks.low_rank", "LowRankTask"),
-    "regression": ("batch2online.app.cli.tasks.regression", "RegressionTask"),
+    "classification": ("batch2online.app.cli.tasks.builtin", "ClassificationTask"),
+    "clustering": ("batch2online.app.cli.tasks.builtin", "ClusteringTask"),
+    "lowrank": ("batch2online.app.cli.tasks.builtin", "LowRankTask"),
+    "regression": ("batch2online.app.cli.tasks.builtin", "RegressionTask"),
 }
 NAMES = tuple(_HOMES)
 _WRAPPED = "batch2online.app.cli.tasks.wrapped"

@@ -12,8 +12,9 @@ import numpy as np
 from batch2online import datasets
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import Settings
-from batch2online.app.inputs import DataError, Kind
+from batch2online.app.inputs import DataError
 from batch2online.datasets import NamedTable, synthetic
+from batch2online.frames.columns import ColumnType
 
 _LINEAR = ("loss", "alpha", "l1_ratio", "quantile", "power", "delta", "class_weight")
 Table = tuple[FloatArray, Any]
@@ -32,7 +33,7 @@ class Task(ABC):
         Whether a column is to be predicted, which ``--target`` names.
     has_intercept : bool
         Whether the model has a constant, so that the first level of a category needs no column of its own.
-    labels : frozenset of Kind
+    labels : frozenset of ColumnType
         What the target may hold that is a label.
     takes : frozenset of str
         Settings of linear models that the task has.
@@ -49,7 +50,7 @@ class Task(ABC):
     name: ClassVar[str]
     has_targets: ClassVar[bool] = False
     has_intercept: ClassVar[bool] = False
-    labels: ClassVar[frozenset[Kind]] = frozenset()
+    labels: ClassVar[frozenset[ColumnType]] = frozenset()
     takes: ClassVar[frozenset[str]] = frozenset()
     best: ClassVar[str] = "model in hindsight"
     hindsight_note: ClassVar[str] = ""

@@ -1,7 +1,15 @@
-"""``--estimator``: any batch algorithm, for each of the tasks."""
+"""Tasks around an estimator that ``--estimator`` names: a class by its dotted name, or a Python file with a ``model``.
+
+Naming one runs its code, as ``python`` would: the name is the user's own. A file of a model never names what is run.
+"""
 
 from __future__ import annotations
 
+import ast
+import runpy
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,11 +17,68 @@ import numpy as np
 from batch2online import BatchToOnline
 from batch2online._types import FloatArray
 from batch2online.app.cli.tasks.base import Table, Task
-from batch2online.app.cli.tasks.named import named_estimator
-from batch2online.app.inputs import DataError, Kind
-from batch2online.evaluate.log_loss import LogarithmicLoss
-from batch2online.methods.any_estimator import accepting
+from batch2online.app.inputs import DataError
+from batch2online.evaluate.losses import LogarithmicLoss
+from batch2online.frames.columns import ColumnType
+from batch2online.methods.any_estimator import input_support
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
+
+
+def named_estimator(name: str, sets: Sequence[str] = ()) -> Any:
+    """Return the estimator of this name, with these parameters.
+
+    >>> named_estimator("sklearn.linear_model.Ridge", ["alpha=0.5"])
+    Ridge(alpha=0.5)
+    """
+    parameters = dict(map(_parameter, sets))
+    found = _in_file(name) if name.endswith(".py") else _by_name(name)
+    try:
+        return found(**parameters) if isinstance(found, type) else _with(found, parameters)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"--estimator {name} cannot be made with these parameters: {error}") from error
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """Return the name and the value of a parameter; what is no Python literal is a text.
+
+    >>> _parameter("max_iter=200"), _parameter("loss=absolute_error"), _parameter("layers=(8, 8)")
+    (('max_iter', 200), ('loss', 'absolute_error'), ('layers', (8, 8)))
+    """
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise DataError(f"--set {text!r} is no parameter: write name=value.")
+    try:
+        return name.strip(), ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError):
+        return name.strip(), value.strip()
+
+
+def _with(estimator: Any, parameters: dict[str, Any]) -> Any:
+    return estimator.set_params(**parameters) if parameters else estimator
+
+
+def _by_name(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        raise DataError(f"--estimator {name} is no dotted name such as sklearn.linear_model.Ridge, nor a .py file.")
+    try:
+        return getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise DataError(f"--estimator {name} cannot be imported: {error}.") from error
+    except AttributeError as error:
+        raise DataError(f"--estimator {name}: {module} has no {attribute}.") from error
+
+
+def _in_file(path: str) -> Any:
+    if not Path(path).is_file():
+        raise DataError(f"--estimator {path}: there is no such file.")
+    try:
+        found = runpy.run_path(path)
+    except Exception as error:
+        raise DataError(f"--estimator {path} fails: {type(error).__name__}: {error}") from error
+    if "model" not in found:
+        raise DataError(f"--estimator {path} defines no `model`, an estimator.")
+    return found["model"]
 
 
 class WrappedTask(Task):
@@ -46,7 +111,7 @@ class WrappedTask(Task):
         return BatchToOnline(batch, loss=self.by_loss, resample=resample, **self.settings.shared())
 
     def takes_gaps(self) -> bool:
-        return self.settings.model is not None and accepting.gaps(self.batch())
+        return self.settings.model is not None and input_support.accepts_missing(self.batch())
 
     def title(self, width: int) -> str:
         name = type(self.batch()).__name__
@@ -73,7 +138,7 @@ class WrappedClassification(WrappedTask):
 
     name = "classification"
     has_targets = True
-    labels = frozenset({Kind.TEXT, Kind.NUMBER})
+    labels = frozenset({ColumnType.STRING, ColumnType.NUMBER})
     example = "sklearn.ensemble.HistGradientBoostingClassifier"
 
     def loss(self) -> Any:

@@ -1,0 +1,124 @@
+"""What a report is about: a model, the names and units of its columns, and the run that made it, if one did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.frames.columns import MISSING
+from batch2online.headline import Headline, number
+from batch2online.sketches.base import Coreset
+
+
+@dataclass(frozen=True)
+class Ran:
+    """When a run took place and how long it took, in seconds."""
+
+    date: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Story:
+    """A model and what is known around it.
+
+    Attributes
+    ----------
+    model : online estimator
+    title, source : what the model is, and where its rows came from
+    names : names of the inputs
+    target : name of the target, or None
+    means, scales : for each input, what was subtracted and divided by, to go back to original units
+    units : units of the inputs by name, where they are known
+    result : the content of ``result.json``, empty without a run
+    ran : when it ran, or None
+    """
+
+    model: Any
+    title: str
+    source: str
+    names: list[str]
+    target: str | None
+    means: FloatArray
+    scales: FloatArray
+    units: dict[str, str] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
+    ran: Ran | None = None
+
+    @property
+    def headline(self) -> Headline:
+        """What the terminal begins with."""
+        told: Headline = self.model.headline(self.target, **shared_scale(self.result.get("preparation")))
+        return told
+
+    @property
+    def rows(self) -> int:
+        return int(self.model.n_seen_)
+
+    def original(self, values: FloatArray) -> FloatArray:
+        """Return rows (n, d) of inputs in the units of the source."""
+        return np.asarray(values * self.scales + self.means)
+
+    def length(self, distance: float) -> str:
+        """Return a distance between rows: in the source's unit where all columns share one scale, else in spreads."""
+        if np.ptp(self.scales) == 0:
+            units = set(map(self.units.get, self.names))
+            unit = (units.pop() or "") if len(units) == 1 else ""
+            return f"{number(distance * float(self.scales[0]))} {unit}".strip()
+        return f"{number(distance)} spreads"
+
+    def told(self, column: int, value: float) -> str:
+        """Return a value of a column, in its unit where that is known."""
+        unit = self.units.get(self.names[column], "")
+        return f"{number(value)} {unit}".strip()
+
+
+def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
+    """Return how distances between prepared rows become those of the source: a factor, or that there is none.
+
+    >>> shared_scale({"standardised": True, "scales": [2.0, 2.0], "levels": {}})
+    {'scale': 2.0}
+    >>> shared_scale({"standardised": True, "scales": [2.0, 3.0], "levels": {}})
+    {'unit': 'spreads'}
+    """
+    if prepared is None or not prepared["standardised"]:
+        return {}
+    scales = set(prepared["scales"])
+    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["levels"] else {"unit": "spreads"}
+
+
+def of_model(model: Any, target: str | None = None) -> Story:
+    """Return the story of a model alone."""
+    given = getattr(model, "feature_names_in_", None)
+    width = model.n_features_in_
+    names = [f"x{j + 1}" for j in range(width)] if given is None else [str(name) for name in given]
+    title = f"{type(model).__name__} of {width:,} columns"
+    return Story(model, title, "Python", names, target, np.zeros(width), np.ones(width))
+
+
+def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> Story:
+    """Return the story of a run, from the content of ``result.json``; inputs lose the mark of having been scaled."""
+    names, prepared = list(result["inputs"]), result["preparation"]
+    means, scales = np.zeros(len(names)), np.ones(len(names))
+    count = len(prepared["numbers"])
+    if prepared["standardised"]:
+        means[:count], scales[:count] = prepared["means"], prepared["scales"]
+    names[:count] = prepared["numbers"]
+    target, units = result["settings"].get("target"), dict(prepared.get("units") or {})
+    return Story(model, result["title"], result["source"], names, target, means, scales, units, result, ran)
+
+
+def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
+    """Return the coreset with its columns of numbers alone, gaps filled by their mean, and the places of these."""
+    given = getattr(model._view().problem, "given_rows", None)
+    if given is None or given.table is None:
+        return model.coreset_, list(range(model.n_features_in_))
+    coreset, places = model._view().construction.coreset(), given.table.numbers
+    points = coreset.points[:, places]
+    gaps = points == MISSING
+    weights = np.where(gaps, 0.0, coreset.weights[:, None])
+    means = (np.where(gaps, 0.0, points) * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+    return replace(coreset, points=np.where(gaps, means, points)), places

@@ -1,0 +1,96 @@
+"""The Gram matrix of all rows so far, solved whenever their number has grown by a factor: a few lines of NumPy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import eigh, solve
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from batch2online._types import FloatArray
+from batch2online.baselines.peer import COMPARE, LOSS, MEASURED, Peer
+from batch2online.baselines.regression import Ridge
+
+TINY = 1e-9
+"""Added to the diagonal so that fewer rows than columns, too, have a solution."""
+
+
+class _Gram(BaseEstimator, ABC):  # type: ignore[misc]
+    """What both share: sums over rows, and a solution whenever the number of rows has grown."""
+
+    growth: float
+
+    def _add(self, rows: FloatArray) -> None:
+        if not hasattr(self, "gram_"):
+            self.gram_, self.n_seen_, self._next = np.zeros((rows.shape[1],) * 2), 0, 1.0
+        self.gram_ += rows.T @ rows
+        self.n_seen_ += len(rows)
+        if self.n_seen_ >= self._next:
+            self._solve()
+            self._next = self.growth * self.n_seen_
+
+    @abstractmethod
+    def _solve(self) -> None:
+        """Make a model of the sums."""
+
+
+class GramRegression(RegressorMixin, _Gram):  # type: ignore[misc]
+    """Least squares with an intercept, from the moments of all rows.
+
+    Examples
+    --------
+    >>> GramRegression().partial_fit(np.array([[0.0], [1.0]]), np.array([1.0, 3.0])).predict([[2.0]]).round(6).tolist()
+    [5.0]
+    """
+
+    def __init__(self, growth: float = 2.0) -> None:
+        self.growth = growth
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        self._add(np.column_stack([np.ones(len(X)), X, y]))
+        return self
+
+    def _solve(self) -> None:
+        inner = self.gram_[:-1, :-1]
+        self.weights_ = solve(inner + TINY * np.eye(len(inner)), self.gram_[:-1, -1], assume_a="pos")
+
+    def predict(self, X: Any) -> FloatArray:
+        return np.asarray(np.asarray(X) @ self.weights_[1:] + self.weights_[0])
+
+
+class GramSubspace(_Gram):
+    """The leading subspace through zero, from the moments of all rows.
+
+    Examples
+    --------
+    >>> GramSubspace(1).partial_fit(np.array([[3.0, 0.0], [0.0, 1.0]])).components_.round(6).tolist()
+    [[1.0, 0.0]]
+    """
+
+    def __init__(self, n_components: int, growth: float = 2.0) -> None:
+        self.n_components = n_components
+        self.growth = growth
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        self._add(np.asarray(X, dtype=np.float64))
+        return self
+
+    def _solve(self) -> None:
+        d = len(self.gram_)
+        self.components_ = eigh(self.gram_, subset_by_index=[d - self.n_components, d - 1])[1].T
+
+
+PEERS = (
+    Peer(
+        "exact refit at every chunk",
+        {"regression": lambda told: Ridge(TINY), "lowrank": lambda told: GramSubspace(told.k, growth=1.0)},
+        frozenset({COMPARE, LOSS}),
+    ),
+    Peer(
+        "Gram matrix, solved at doublings",
+        {"regression": lambda told: GramRegression(), "lowrank": lambda told: GramSubspace(told.k)},
+        MEASURED,
+    ),
+)

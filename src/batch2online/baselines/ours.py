@@ -1,0 +1,35 @@
+"""Estimators of batch2online, as the benchmarks run them."""
+
+from __future__ import annotations
+
+from batch2online.baselines.peer import MEASURED, OURS, Peer
+from batch2online.methods.clustering.estimator import OnlineClustering
+from batch2online.methods.least_squares.estimator import OnlineRegression
+from batch2online.methods.linear_losses.estimator import OnlineClassifier
+from batch2online.methods.low_rank.estimator import OnlineLowRank
+
+PEERS = (
+    Peer(
+        OURS,
+        {
+            "regression": lambda told: OnlineRegression(),
+            "classification": lambda told: OnlineClassifier(),
+            "lowrank": lambda told: OnlineLowRank(told.k),
+            "clustering": lambda told: OnlineClustering(told.k),
+        },
+        MEASURED,
+    ),
+    Peer(
+        f'{OURS}, solve="coreset"',
+        {
+            "regression": lambda told: OnlineRegression(solve="coreset"),
+            "lowrank": lambda told: OnlineLowRank(told.k, solve="coreset"),
+        },
+        MEASURED,
+    ),
+    Peer(
+        f'{OURS}, history="coreset"',
+        {"clustering": lambda told: OnlineClustering(told.k, history="coreset")},
+        MEASURED,
+    ),
+)
