@@ -98,6 +98,7 @@ STREAMS = {
     )
 }
 every_stream = pytest.mark.parametrize("name", STREAMS)
+pytestmark = pytest.mark.few(4)  # of the streams, others for each test
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
 HISTORIES = ["memory", "folder", "coreset"]
 every_history = pytest.mark.parametrize("history", HISTORIES)

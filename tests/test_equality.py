@@ -32,6 +32,7 @@ N, BLOCK, SIZE = 2_300, 1_000, 150
 SEED = 3
 
 every_stream = pytest.mark.parametrize("name", STREAMS)
+pytestmark = pytest.mark.few(4)  # of the streams, others for each test
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -241,6 +242,7 @@ def cases(draw):
 @pytest.mark.parametrize("kind", [Leverage, Uniform, Everything])
 @given(case=cases(), size=st.sampled_from([10, 40]), intercept=st.booleans(), first_id=st.integers(0, 50))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.few(1)
 def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, intercept, first_id):
     """With blocks of 16 ids, so that few rows fill many of them."""
     with small_blocks(16):
@@ -409,8 +411,8 @@ def test_a_budget_is_never_exceeded(changes, horizon, start):
     assert 1 <= model.n_changes_ <= changes
 
 
-def test_solving_at_every_step_or_only_on_change_is_the_same():
-    X, y = stream("gaussian", 400)
+def test_solving_at_every_step_or_only_on_change_is_the_same(full):
+    X, y = stream("gaussian", 400 if full else 120)
     always, on_change = (
         OnlineRegression(refresh=policy, solve="coreset", epsilon=0.5, coreset_size=30, random_state=SEED)
         for policy in (EveryStep(), OnChange())

@@ -40,6 +40,7 @@ def test_what_is_excused_or_registered_is_there_and_what_is_public_is_not_excuse
 @pytest.mark.usefixtures("blocks_of_few_rows")
 @pytest.mark.parametrize("case", cases_of(FOUND))
 @pytest.mark.parametrize("name", sketch_checks)
+@pytest.mark.covering(times=3)
 def test_promises_of_all(name, case, tmp_path):
     sketch_checks[name](case, tmp_path)
 
@@ -47,6 +48,7 @@ def test_promises_of_all(name, case, tmp_path):
 @pytest.mark.usefixtures("blocks_of_few_rows")
 @pytest.mark.parametrize("case", cases_of(ESTIMATORS))
 @pytest.mark.parametrize("name", estimator_checks)
+@pytest.mark.covering(times=3)
 def test_promises_of_estimators(name, case, tmp_path):
     estimator_checks[name](case, tmp_path)
 
@@ -56,6 +58,7 @@ def expected_failures(estimator):
     return dict(case.expected_failures)
 
 
+@pytest.mark.covering(axes=lambda estimator, check: (repr(estimator), check.func.__name__))
 @parametrize_with_checks(
     [case.make() for name in ESTIMATORS for case in CASES.get(name, {}).values() if case.scikit_learn],
     expected_failed_checks=expected_failures,

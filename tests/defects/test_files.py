@@ -138,6 +138,7 @@ def found_in(contents, rows):
 
 
 @pytest.mark.parametrize("name", KEPT)
+@pytest.mark.few(2)
 def test_forgotten_rows_are_in_no_byte_that_is_left(name, tmp_path):
     make, targets = KEPT[name]
     gone = list(range(400))
