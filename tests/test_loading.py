@@ -31,7 +31,6 @@ from batch2online.app.cli.app import run_safely
 from batch2online.engine import invariants
 from batch2online.methods.any_estimator import skops_model, stored, weighted_fit
 from batch2online.methods.any_estimator.problem import EstimatorProblem
-from batch2online.methods.any_estimator.stored import StoredWrapped
 from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.storage.errors import StoreError
 from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
@@ -370,7 +369,7 @@ def without_fitted(model, path, **parameters):
     model.estimator.set_params(**parameters)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(skops_model, "dumped", lambda _: None)
-        patch.setattr(StoredWrapped, "_warn_of_missing", lambda *_: None)
+        patch.setattr(BatchToOnline, "_warn_of_missing", lambda *_: None)
         model.save(path)
     return path
 
