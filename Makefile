@@ -4,15 +4,18 @@ BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE # compiled once, not in each process that a test starts
 
-.PHONY: run test test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
+.PHONY: run test test-full test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
 
 run: .venv/ready ## all three problems on real data, with a report each in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
 	$(BIN)/batch2online run --dataset digits --task lowrank --k 10 --order random --out results/lowrank
 	$(BIN)/batch2online run --dataset diabetes --task regression --order random --out results/regression
 
-test: .venv/ready ## all tests, slow ones included
-	$(BIN)/python -m pytest -q -n auto
+test: .venv/ready ## all tests, of those with many parameters a covering part
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
+
+test-full: .venv/ready ## every combination of parameters, and all campaigns in short form: half an hour
+	$(BIN)/python -m pytest -q -n auto --full
 
 QUICK := assignments batch_to_online clustering_coreset clustering_solver distances exports law metadata \
 	names race randomness reference scores sensitivity stable_ids theory
@@ -46,6 +49,7 @@ bench-full: .venv/ready ## the same with more rows and repetitions, and all stud
 	$(BIN)/python -m benchmarks.suite --full
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
+	$(BIN)/python -m pytest -q -n auto --full tests/test_reliability.py tests/test_loading.py tests/test_interrupts.py tests/test_hostile_input.py
 	cd tests && ../$(BIN)/python -m torture
 
 mutants: .venv/ready ## small wrong changes of the code, one at a time: do the tests meant for it notice? A quarter of an hour

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from batch2online.checks import check_estimator
 from batch2online.coresets import Uniform
 from batch2online.extend import Coreset, FloatArray, MeanSoFar, Online, OnlineEstimator, Problem, storable
 from batch2online.refresh import Lazy, Policy
@@ -100,6 +101,7 @@ class OnlineMedian(OnlineEstimator):
 
 
 if __name__ == "__main__":
+    check_estimator(OnlineMedian())  # chunks, shards, files, copies, bad input, interrupts, threads
     rows = np.random.default_rng(0).laplace([1.0, 2.0, 3.0], size=(200_000, 3))
     model = OnlineMedian(random_state=0)
     for start in range(0, len(rows), 1000):

@@ -1,7 +1,17 @@
-"""Examples of hypothesis are the same in each run, so that no test fails by chance.
+"""What runs: a covering part of all tests, or all of them with ``--full``.
 
-``pytest --hypothesis-profile=explore`` draws others.
+Of a test with several parameters, enough combinations run that each value of each parameter is among them:
+``@pytest.mark.covering(times=3)`` wants each value three times, and ``axes=`` says what the parameters of a list that
+is itself a product consist of. ``@pytest.mark.few(2)`` keeps two of all combinations, others for each test. Tests
+and parameters marked ``full`` are campaigns and large samples. What is named with its parameters on the command line,
+``test_x[3-huber]``, runs in any case.
+
+Examples of hypothesis are the same in each run, so that no test fails by chance; ``--hypothesis-profile=explore``
+draws others.
 """
+
+from collections import Counter, defaultdict
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -9,6 +19,59 @@ from hypothesis import settings
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("fixed")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="run every combination of parameters, and all campaigns")
+
+
+@pytest.fixture(scope="session")
+def full(request):
+    """Whether ``--full`` was given."""
+    return request.config.getoption("--full")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--full") or any("[" in name for name in config.args):
+        return
+    functions = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("full") is None:
+            functions[item.nodeid.partition("[")[0]].append(item)
+    kept = {each for same in functions.values() for each in _covering(same)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _covering(items):
+    """Keep few items of a test such that each value of each of its parameters is among them."""
+    few = items[0].get_closest_marker("few")
+    if few is not None:
+        step = -(-len(items) // few.args[0])
+        return items[crc32(items[0].originalname.encode()) % min(step, len(items)) :: step]
+    mark = items[0].get_closest_marker("covering")
+    wanted = {"times": 1, "axes": None} | (mark.kwargs if mark else {})
+    values = {item: _values(item, wanted["axes"]) for item in items}
+    missing = Counter(value for own in values.values() for value in own)
+    missing = Counter({value: min(n, wanted["times"]) for value, n in missing.items()})
+    kept, used, left = [], Counter(), list(items)
+    while missing.total():
+        gains = [
+            (sum(missing[value] > 0 for value in values[item]), -sum(used[value] for value in values[item]))
+            for item in left
+        ]
+        best = left.pop(gains.index(max(gains)))
+        kept.append(best)
+        used.update(values[best])
+        missing -= Counter(values[best])
+    return kept or items
+
+
+def _values(item, axes):
+    if not hasattr(item, "callspec"):
+        return set()
+    own = axes(**item.callspec.params) if axes else item.callspec._idlist  # one name for each `parametrize`
+    return set(enumerate(own))
 
 
 def _leave_out_reports(patch):

@@ -173,6 +173,7 @@ def times_of(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.few(2)
 def test_any_chunking_gives_the_same_looks_and_models(name, tmp_path):
     X, y = stream("heavy_tailed", N)
     whole = MODELS[name](refresh=POLICY).partial_fit(X, y)
@@ -187,6 +188,7 @@ def test_any_chunking_gives_the_same_looks_and_models(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.few(2)
 def test_a_merge_begins_with_short_steps_again(name):
     X, y = stream("heavy_tailed", N)
     left, right = (

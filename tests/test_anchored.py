@@ -102,6 +102,7 @@ def test_the_objective_is_unbiased_whatever_the_anchors(draws):
     assert z_scores(name, shifted, truth)[1:].min() > 6, "sums that are 1 % too large are not noticed"
 
 
+@pytest.mark.few(1)
 def test_the_variance_is_that_of_the_remainders(draws):
     """The estimate from one sample, sum of w (w - 1) r^2, is that of the spread over samples, within a fifth."""
     name, samples, _ = draws

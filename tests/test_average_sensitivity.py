@@ -137,6 +137,7 @@ def test_a_model_reacts_no_more_often_than_its_coreset(online):
     assert 0 < model.mean <= coreset.mean < 1
 
 
+@pytest.mark.full
 def test_the_bound_of_the_theory_holds_on_real_rows_and_a_defect_is_caught():
     """Planted defect: a coreset whose randomness belongs to the place of a row, not to the row. False alarms: 1e-6."""
     size = 4
@@ -216,6 +217,7 @@ def test_decay_is_found_with_its_slope():
     assert flat.low <= 0 <= flat.high
 
 
+@pytest.mark.full
 def test_our_coreset_decays_like_one_over_n():
     """False alarms: 1e-6."""
     rows = np.random.default_rng(0).normal(size=(1_600, 3))

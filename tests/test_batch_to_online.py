@@ -27,6 +27,8 @@ from wrapped_cases import (
     output,
 )
 
+pytestmark = pytest.mark.few(5)  # of the wrapped estimators, others for each test
+
 
 @every_case
 @pytest.mark.parametrize("chunk", [37, 250])

@@ -169,6 +169,7 @@ def test_what_is_around_the_measured_part_stays(page, results):
     assert "\nold" not in text
 
 
+@pytest.mark.full
 def test_the_tiny_form(tiny):
     """One test, so that the suite runs once however the tests are spread over processes."""
     every_file_takes_part(tiny)

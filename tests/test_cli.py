@@ -362,6 +362,7 @@ def outputs(folder):
     return found | {"report.html": times.sub(b"", found["report.html"])}
 
 
+@pytest.mark.full
 def test_killed_and_resumed_ends_as_if_undisturbed(long_stream, tmp_path):
     """Killed twice in the midst of it; at random moments: torture/kills.py.
 

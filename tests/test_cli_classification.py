@@ -24,7 +24,11 @@ def write(path, X, y):
     return path
 
 
-@pytest.fixture(scope="module", params=[("text", 2), ("text", 3), ("numbers", 2), ("numbers", 3)], ids=str)
+def others(*values):
+    return pytest.param(values, marks=pytest.mark.full)
+
+
+@pytest.fixture(scope="module", params=[("text", 3), ("numbers", 2), others("text", 2), others("numbers", 3)], ids=str)
 def stream(request, tmp_path_factory):
     """Rows of two inputs with two or three labels, as CSV."""
     kind, count = request.param

@@ -51,6 +51,7 @@ def test_the_best_model_in_hindsight_is_that_of_the_loss(loss):
 
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits"])
+@pytest.mark.few(1)
 def test_named_sets_of_classes_equal_the_library(name, capsys):
     table = load_table(name)
     assert run_safely(["run", "--dataset", name, "--task", "classification", "--json"]) == 0
@@ -85,6 +86,7 @@ def test_classes_of_equal_weight_on_the_command_line(capsys):
 
 
 @pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", "gamma"])
+@pytest.mark.few(2)
 def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
     words = ["run", "--dataset", "diabetes", "--task", "regression", "--loss", loss, "--out", str(tmp_path), "-q"]
     assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0

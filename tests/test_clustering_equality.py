@@ -17,23 +17,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch2online import OnlineClustering, load, sampling
+from batch2online.checks import failing_on_call, small_blocks, state
 from batch2online.coresets import Clustering
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
 from batch2online.methods.clustering.problem import KZClustering
 from batch2online.refresh import Geometric
-from contract.blocks import blocks_of
-from contract.estimators import failing_on_call
-from contract.subjects import state
 
 N, SEED, SIZE = 1_250, 3, 150
 """One whole block of 1,000 ids and an unfinished one."""
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_blocks():
+def blocks_of_few_rows():
     """As many blocks as a long stream fills, from a short one."""
-    with blocks_of(1_000, 100):
+    with small_blocks(1_000, 100):
         yield
 
 
@@ -100,6 +98,7 @@ STREAMS = {
     )
 }
 every_stream = pytest.mark.parametrize("name", STREAMS)
+pytestmark = pytest.mark.few(4)  # of the streams, others for each test
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
 HISTORIES = ["memory", "folder", "coreset"]
 every_history = pytest.mark.parametrize("history", HISTORIES)
@@ -377,7 +376,7 @@ def cases(draw):
 )
 @settings(max_examples=50, deadline=None)
 @patch.multiple(race, _KEPT=8, _FIRST_LOOK=2, _FIRST_ROWS=32)
-@blocks_of(16)
+@small_blocks(16)
 def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):
     """With blocks of 16 ids and 8 leaders, so that few rows fill many blocks and often have to be searched."""
     X, weights, pieces, rng = case

@@ -27,6 +27,7 @@ CASES = [
 
 @pytest.mark.parametrize(("model", "check"), CASES)
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.covering(axes=lambda model, check: (type(model), check.__name__))
 def test_rivers_own_checks(model, check):
     check(copy.deepcopy(model))
 

@@ -205,6 +205,7 @@ def whole(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.full
 def test_workers_are_killed_and_then_the_scheduler_is_lost(tmp_path, monkeypatch):
     """Rows come again from their source, and the result has the same bits; a lost scheduler is one clear error."""
     monkeypatch.setattr(spans, "SPAN", 10_000)

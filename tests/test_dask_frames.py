@@ -126,6 +126,7 @@ def test_delayed_chunks_that_share_a_source():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.full
 def test_a_local_cluster(processes):
     """Frames that hold futures or are computed by several workers; the others as in ``test_threads``."""
     from distributed import Client, LocalCluster

@@ -126,6 +126,7 @@ def _size(points, weights):
 
 
 @pytest.mark.parametrize("name", FEW)
+@pytest.mark.few(3)
 def test_chunks_and_files_do_not_matter(name, tmp_path):
     X, y = stream()
     y = targets_of(name, y)
@@ -144,6 +145,7 @@ def test_chunks_and_files_do_not_matter(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FEW)
+@pytest.mark.few(3)
 def test_shards_merge_by_their_ids(name):
     X, y = stream()
     y = targets_of(name, y)

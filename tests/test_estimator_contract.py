@@ -12,10 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from batch2online import OnlineRegression
+from batch2online.checks import failing_on_call, state
 from batch2online.methods.least_squares.problem import LeastSquares
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
-from contract.estimators import failing_on_call
-from contract.subjects import state
 
 WIDTH = 3
 FIRST_MODEL = 3 * (WIDTH + 1)

@@ -69,6 +69,7 @@ def test_many_switches_are_told_in_short():
 
 
 @pytest.mark.parametrize("option", [["--half-life", "400"], ["--window", "400"], ["--half-life", "auto"]])
+@pytest.mark.few(1)
 def test_a_run_judges_its_last_model_on_the_rows_that_count(option, tmp_path, capsys):
     X, y = drifting()
     np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")

@@ -18,6 +18,7 @@ def is_call(*names):
 @pytest.mark.parametrize(
     ("family", "share", "every"), [("estimators", 18, 100), ("constructions", 8, 20), ("durable models", 100, 15)]
 )
+@pytest.mark.few(1)
 def test_an_interrupt_leaves_all_as_it_was_or_the_call_done(family, share, every):
     number = count()
     outcomes = interrupts.every_line(

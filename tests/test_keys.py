@@ -106,6 +106,7 @@ def test_keep_keys_is_a_count(keep, path):
     assert not path.exists()
 
 
+@pytest.mark.full
 def test_opening_reads_no_keys(path):
     """Two thousand times as many keys take no more time to open, and keys are found among them."""
     seconds = {}

@@ -126,6 +126,7 @@ def test_large_samples_have_the_right_law():
 @pytest.mark.parametrize(
     "defective", [keeps_one_percent_more, keeps_one_percent_less, weighs_one_percent_more, rounds_weights_down]
 )
+@pytest.mark.few(1)
 def test_a_bias_of_one_percent_is_found(defective):
     assert not has_the_right_law(defective)
 

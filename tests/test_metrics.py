@@ -69,6 +69,7 @@ def test_averages_without_an_intercept_are_around_zero():
 
 
 @pytest.mark.parametrize("settings", FORGETTING, ids=named)
+@pytest.mark.few(1)
 def test_averages_of_labels_are_those_of_the_predictions(settings):
     start = 60
     early = OnlineClassifier(random_state=0, **settings).partial_fit(X[:start], LABELS[:start])
@@ -106,6 +107,7 @@ def test_averages_of_rows_without_targets_are_those_of_their_distances(make, set
 
 @pytest.mark.parametrize("settings", FORGETTING, ids=named)
 @pytest.mark.parametrize("estimator", [Ridge(), LogisticRegression()], ids=lambda each: type(each).__name__)
+@pytest.mark.few(1)
 def test_averages_of_any_estimator_do_not_decay(estimator, settings):
     y = Y if isinstance(estimator, Ridge) else LABELS
     loss = "squared" if isinstance(estimator, Ridge) else "zero_one"

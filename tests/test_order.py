@@ -193,6 +193,7 @@ SETS = {
 
 
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.few(1)
 def test_few_random_orders_raise_an_alarm(name):
     """100 orders of rows drawn with replacement, so that ties abound. P(more than 9 alarms at level 1/100) < 1e-7."""
     X, y = SETS[name]()

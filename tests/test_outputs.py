@@ -91,6 +91,7 @@ def test_a_folder_keeps_its_mode_and_what_others_put_there(tmp_path):
     assert content(folder) == {"newer"}
 
 
+@pytest.mark.usefixtures("no_report")
 def test_the_working_folder_and_links_to_folders_are_replaced_inside(tmp_path, monkeypatch, capsys):
     write_rows(tmp_path / "rows.csv")
     words = ["run", str(tmp_path / "rows.csv"), "--task", "lowrank", "--k", "1", "--out"]

@@ -257,5 +257,6 @@ def test_weights_are_unbiased_although_models_decide_on_the_size(monkeypatch):
     assert len(np.unique(growths)) > 1  # sizes did depend on what was drawn
 
 
+@pytest.mark.full
 def test_the_law_notices_probabilities_that_rise_with_the_size(monkeypatch):
     assert (np.abs(deviations(Forgetful, monkeypatch)[0]) > 5.7).any()

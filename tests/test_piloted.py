@@ -185,6 +185,7 @@ def deviations(construction):
     return np.mean(found, axis=0) / (np.std(found, axis=0) / np.sqrt(RUNS))
 
 
+@pytest.mark.full
 def test_weights_are_unbiased_whatever_the_models_were():
     """Four sums of 300 runs beyond 5.5 standard errors: a chance below 1e-6. A defect of the law is far beyond."""
     assert (np.abs(deviations(coresets.Piloted)) < 5.5).all()

@@ -111,6 +111,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("case", TEXTS)
+@pytest.mark.few(2)
 def test_text_where_numbers_are_wanted_is_one_sentence(folder, capsys, case):
     name, text, message = TEXTS[case]
     (folder / name).write_text(text)

@@ -93,6 +93,7 @@ def follow(found, law):
 
 @pytest.mark.usefixtures("no_solves")
 @pytest.mark.parametrize("z", [1.0, 2.0])
+@pytest.mark.few(1)
 def test_seeds_have_the_law_of_sampling_however_rows_came(z):
     one_by_one, at_once = [[i] for i in range(5)], [slice(None)]
     for chunks in (one_by_one, at_once):
@@ -195,6 +196,7 @@ def test_a_clear_subspace_is_found():
     assert evaluate.subspace_angle(model.components_, np.eye(10)[:3]) < 0.1
 
 
+@pytest.mark.full
 def test_regret_grows_like_the_root_of_the_rows_at_most():
     """In random order, with a gap: the regret of sixteen times the rows is less than eight times as large."""
     rows = RNG(0).normal(size=(4_000, 6)) * [3.0, 2.5, 1.0, 0.5, 0.5, 0.5]

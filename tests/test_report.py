@@ -77,6 +77,7 @@ def test_page_tells_what_the_result_says(page):
     assert not re.search(r"#0[1-6]fe0[1-6]", text), "a colour that does not follow the theme"
 
 
+@pytest.mark.few(1)
 def test_equal_runs_give_equal_reports(page, tmp_path):
     command = json.loads(page.with_name("result.json").read_text())["command"]
     task = next(words for words in TASKS.values() if " ".join(words) in command)

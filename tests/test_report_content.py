@@ -34,6 +34,7 @@ def models():
 
 
 @pytest.mark.parametrize("name", models())
+@pytest.mark.few(3)
 def test_every_model_has_a_report_a_picture_and_a_card(name, tmp_path):
     model = models()[name]
     text = model.report(tmp_path / "report.html", target="price").read_text()

@@ -90,6 +90,7 @@ def test_enumeration_is_brute_force(name):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.few(2)
 def test_the_coupled_estimate_is_an_upper_bound_of_it(name):
     """False alarms: 1e-6."""
     construction = CASES[name][0]

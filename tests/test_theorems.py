@@ -90,6 +90,7 @@ TRIALS = 700
 
 
 @pytest.mark.parametrize("name", SCORES)
+@pytest.mark.few(1)
 def test_average_sensitivity_is_below_its_bound_and_falls_like_one_over_n(name):
     counts = {n: sum(is_changed(name, n, seed) for seed in range(TRIALS)) for n in (300, 1200)}
     for n, count in counts.items():
@@ -218,12 +219,14 @@ def are_logarithmic(counts):
     return bool(few) and stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
+@pytest.mark.full
 def test_changes_of_on_change_grow_like_the_logarithm():
     counts = changes_by_doubling(OnChange())
     assert counts.min() > 10
     assert are_logarithmic(counts)
 
 
+@pytest.mark.full
 def test_an_algorithm_that_changes_at_a_constant_rate_is_convicted():
     """Every tenth row changes the model: no more changes than allowed at first, but twice as many in each doubling."""
     every_tenth = lambda points, weights: points[(len(points) // 10) * 10 - 1]  # noqa: E731
@@ -251,6 +254,7 @@ def cost_of_leaving_out(kind, fit, loss, n=500):
     return float(np.mean(differences))
 
 
+@pytest.mark.full
 def test_lemma_4_2_leaving_one_out_costs_no_more_than_the_sensitivity():
     bound = theory.leverage_sensitivity(500, SIZE, 1, EPSILON)
     fit = lambda c: mean(c.points, c.weights)  # noqa: E731

@@ -90,6 +90,7 @@ def assert_same(one, other):
     ("policy", "n", "name"),
     [pytest.param(p, n, name, id=f"{name}, {key}") for key, (p, n, names) in POLICIES.items() for name in names],
 )
+@pytest.mark.covering(axes=lambda policy, n, name: (type(policy), name))
 def test_nothing_is_left_of_what_is_forgotten(policy, n, name):
     """Forgotten rows are replaced by others of any size: heavy ones, seeds and the first row among them."""
     X, y = stream("heavy_tailed", n + 30)
@@ -200,6 +201,7 @@ def mean_loss(model, X, y, width):
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if "any" not in name])
+@pytest.mark.few(2)
 def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(name):
     X, y = stream("gaussian", 3_000)
     y = targets_of(name, y)
@@ -215,6 +217,7 @@ def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(n
 
 @pytest.mark.parametrize("settings", [{"half_life": 50}, {"window": 120}], ids=str)
 @pytest.mark.parametrize("name", ["regression", "regression, exact", "low rank", "clustering"])
+@pytest.mark.few(2)
 def test_with_a_half_life_or_a_window_merged_shards_are_those_of_fit(name, settings):
     X, y = stream("gaussian", N)
     for order in ORDERS:

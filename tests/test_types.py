@@ -96,7 +96,7 @@ def pyright(folder):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=lambda checker: checker.__name__)
 def test_a_checker_knows_every_public_name_and_finds_mistakes(tmp_path, checker):
     """One test, so that the checker runs once: a user's file is right, mistakes are errors, no type is unknown."""

@@ -63,6 +63,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.few(3)
 def test_a_window_is_an_estimator_of_its_rows_alone(name):
     X, y = stream()
     y = targets_of(name, y)
@@ -121,6 +122,7 @@ def test_what_a_window_refuses(tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("cut", [1_300, 2_400])
+@pytest.mark.few(3)
 def test_windows_merge_to_that_of_the_last_rows_of_both(name, cut):
     X, y = stream()
     y = targets_of(name, y)
@@ -192,6 +194,7 @@ def test_a_calm_stream_keeps_all_rows():
 
 
 @pytest.mark.parametrize("name", ["regression", "pca", "bounded clustering", "classifier", "any"])
+@pytest.mark.few(2)
 def test_chunks_and_files_do_not_matter_to_a_contest(name, tmp_path):
     X, y = stream()
     X[1_200:] *= [1, -2, 3, -1]
@@ -208,6 +211,7 @@ def test_chunks_and_files_do_not_matter_to_a_contest(name, tmp_path):
 
 
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.few(1)
 def test_contests_merge_with_the_half_life_of_the_later_shard_in_force(late):
     X, y = drifting(9_000, speed=0.03, seed=3)
     auto = {first: OnlineRegression(half_life="auto", first_id=first, random_state=0) for first in (0, 9_000)}

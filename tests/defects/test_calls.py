@@ -110,6 +110,7 @@ def at_a_full_queue():
 
 
 @pytest.mark.parametrize("start", [at_a_refresh, at_a_full_queue])
+@pytest.mark.few(1)
 def test_an_interrupt_at_any_line_leaves_the_call_undone_or_done(start):
     n = start().n_seen_
     undone, done = state(start()), state(learned_one_by_one(start(), Y, n, n + 1))

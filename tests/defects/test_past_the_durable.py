@@ -15,14 +15,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, Durable, OnlineRegression, load
+from batch2online.checks import small_blocks
 from batch2online.storage.errors import StoreCorrupted, StoreError
-from contract.blocks import blocks_of
 from defects.subjects import ESTIMATORS, X, Y, state
 
 
 @pytest.fixture(autouse=True)
-def small_blocks():
-    with blocks_of(500):
+def blocks_of_few_rows():
+    with small_blocks(500):
         yield
 
 

@@ -31,7 +31,7 @@ class Mutant:
     equivalent: str = ""
     fast: bool = True
 
-    def fault(self) -> str:
+    def fault(self, *, parsed: bool = True) -> str:
         """Say what keeps the mutant from being applied; nothing if it can be."""
         path = PACKAGE / self.file
         if not path.is_file():
@@ -39,7 +39,7 @@ class Mutant:
         text = path.read_text(encoding="utf-8")
         if text.count(self.old) != 1:
             return f"the old text is there {text.count(self.old)} times"
-        return _difference(text, text.replace(self.old, self.new))
+        return _difference(text, text.replace(self.old, self.new)) if parsed else ""
 
     def apply(self, package: Path) -> None:
         """Write the changed file into a copy of the package."""
