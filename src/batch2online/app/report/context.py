@@ -113,7 +113,7 @@ def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> Story:
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its columns of numbers alone, gaps filled by their mean, and the places of these."""
-    given = getattr(model._view().problem, "given_rows", None)
+    given = getattr(model._view().problem, "encoding", None)
     if given is None or given.table is None:
         return model.coreset_, list(range(model.n_features_in_))
     coreset, places = model._view().construction.coreset(), given.table.numbers

@@ -64,7 +64,7 @@ def _mean_loss(engine: Any, points: FloatArray, rows: Rows) -> float:
 
 def _strongest(engine: Any, worth: FloatArray) -> list[int]:
     """Return the columns of numbers that the model needs most: along others there is no line to be drawn."""
-    table = engine.problem.given_rows.table
+    table = engine.problem.encoding.table
     worth = worth if table is None else np.where(np.isin(np.arange(len(worth)), table.numbers), worth, 0.0)
     order = np.argsort(-worth, kind="stable")[:STRONGEST]
     return [int(column) for column in order if worth[column] > 0]
@@ -78,7 +78,7 @@ def _answers(engine: Any) -> bool:
 
 def _response(story: Story, engine: Any, rows: Rows, column: int) -> str:
     """Return the mean answer of the model if a column had one value in all rows, for several values."""
-    model, given = engine.model.model, engine.problem.given_rows
+    model, given = engine.model.model, engine.problem.encoding
     values = np.unique(np.quantile(rows.points[:, column], np.linspace(0.02, 0.98, STEPS), method="nearest"))
     means = []
     for value in values:
