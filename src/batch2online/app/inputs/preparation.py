@@ -169,7 +169,8 @@ class Preparation:
             and set(self.others) <= set(self.levels),
             "crowded": conforms(self.crowded, list[str]),
             "kinds": _is_dict(self.kinds, str) and set(self.kinds.values()) <= set(ColumnType),
-            "derived": _is_dict(self.derived, list[str]) and all(_is_part(pair) for pair in self.derived.values()),
+            "derived": _is_dict(self.derived, list[str])
+            and all((len(pair) == 2 and pair[1] in PARTS) for pair in self.derived.values()),
             "units": _is_dict(self.units, str),
             "has_labels": isinstance(self.has_labels, bool),
         }
@@ -290,10 +291,6 @@ def _is_dict(values: Any, kind: Any) -> bool:
     return isinstance(values, dict) and all(
         isinstance(key, str) and conforms(value, kind) for key, value in values.items()
     )
-
-
-def _is_part(pair: list[str]) -> bool:
-    return len(pair) == 2 and pair[1] in PARTS
 
 
 def _are_finite(values: list[float]) -> bool:
