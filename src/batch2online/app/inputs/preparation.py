@@ -17,21 +17,17 @@ from batch2online.schema import conforms
 from batch2online.validation import LARGEST
 
 
-def _weekday(days: FloatArray) -> FloatArray:
-    return (np.floor(days) + 3) % 7 + 1  # the first of January 1970 was a Thursday
-
-
-def _hour(days: FloatArray) -> FloatArray:
-    return days % 1 * 24
-
-
 def _month(days: FloatArray) -> FloatArray:
     known = np.isfinite(days)
     dates = np.where(known, days, 0.0).astype("datetime64[D]")
     return np.where(known, dates.astype("datetime64[M]").astype(np.int64) % 12 + 1, np.nan)
 
 
-PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {"hour": _hour, "weekday": _weekday, "month": _month}
+PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "hour": lambda days: days % 1 * 24,
+    "weekday": lambda days: (np.floor(days) + 3) % 7 + 1,  # the first of January 1970 was a Thursday
+    "month": _month,
+}
 _UNITS = {"hour": "hours", "weekday": "1 is Monday", "month": "1 is January"}
 
 

@@ -182,15 +182,13 @@ class LearningLoop:
             for piece in self._emitter.pieces(self.model, part):
                 self._emitter.before(self.model, piece, self.rows)
                 self._count(piece)
+                position = Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
                 try:
-                    self._keeper.learn(piece, self._position())
+                    self._keeper.learn(piece, position)
                 except ValueError as error:
                     raise DataError(str(error)) from error
                 self._emitter.after(self.model)
             self.recorder.look(self.model)
-
-    def _position(self) -> Position:
-        return Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
 
     def _count(self, chunk: Chunk) -> None:
         self.checksum = checksum(chunk, self.checksum)
