@@ -160,6 +160,7 @@ def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
 @pytest.mark.parametrize("solve", ["exact", "coreset"])
 @either_center
 @every_stream
+@pytest.mark.few(4)
 def test_shards_merge_into_one_in_any_order(name, center, solve):
     X = data(name)
     bounds = [0, 200, 203, 1_100, 1_800, N]
