@@ -166,6 +166,7 @@ def test_a_malformed_result_is_one_sentence(finished, capsys, content):
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("value", [7.5, "x", [None], {"a": 1}, [1e400, 1.0], ["a", "b", "c"]])
+@pytest.mark.covering
 def test_a_malformed_preparation_is_one_sentence(finished, capsys, field, value):
     out, path = finished
     result = json.loads((out / "result.json").read_text())

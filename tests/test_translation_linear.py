@@ -200,6 +200,7 @@ def test_sums_of_expansions_are_the_same_function_from_any_origin():
 
 @pytest.mark.parametrize("settings", [{"loss": "huber"}, {"loss": "quantile"}, {"alpha": 0.1}], ids=str)
 @pytest.mark.parametrize("size", [5_000, 700])
+@pytest.mark.covering
 def test_shards_with_targets_far_apart_merge(settings, size):
     """Each counts its targets from their own median; a column tells the shards apart."""
     rows = np.column_stack([X, np.arange(N) >= N // 2])
