@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from batch2online.checks import check_estimator
 from batch2online.coresets import Uniform
-from batch2online.extend import Coreset, FloatArray, MeanSoFar, Online, OnlineEstimator, Problem, storable
+from batch2online.extend import Coreset, FloatArray, MeanSoFar, OnlineEstimator, Problem, Stream, storable
 from batch2online.refresh import Lazy, Policy
 
 
@@ -89,9 +90,9 @@ class OnlineMedian(OnlineEstimator):
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
-        return Online(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
+        return Stream.new(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
 
     @property
     def medians_(self) -> FloatArray:
@@ -100,6 +101,7 @@ class OnlineMedian(OnlineEstimator):
 
 
 if __name__ == "__main__":
+    check_estimator(OnlineMedian())  # chunks, shards, files, copies, bad input, interrupts, threads
     rows = np.random.default_rng(0).laplace([1.0, 2.0, 3.0], size=(200_000, 3))
     model = OnlineMedian(random_state=0)
     for start in range(0, len(rows), 1000):

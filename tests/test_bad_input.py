@@ -7,10 +7,9 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 import state_bytes as storage
-from batch2online import OnlineRegression, coresets
+from batch2online import OnlineRegression, checks, coresets
+from batch2online.checks import refuses, state
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
-from contract import refusals
-from contract.subjects import refuses, state
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 3))
@@ -33,7 +32,7 @@ def seen_names():
 
 def with_cell(value):
     """Ten rows with this value at row 4, column 1."""
-    return refusals.with_cell(X, value)
+    return checks.with_cell(X, value)
 
 
 LEARN = {

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batch2online import OnlineRegression, load, sampling
+from batch2online.checks import small_blocks
 from batch2online.coresets import Everything, Leverage, Uniform
 from batch2online.methods import scores
 from batch2online.methods.least_squares.solver import coreset_moments, least_squares
 from batch2online.refresh import Budget, EveryStep, Geometric, Lazy, OnChange
 from batch2online.sketches.base import Coreset
-from contract.blocks import blocks_of
 from streams import STREAMS, gaussian, stream
 
 N, BLOCK, SIZE = 2_300, 1_000, 150
@@ -36,9 +36,9 @@ pytestmark = pytest.mark.few(4)  # of the streams, others for each test
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_blocks():
+def blocks_of_few_rows():
     """As many blocks as a long stream fills, from a short one."""
-    with blocks_of(BLOCK):
+    with small_blocks(BLOCK):
         yield
 
 
@@ -245,7 +245,7 @@ def cases(draw):
 @pytest.mark.few(1)
 def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, intercept, first_id):
     """With blocks of 16 ids, so that few rows fill many of them."""
-    with blocks_of(16):
+    with small_blocks(16):
         check_that_all_paths_meet(kind, case, size, intercept, first_id)
 
 

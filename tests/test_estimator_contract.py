@@ -12,10 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from batch2online import OnlineRegression
+from batch2online.checks import failing_on_call, state
 from batch2online.methods.least_squares.problem import LeastSquares
 from batch2online.refresh import EveryStep, Geometric, Lazy, OnChange
-from contract.estimators import failing_on_call
-from contract.subjects import state
 
 WIDTH = 3
 FIRST_MODEL = 3 * (WIDTH + 1)
@@ -378,7 +377,7 @@ def test_the_schedule_after_merging_is_that_of_one_stream():
     ]
     merged = parts[0].merge(parts[1])
     whole = OnlineRegression(random_state=0).partial_fit(X[:2500], y[:2500])
-    assert merged._engine.next_refresh == whole._engine.next_refresh
+    assert merged._engine.current.refresh.next_check == whole._engine.current.refresh.next_check
 
 
 def test_the_magnitude_of_a_change_does_not_depend_on_the_unit_of_weights():

@@ -16,18 +16,18 @@ from sklearn.decomposition import PCA
 
 import state_bytes as storage
 from batch2online import OnlineLowRank, datasets, load, sampling
+from batch2online.checks import small_blocks
 from batch2online.coresets import RidgeLeverage
 from batch2online.methods import scores
 from batch2online.refresh import EveryStep, Geometric
-from contract.blocks import blocks_of
 
 N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_blocks():
+def blocks_of_few_rows():
     """As many blocks as a long stream fills, from a short one."""
-    with blocks_of(1_000):
+    with small_blocks(1_000):
         yield
 
 
@@ -264,7 +264,7 @@ def test_costs_and_optimum_are_exact(name, center):
     values = np.linalg.svd(rows / np.abs(X).max(), compute_uv=False) * np.abs(X).max()
     total = np.square(rows).sum()
     assert model.regret_.optimum == pytest.approx(np.square(values[2:]).sum(), rel=1e-6, abs=1e-13 * np.square(X).sum())
-    engine = model._engine.caught_up()
+    engine = model._engine.view()
     residual = X - model.inverse_transform(model.transform(X))
     cost = engine.problem.cost(engine.model, engine.construction)
     assert cost == pytest.approx(np.square(residual).sum(), rel=1e-6, abs=1e-13 * max(total, np.square(X).sum()))

@@ -13,11 +13,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from batch2online import OnlineClustering, load
+from batch2online import OnlineClustering, checks, load
+from batch2online.checks import refuses
 from batch2online.coresets import Clustering
 from batch2online.refresh import Geometric, Lazy
-from contract import refusals
-from contract.subjects import refuses
 
 NAMES = ["a", "b", "c"]
 CENTERS = np.array([[0.0, 0.0, 0.0], [20.0, 0.0, 5.0], [0.0, 20.0, -5.0]])
@@ -142,7 +141,7 @@ def test_whole_weights_cost_as_much_as_repetitions(z):
 
 def with_cell(value):
     """Ten rows with this value at row 4, column 1."""
-    return refusals.with_cell(X, value)
+    return checks.with_cell(X, value)
 
 
 @pytest.mark.parametrize("method", ["fit", "score"])

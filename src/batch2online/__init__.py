@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers and editors see; at run time names are imported on first use
     from os import PathLike
 
-    from batch2online import baselines, coresets, datasets, evaluate, export, extend, reference, refresh, theory
+    from batch2online import baselines, checks, coresets, datasets, evaluate, export, extend, reference, refresh, theory
     from batch2online.durable import Durable
     from batch2online.estimator import OnlineEstimator, Trusted
     from batch2online.methods.any_estimator.estimator import BatchToOnline
@@ -31,7 +31,18 @@ _homes = {
     "OnlineLowRank": "batch2online.methods.low_rank.estimator",
     "OnlineRegression": "batch2online.methods.least_squares.estimator",
 }
-_modules = ("baselines", "coresets", "datasets", "evaluate", "export", "extend", "reference", "refresh", "theory")
+_modules = (
+    "baselines",
+    "checks",
+    "coresets",
+    "datasets",
+    "evaluate",
+    "export",
+    "extend",
+    "reference",
+    "refresh",
+    "theory",
+)
 
 __all__ = [
     "BatchToOnline",
@@ -41,6 +52,7 @@ __all__ = [
     "OnlineLowRank",
     "OnlineRegression",
     "baselines",
+    "checks",
     "coresets",
     "datasets",
     "evaluate",

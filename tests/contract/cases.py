@@ -6,81 +6,22 @@ with the words of the error that says so, which is checked as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
+from batch2online.checks import WIDTH, Case
 from batch2online.methods.clustering.sketch import MovingSeeds
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 from batch2online.schema import storable
 from contract.discovery import example
-from contract.subjects import learn
 
-N, WIDTH, BLOCK = 150, 3, 16
-"""Rows of the stream, its columns, and rows of a block: nine whole blocks and an unfinished one."""
-
-SMALL = {"coreset_size": 30, "random_state": 3}
 WITHOUT_HISTORY = {"forget": "history"}
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One way to make a subject, and the stream it is shown."""
-
-    make: Callable[..., Any]
-    targets: str = "none"
-    history: Mapping[str, Any] = field(default_factory=lambda: {"keep_history": True})
-    """Settings with which rows can be forgotten."""
-    lacks: Mapping[str, str] = field(default_factory=dict)
-    """What the subject does not offer, and a part of the message that says so."""
-    merges_exactly: bool = True
-    """Whether merged shards are one stream; if not, the merged coreset is still the same in either order."""
-    keeps_all: bool = True
-    """Whether a coreset of any size holds each of few rows with its own weight."""
-    fades: bool = False
-    """Whether rows count for less as others come."""
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-    """Checks of scikit-learn that cannot pass, and why."""
-
-    scikit_learn: bool = False
-    """Whether scikit-learn's checks run: once for each class, and for each kind of target and output of a wrapped one.
-    What its settings change is checked by the promises, which hold for every case."""
-
-    def new(self, **settings):
-        return self.make(**SMALL | settings)
-
-    @property
-    def data(self):
-        """Rows, targets and weights."""
-        rows, targets, weights = stream()
-        return rows, targets[self.targets], weights
-
-    @cached_property
-    def whole(self):
-        """One that has seen the stream at once; to be looked at, not to be used further."""
-        return learn(self.new(), *self.data)
-
-
-@cache
-def stream():
-    """Three clusters of rows on different scales, with numbers and labels that depend on them."""
-    rng = np.random.default_rng(7)
-    rows = (rng.normal(size=(N, WIDTH)) + 6 * rng.integers(3, size=(N, 1))) * [1.0, 10.0, 0.1]
-    rows[np.abs(rows) < 0.1] = 0.0
-    numbers = rows @ [1.0, -0.2, 3.0] + rng.standard_t(3, size=N)
-    labels = np.where(rows[:, 0] + rng.normal(size=N) > 6, "high", "low")
-    targets = {"none": None, "numbers": numbers, "several": np.column_stack([numbers, -rows[:, 0]]), "labels": labels}
-    targets["counts"] = np.floor(np.abs(numbers))
-    targets["codes"] = (labels == "high").astype(np.float64)
-    targets["classes"] = np.where(rng.random(N) < 0.3, 7, np.where(labels == "high", 1, 4))
-    return rows, targets, rng.choice([0.25, 1.0, 3.7], size=N)
 
 
 @storable
@@ -131,7 +72,7 @@ CASES: dict[str, dict[str, Case]] = {
             partial(OnlineRegression, loss="huber", alpha=0.1, refresh=Geometric(2.0)), targets="numbers"
         ),
         "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts", scikit_learn=True),
-        "half-life": regression(partial(OnlineRegression, half_life=300), fades=True),
+        "half-life": regression(partial(OnlineRegression, half_life=300), half_life=300),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),
     },
     "OnlineClassifier": {

@@ -6,9 +6,9 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from batch2online import coresets
-from contract import checks, discovery
-from contract.blocks import blocks_of
-from contract.cases import BLOCK, CASES, PARTS
+from batch2online.checks import BLOCK, estimator_checks, sketch_checks, small_blocks
+from contract import discovery
+from contract.cases import CASES, PARTS
 
 ESTIMATORS = discovery.estimators()
 FOUND = ESTIMATORS | discovery.constructions()
@@ -19,9 +19,8 @@ def cases_of(classes):
 
 
 @pytest.fixture
-def small_blocks():
-    """Few rows fill many blocks."""
-    with blocks_of(BLOCK):
+def blocks_of_few_rows():
+    with small_blocks(BLOCK):
         yield
 
 
@@ -38,20 +37,20 @@ def test_what_is_excused_or_registered_is_there_and_what_is_public_is_not_excuse
         assert all(type(case.new()) is FOUND[name] for case in cases.values())
 
 
-@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.usefixtures("blocks_of_few_rows")
 @pytest.mark.parametrize("case", cases_of(FOUND))
-@pytest.mark.parametrize("name", checks.of_all)
+@pytest.mark.parametrize("name", sketch_checks)
 @pytest.mark.covering(times=3)
 def test_promises_of_all(name, case, tmp_path):
-    checks.keep(name, case, tmp_path)
+    sketch_checks[name](case, tmp_path)
 
 
-@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.usefixtures("blocks_of_few_rows")
 @pytest.mark.parametrize("case", cases_of(ESTIMATORS))
-@pytest.mark.parametrize("name", checks.of_estimators)
+@pytest.mark.parametrize("name", estimator_checks)
 @pytest.mark.covering(times=3)
 def test_promises_of_estimators(name, case, tmp_path):
-    checks.keep(name, case, tmp_path)
+    estimator_checks[name](case, tmp_path)
 
 
 def expected_failures(estimator):

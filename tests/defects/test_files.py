@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from batch2online import Durable, OnlineClustering, OnlineRegression, load
-from contract.blocks import blocks_of
+from batch2online.checks import small_blocks
 from defects.subjects import ESTIMATORS, SMALL, X, Y, learned, state
 
 ROWS = np.random.default_rng(0).normal(size=(6_000, 2))
@@ -21,8 +21,8 @@ KEPT = {name: case for name, case in ESTIMATORS.items() if "bounded" not in name
 
 
 @pytest.fixture(autouse=True)
-def small_blocks():
-    with blocks_of(500):
+def blocks_of_few_rows():
+    with small_blocks(500):
         yield
 
 

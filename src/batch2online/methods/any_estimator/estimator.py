@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, is_clusterer
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from batch2online import sampling
+from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
-from batch2online.engine.online import Online
+from batch2online.estimator import Trusted
+from batch2online.frames import encoding
+from batch2online.frames.encoding import Encoding, container_of, read_one
+from batch2online.frames.schema import FrameSchema
+from batch2online.frames.strings import StringTable, hash_code
 from batch2online.headline import Metrics
-from batch2online.methods.any_estimator import defaults
-from batch2online.methods.any_estimator.delegation import Delegating
+from batch2online.labelled import Labelled
+from batch2online.methods.any_estimator import defaults, estimator_spec, input_support, skops_model, stored
 from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
-from batch2online.methods.any_estimator.row_losses import ZeroOne, loss_of
-from batch2online.methods.any_estimator.stored import StoredWrapped
+from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
+from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.sketches.base import Construction
+from batch2online.schema import require
+from batch2online.sketches.base import Construction, Coreset
+from batch2online.storage import model_file
+from batch2online.storage.tree import CheckpointError, decoded, encoded
+from batch2online.stream import Given, Stream
+
+_CORESET_ATTRIBUTES = ("labels_",)
+"""Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
+
+
+def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Offer a method only if the model has it: ``hasattr`` of the wrapper then returns what that of the model does."""
+    decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -35,7 +61,7 @@ class BoundedRegret(Regret):
     excess: float = 0.0
 
 
-class BatchToOnline(Delegating, StoredWrapped):
+class BatchToOnline(Labelled):
     """Any batch algorithm on a stream: solved on a small coreset, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
@@ -133,12 +159,7 @@ class BatchToOnline(Delegating, StoredWrapped):
 
     _problem = type(None)  # it is made anew, by the parameters
 
-    def _quality(self, rows: Averages) -> Metrics:
-        return dict([self._engine.problem.loss.measure(rows.mean_loss)])
-
-    def _handful(self) -> Handful | None:
-        """Return the few rows that hold most of the loss, if there are such; errors that are counted are all alike."""
-        return None if isinstance(self._engine.problem.loss, ZeroOne) else super()._handful()
+    _first_rows = Encoding()  # of an estimator that is about to see its first rows
 
     def __init__(
         self,
@@ -175,18 +196,24 @@ class BatchToOnline(Delegating, StoredWrapped):
         self.first_id = first_id
         self.random_state = random_state
 
-    # -- building -------------------------------------------------------------------------------------
+    # -- the engine ----------------------------------------------------------------------------------------------
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
-        engine = Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
-        engine.budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
-        return engine
+        engine = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
+        refresh = replace(engine.learner.refresh, budget=budget)
+        return replace(engine, learner=replace(engine.learner, refresh=refresh))
 
     def _new_problem(self, construction: Construction) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
-        self._check_takes_weights(kind)
+        part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
+        if part is not None:
+            raise TypeError(
+                f"{type(part).__name__}.fit takes no sample_weight, so it cannot be fitted to a weighted coreset: "
+                "pass resample=True to fit it to an unweighted sample of the coreset instead."
+            )
         if self.loss_bound is not None and not 0 < self.loss_bound < np.inf:
             raise ValueError(f"loss_bound must be a finite number above 0, got {self.loss_bound!r}.")
         return EstimatorProblem(
@@ -197,31 +224,27 @@ class BatchToOnline(Delegating, StoredWrapped):
             epsilon=construction.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
-            given_rows=self._given_rows,
+            encoding=self._encoding,
         )
-
-    def _check_takes_weights(self, kind: str) -> None:
-        part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
-        if part is not None:
-            raise TypeError(
-                f"{type(part).__name__}.fit takes no sample_weight, so it cannot be fitted to a weighted coreset: "
-                "pass resample=True to fit it to an unweighted sample of the coreset instead."
-            )
 
     @property
     def _adds_up(self) -> bool:
         return self._new_construction().adds_up
 
     def _new_construction(self) -> Construction:
-        return self._for_these_rows(self._asked_for())
+        is_given = isinstance(self.coreset, Construction)
+        construction = self._copied_construction(self.coreset) if is_given else self._made_construction()
+        table = self._encoding.table
+        if table is not None:
+            if isinstance(construction, Leverage):
+                construction.columns = tuple(table.numbers)
+            input_support.check_coreset(construction, table)
+        return construction
 
-    def _asked_for(self) -> Construction:
-        settings = self._sampling()
+    def _made_construction(self) -> Construction:
+        make, settings = self.coreset, self._sampling()
         if self.coreset_size is None:
             settings["coreset_size"] = defaults.DEFAULT_SIZE
-        if isinstance(self.coreset, Construction):
-            return self._copied_construction(self.coreset)
-        make = self.coreset
         if make is None:
             choice = self._chosen_coreset()
             make = choice.make
@@ -233,18 +256,20 @@ class BatchToOnline(Delegating, StoredWrapped):
         return construction
 
     def _default_sizes(self, choice: defaults.Choice) -> dict[str, int]:
-        """Return how large the chosen coreset is, where that is not the default."""
-        width = getattr(self, "n_features_in_", 1)  # not known yet where only the kind of construction is asked for
+        """Return the sizes of the default coreset that differ from those of other coresets."""
+        width = getattr(self, "n_features_in_", 1)  # not known yet where only the type of construction is asked for
         if self.resample:
             return {"coreset_size": defaults.unweighted_size(self.estimator, self.coreset_memory, width)}
         return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
 
     def _chosen_coreset(self) -> defaults.Choice:
-        kind, by_rows_alone = defaults.kind_of(self.estimator), self.window or self._is_shard
-        return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, self._are_numbers)
+        given, by_rows_alone = self._encoding, self.window or self._is_shard
+        are_numbers = given.are_numbers and (given.table is None or not input_support.accepts_missing(self.estimator))
+        kind = defaults.kind_of(self.estimator)
+        return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, are_numbers)
 
     def _copied_construction(self, template: Construction) -> Construction:
-        """Return an empty construction as given, but with the seed, first id and history asked for here."""
+        """Return an empty copy of a construction, with the seed, first id and history of this estimator."""
         if template.shape is not None:
             raise ValueError("coreset must be an empty construction: this one has seen rows already.")
         construction = template.copy()
@@ -257,6 +282,183 @@ class BatchToOnline(Delegating, StoredWrapped):
             construction.decay = ForwardDecay.of(self.half_life)
         return construction
 
+    # -- targets -------------------------------------------------------------------------------------------------
+
+    @property
+    def _needs_targets(self) -> bool:  # type: ignore[override]
+        kind = defaults.kind_of(self.estimator)
+        if kind in ("function", "estimator"):
+            return self.__sklearn_is_fitted__() and bool(self._engine.n_targets)
+        return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
+
+    @property
+    def _has_labels(self) -> bool:  # type: ignore[override]
+        return defaults.kind_of(self.estimator) == "classifier"
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        is_free = defaults.kind_of(self.estimator) in ("function", "estimator") and not self.__sklearn_is_fitted__()
+        return (self._flattened(y), None) if is_free else super()._prepared_targets(y)
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _encoding(self) -> Encoding:
+        """The encoding of rows as numbers."""
+        if not self.__sklearn_is_fitted__():
+            return self._first_rows
+        rows: Encoding = getattr(self._engine.problem, "encoding", self._first_rows)
+        return rows
+
+    def _fresh(self) -> Self:
+        """Return an estimator with the same parameters; of one that is about to see rows, one for the same rows."""
+        fresh = super()._fresh()
+        fresh._first_rows = self._first_rows
+        return fresh
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        is_plain = self.loss_bound is None and self._encoding.table is None
+        return is_plain and super()._is_ready_for(X, y, sample_weight)
+
+    @input_support.short_errors()
+    def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
+        if self._is_array(X, reset):
+            return super()._prepared_rows(X, reset)
+        before = Encoding() if reset else self._encoding
+        points, table, texts = input_support.read_rows(self, X, before.table, reset)
+        given = Encoding(table, StringTable() if reset else before.texts)
+        given.texts.add(texts)
+        if reset:
+            self._first_rows = given
+        else:
+            input_support.check_coreset(self._engine.construction, table, points)
+        return points, None if table is before.table else lambda problem: replace(problem, encoding=given)
+
+    def _is_array(self, X: Any, reset: bool) -> bool:
+        """Whether rows are plain numbers; they may have missing values if the estimator takes them."""
+        if not reset:
+            return self._encoding.table is None
+        if container_of(X) is not None:
+            return False
+        takes_missing = isinstance(self.estimator, BaseEstimator) and input_support.accepts_missing(self.estimator)
+        return sp.issparse(X) or not takes_missing
+
+    @input_support.short_errors()
+    def _checked_rows(self, X: Any) -> Any:
+        table = self._encoding.table
+        if table is None:
+            return super()._checked_rows(X)
+        points, _, texts = input_support.read_rows(self, encoding.table(X), table, reset=False)
+        return self._as_given(points, texts)
+
+    def _as_given(self, points: FloatArray, texts: dict[float, str]) -> Any:
+        current = self._engine.model
+        return self._encoding.decoded(points, None if current is None else current.rows.points, texts)
+
+    @property
+    def coreset_(self) -> Coreset:
+        """The coreset of the rows seen so far, its points in the container in which rows came."""
+        coreset, given = super().coreset_, self._encoding
+        return coreset if given.table is None else replace(coreset, points=given.decoded(coreset.points))
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
+        """Learn from further rows. The result does not depend on how rows are split into calls.
+
+        ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
+        """
+        return super().partial_fit(X, y, sample_weight)
+
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
+        before = self._engine.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
+        engine = input_support.without_unused_strings(super()._learned(X, y, sample_weight))
+        excess = engine.current.secondary_loss
+        if excess > before == 0:
+            warnings.warn(
+                f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
+                "the theorem holds for the clipped loss. regret_.excess holds what was cut off.",
+                LossBoundWarning,
+                stacklevel=3,
+            )
+        return engine
+
+    def _finish_fit(self, X: Any) -> None:
+        """Add the labels of the rows, if the estimator is a clusterer that predicts."""
+        if isinstance(self.estimator, BaseEstimator) and is_clusterer(self.estimator) and hasattr(self, "predict"):
+            self.labels_ = self.predict(X)
+
+    def learn_one(self, x: Any, y: Any = None) -> Self:
+        """Learn one row: a mapping of column names to values, a sequence of values, or a string."""
+        if not self.__sklearn_is_fitted__() or self._encoding.table is None:
+            super().learn_one(x, y)
+            return self
+        with self._engine.lock:
+            before = self._engine
+            try:
+                super().learn_one(x, y)
+                self._engine = input_support.without_unused_strings(self._engine)
+            except BaseException:
+                if not len(self._engine.queue) > len(before.construction.queue):
+                    self._engine = before
+                raise
+        return self
+
+    def _learn_first(self, x: Any, y: Any) -> Self:
+        rows = input_support.single_row_table(x)
+        if rows is None:
+            return super()._learn_first(x, y)
+        fresh = self._fresh()
+        fresh.partial_fit(rows, None if y is None else np.asarray([y]))
+        return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _values_of(self, x: Any) -> Any:
+        given = self._encoding
+        if given.table is None:
+            return super()._values_of(x)
+        points, table, texts = read_one(input_support.ordered_values(x, given.table), given.table)
+        input_support.check_columns(self.estimator, points, table)
+        input_support.check_coreset(self._engine.construction, table, points)
+        given.texts.add(texts)
+        if table is not given.table:
+            problem: Any = self._engine.problem
+            self._engine = self._engine.append([], replace(problem, encoding=Encoding(table, given.texts)))
+        return points[0]
+
+    def _merged(self, own: Stream, other: Stream) -> Stream:
+        problem: Any = own.problem
+        theirs: Any = other.problem
+        given = problem.encoding.merged(theirs.encoding)
+        return super()._merged(own.append([], replace(problem, encoding=given)), other)
+
+    def forget(self, ids: Any) -> Self:
+        """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
+        with self._check_fitted().lock:
+            super().forget(ids)
+            self._engine = input_support.without_unused_strings(self._engine, at_once=True)
+        return self
+
+    # -- quality -------------------------------------------------------------------------------------------------
+
+    @property
+    def _row_loss(self) -> RowLoss:
+        problem: Any = self._engine.problem
+        loss: RowLoss = problem.loss
+        return loss
+
+    def _quality(self, rows: Averages) -> Metrics:
+        return dict([self._row_loss.measure(rows.mean_loss)])
+
+    def _handful(self) -> Handful | None:
+        """Return the few rows that hold most of the loss, if there are any; errors that are counted are all alike."""
+        return None if isinstance(self._row_loss, ZeroOne) else super()._handful()
+
+    @property
+    def regret_(self) -> BoundedRegret:
+        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
+        plain = self._check_fitted().regret()
+        known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
+        return BoundedRegret(**known, excess=plain.secondary_loss or 0.0)
+
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
         if self.coreset is not None:
@@ -267,37 +469,225 @@ class BatchToOnline(Delegating, StoredWrapped):
             return text
         return f"{text[:-1]},\n{' ' * 14}coreset=<{choice.name}, for {choice.reason}>)"
 
-    # -- learning --------------------------------------------------------------------------------------
-
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
-        """Learn from further rows. The result does not depend on how rows are split into calls.
-
-        ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
-        """
-        return super().partial_fit(X, y, sample_weight)
-
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return self.loss_bound is None and super()._is_ready_for(X, y, sample_weight)
-
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
-        before = self._engine.second_loss if self.__sklearn_is_fitted__() else 0.0
-        engine = super()._learned(X, y, sample_weight)
-        self._warn_of_excess(before, engine.second_loss)
-        return engine
-
-    def _warn_of_excess(self, before: float, excess: float) -> None:
-        """Say once, when it first happens, that ``loss_bound`` does not bound the loss."""
-        if excess > before == 0:
-            warnings.warn(
-                f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: what the "
-                "theorem promises is promised for the clipped loss. regret_.excess holds what was cut off.",
-                LossBoundWarning,
-                stacklevel=4,
-            )
+    # -- the current model -----------------------------------------------------------------------------------------
 
     @property
-    def regret_(self) -> BoundedRegret:
-        """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
-        plain = self._check_fitted().regret()
-        known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return BoundedRegret(**known, excess=plain.secondary_loss or 0.0)
+    def model_(self) -> Any:
+        """The current model: a fitted estimator, or what the function has returned."""
+        engine = self._check_fitted()
+        if engine.model is None:
+            at = engine.current.refresh.next_check
+            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {engine.n_seen} seen.")
+        return engine.model.model
+
+    def _model_or_estimator(self) -> Any:
+        current = vars(self)["_engine"].model if "_engine" in vars(self) else None
+        return self.estimator if current is None else current.model
+
+    def __getattr__(self, name: str) -> Any:
+        """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
+        is_fitted = name.endswith("_") and not name.startswith("_") and "_engine" in vars(self)
+        if is_fitted and name not in _CORESET_ATTRIBUTES:
+            model = self._model_or_estimator()
+            if model is not self.estimator and hasattr(model, name):
+                return getattr(model, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @_delegated("predict")
+    def predict(self, X: Any) -> Any:
+        """Predictions of the current model."""
+        return self.model_.predict(self._checked_rows(X))
+
+    @_delegated("predict_proba")
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the classes that the current model knows."""
+        return self.model_.predict_proba(self._checked_rows(X))
+
+    @_delegated("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of :meth:`predict_proba`."""
+        return self.model_.predict_log_proba(self._checked_rows(X))
+
+    @_delegated("decision_function")
+    def decision_function(self, X: Any) -> Any:
+        """Decision function of the current model."""
+        return self.model_.decision_function(self._checked_rows(X))
+
+    @_delegated("transform")
+    def transform(self, X: Any) -> Any:
+        """Rows transformed by the current model."""
+        transformed = self.model_.transform(self._checked_rows(X))
+        if hasattr(X, "index") and hasattr(transformed, "index"):
+            transformed.index = X.index
+        return transformed
+
+    @_delegated("get_feature_names_out")
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the columns that ``transform`` returns."""
+        return self.model_.get_feature_names_out(input_features)
+
+    @_delegated("set_output")
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Set what ``transform`` returns, arrays or data frames, for the estimator inside, as a pipeline does."""
+        for model in (self.estimator, self._model_or_estimator()):
+            model.set_output(transform=transform)
+        return self
+
+    @_delegated("transform")
+    def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:
+        """Learn from these rows alone, then transform them."""
+        X = encoding.table(X)
+        return self.fit(X, y, **settings).transform(X)
+
+    @_delegated("fit_predict")
+    def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
+        """Learn from these rows alone, then predict their clusters."""
+        X = encoding.table(X)
+        return self.fit(X, y, **settings).predict(X)
+
+    @_delegated("inverse_transform")
+    def inverse_transform(self, X: Any) -> Any:
+        """Rows from what the current model has transformed them to."""
+        return self.model_.inverse_transform(np.asarray(X))
+
+    @_delegated("score_samples")
+    def score_samples(self, X: Any) -> Any:
+        """Log-likelihood of each row under the current model."""
+        return self.model_.score_samples(self._checked_rows(X))
+
+    @_delegated("score")
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the score of the current model, as the estimator defines it."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.model_.score(self._checked_rows(X), *(() if y is None else (y,)), **weights))
+
+    @_delegated("predict")
+    def predict_one(self, x: Any) -> Any:
+        """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
+        model, table = self.model_, self._encoding.table
+        if table is None:
+            return model.predict(np.asarray(super()._values_of(x), dtype=np.float64)[None])[0]
+        points, _, texts = read_one(input_support.ordered_values(x, table), table)
+        return model.predict(self._as_given(points, texts))[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if isinstance(self.estimator, BaseEstimator):
+            own = get_tags(self.estimator)
+            tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
+            tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+            tags.transformer_tags = own.transformer_tags
+        if tags.classifier_tags is not None:  # labels are one list, whatever the estimator takes
+            tags.classifier_tags.multi_label = tags.target_tags.multi_output = False
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def _is_same_setting(self, own: Any, others: Any) -> bool:
+        return estimator_spec.is_same(own, others)
+
+    def _can_be_stored(self, value: Any) -> bool:
+        if isinstance(value, Policy):
+            return super()._can_be_stored(value)
+        return not estimator_spec.is_missing(estimator_spec.quiet_spec_of(value))
+
+    def _instead_of_durable(self, name: str) -> str:
+        return f"Use save, and BatchToOnline.restore(path, {name}=...)."
+
+    def _inner_settings(self) -> Any:
+        return estimator_spec.quiet_spec_of(self.estimator)
+
+    def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
+        is_same = state["params"].get("estimator") == self._inner_settings()
+        return {"estimator": self.estimator} if is_same else {}
+
+    def _state(self) -> dict[str, Any]:
+        return stored.with_rows_for_models(super()._state())
+
+    def _fitted_state(self) -> dict[str, Any]:
+        current = self._engine.model
+        is_nameable = current is not None and "class" in self._inner_settings()
+        return {"fitted": skops_model.dumped(current.model) if is_nameable else None}
+
+    def _warn_of_missing(self, stored: dict[str, Any]) -> None:
+        """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
+        if self._engine.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
+            return
+        why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
+        warnings.warn(
+            f"The file holds the rows that {type(self.estimator).__name__} was fitted on and not the fitted model, "
+            f"since {why}: load(path, refit=True) fits it again.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
+        trust, may_fit = Trust.of(trusted), refit or "estimator" in given
+        params = {n: estimator_spec.built(value, n, trust) for n, value in state["params"].items() if n not in given}
+        estimator = cls._assembled(state | {"params": params | given})
+        try:
+            engine = estimator._engine
+            problem = estimator._new_problem(engine.construction)
+            labels, rows = estimator._checked_labels(state["labels"]), stored.checked_rows(state)
+            engine = engine.append([], replace(problem, labels=labels, encoding=rows))
+            estimator._engine = stored.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+        except CheckpointError:
+            raise
+        except Exception as error:  # whatever the estimator has against these rows
+            raise CheckpointError(f"the model cannot be restored: {error}") from error
+        return estimator
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], **given: Any) -> Self:
+        """Like ``load``, for checkpoints of functions and other objects that no file can hold: pass them again.
+
+        Where the file holds no fitted model that can be used, the estimator is fitted again on the rows of the file.
+
+        >>> import tempfile, pathlib
+        >>> from batch2online import BatchToOnline
+        >>> mean = lambda points, weights: np.average(points, axis=0, weights=weights)
+        >>> loss = lambda theta, points: np.square(points - theta).sum(axis=1)
+        >>> model = BatchToOnline(mean, loss=loss, random_state=0).fit(np.arange(100.0)[:, None])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "model.b2o"
+        ...     model.save(path)
+        ...     BatchToOnline.restore(path, estimator=mean, loss=loss).model_
+        array([49.5])
+        """
+        state = model_file.load(path)
+        if state.get("estimator") != cls.__name__ or not isinstance(state.get("params"), dict):
+            raise CheckpointError(f"{path} holds no {cls.__name__}.")
+        unknown = given.keys() - state["params"].keys()
+        if unknown:
+            raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
+        try:
+            return cls._from_state(state, refit=True, **given)  # what is given is the caller's own code
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(f"{path} holds no estimator that this version knows: {error}") from error
+
+    def _stored_beside(self, points: FloatArray) -> Any:
+        labels, given = super()._stored_beside(points), self._encoding
+        if given.table is None:
+            return labels
+        table, _ = encoded(given.table)
+        return {"labels": labels, "table": table, "texts": given.texts.named(points[:, given.table.texts])}
+
+    def _learn_again(self, given: Given, beside: Any) -> None:
+        if isinstance(beside, dict):
+            texts, problem = self._encoding.texts, cast("Any", self._engine.problem)
+            texts.add({hash_code(text): text for text in beside["texts"]})
+            table: Any = decoded(beside["table"], [])
+            require(isinstance(table, FrameSchema), f"table: found {type(table).__name__}, expected columns")
+            rows = Encoding(table, texts)
+            table.check(given[0])
+            require(rows.has_texts(given[0]), "texts: found rows with strings that are not stored")
+            self._engine = self._engine.append([], replace(problem, encoding=rows))
+            beside = beside["labels"]
+        super()._learn_again(given, beside)

@@ -59,6 +59,13 @@ def spec_of(value: Any) -> Any:
     return _missing(value)
 
 
+def quiet_spec_of(value: Any) -> Any:
+    """Return the specification of a value, without warnings of parameters that are left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return spec_of(value)
+
+
 def _of_estimator(value: Any) -> Any:
     given = value.get_params(deep=False)
     if given.get("memory") is not None:

@@ -1,38 +1,44 @@
-"""Which rows an estimator can take, as far as it says so."""
+"""Tables, strings and missing values: which of them an estimator takes, and rows as numbers with their strings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import Monitor
-from batch2online.engine.online import Online
 from batch2online.frames.columns import ColumnType
-from batch2online.frames.encoding import first_gap
-from batch2online.frames.schema import Column, FrameSchema
+from batch2online.frames.encoding import Encoding, container_of, first_gap, read, rectangular
+from batch2online.frames.schema import LISTS, Column, FrameSchema
 from batch2online.history import History
 from batch2online.rows import Queue, Rows
+from batch2online.sketches.base import Construction
+from batch2online.stream import Stream
 
 _CATEGORIES = ("category", "Categorical", "Enum")
+_MAX_ERROR_LENGTH = 1_000
+"""Characters of an error: a value or a name that it shows may be huge."""
 
 
 def accepts_missing(estimator: Any) -> bool:
-    """Whether an estimator says that it takes gaps; a pipeline by the steps up to one that may fill them."""
+    """Whether an estimator takes missing values; a pipeline by its steps up to the first that may impute them."""
     if isinstance(estimator, Pipeline):
-        return _pipeline_takes_gaps(estimator)
+        return _pipeline_accepts_missing(estimator)
     if not isinstance(estimator, BaseEstimator):
-        return hasattr(estimator, "fit")  # what a function does with gaps is not known
+        return hasattr(estimator, "fit")  # what a function does with missing values is not known
     return _is_open(estimator) or bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def _pipeline_takes_gaps(pipeline: Pipeline) -> bool:
+def _pipeline_accepts_missing(pipeline: Pipeline) -> bool:
     for _, step in pipeline.steps:
         if step is None or isinstance(step, str):
             continue
@@ -44,95 +50,109 @@ def _pipeline_takes_gaps(pipeline: Pipeline) -> bool:
 
 
 def accepts_strings(estimator: Any) -> bool:
-    """Whether an estimator may take columns that are no numbers: all but plain ones of scikit-learn, which say so."""
+    """Whether an estimator may take columns that are not numeric: all but those of scikit-learn whose tags deny it."""
     if isinstance(estimator, Pipeline):
         return accepts_strings(estimator.steps[0][1])
     if not isinstance(estimator, BaseEstimator) or not type(estimator).__module__.startswith("sklearn."):
         return True
     tags = get_tags(estimator).input_tags
-    return bool(tags.string or tags.categorical) or _is_open(estimator) or any(map(accepts_strings, _inside(estimator)))
-
-
-def _inside(estimator: Any) -> list[Any]:
-    """Return the estimators that this one hands its rows on to."""
-    parts = [getattr(estimator, name, None) for name in ("estimator", "regressor", "base_estimator")]
-    named = getattr(estimator, "estimators", None) or []
-    return [part for part in parts if hasattr(part, "fit")] + [part for _, part in named if hasattr(part, "fit")]
+    if tags.string or tags.categorical or _is_open(estimator):
+        return True
+    inner = [getattr(estimator, name, None) for name in ("estimator", "regressor", "base_estimator")]
+    inner += [part for _, part in getattr(estimator, "estimators", None) or []]
+    return any(accepts_strings(part) for part in inner if hasattr(part, "fit"))
 
 
 def _is_open(estimator: Any) -> bool:
-    """Whether an estimator hands rows on, or fills and encodes them."""
+    """Whether an estimator passes rows on, imputes or encodes them."""
     module = type(estimator).__module__
     return module.startswith(("sklearn.compose", "sklearn.impute", "sklearn.dummy", "sklearn.feature_extraction")) or (
         type(estimator).__name__ in ("FunctionTransformer", "FeatureUnion", "TargetEncoder")
     )
 
 
-def _is_taken(column: Column, takes_categories: bool) -> bool:
-    if column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING):
-        return True
-    return takes_categories and column.form in _CATEGORIES
-
-
 def check_columns(estimator: Any, points: FloatArray, table: FrameSchema) -> None:
-    """Refuse rows that the estimator could not be fitted to, in a sentence that says what to do."""
+    """Raise ValueError for columns that the estimator cannot be fitted to; the message says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")
-    other = next((column for column in table.columns if not _is_taken(column, takes_categories)), None)
+
+    def is_taken(column: Column) -> bool:
+        is_numeric = column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING)
+        return is_numeric or (takes_categories and column.form in _CATEGORIES)
+
+    other = next((column for column in table.columns if not is_taken(column)), None)
     if other is not None and not accepts_strings(estimator):
-        way = (
-            "make it a category" if takes_categories and other.kind == ColumnType.STRING else "put an encoder before it"
-        )
+        is_string = takes_categories and other.kind == ColumnType.STRING
+        way = "make it a category" if is_string else "put an encoder before it"
         example = f"make_pipeline(make_column_transformer((OneHotEncoder(), [{other.name!r}])), {name}())"
         raise ValueError(
             f"Column {other.name!r} holds {other.kind}, which {name} cannot take: {way}, as in "
             + ("X.astype({" + repr(other.name) + ': "category"}).' if takes_categories else f"{example}.")
         )
-    is_taken = accepts_missing(estimator) or (accepts_strings(estimator) and not table.is_numeric)
-    gap = None if is_taken else first_gap(points)
-    if gap is not None:
-        raise ValueError(
-            f"Input X contains NaN at row {gap[0]}, column {table.columns[gap[1]].name!r}, which {name} cannot take: "
-            "put SimpleImputer() before it."
-        )
+    if not (accepts_missing(estimator) or (accepts_strings(estimator) and not table.is_numeric)):
+        _check_none_missing(points, table, f"which {name} cannot take: put SimpleImputer() before it.")
 
 
-_LONGEST = 1_000
-"""Characters of an error: a cell or a name that it shows may be huge."""
+def check_coreset(construction: Construction, table: FrameSchema, points: FloatArray | None = None) -> None:
+    """Raise ValueError for strings and missing values where the coreset computes scores from the rows themselves."""
+    if construction.takes_any_rows:
+        return
+    needs = f"and coresets.{type(construction).__name__} needs numbers: pass coreset=coresets.Uniform."
+    if not table.is_numeric:
+        numeric = (ColumnType.NUMBER, ColumnType.BOOLEAN)
+        other = next(column for column in table.columns if column.kind not in numeric)
+        raise ValueError(f"Column {other.name!r} holds {other.kind}, {needs}")
+    if points is not None:
+        _check_none_missing(points, table, needs)
+
+
+def _check_none_missing(points: FloatArray, table: FrameSchema, problem: str) -> None:
+    missing = first_gap(points)
+    if missing is not None:
+        row, column = missing
+        raise ValueError(f"Input X contains NaN at row {row}, column {table.columns[column].name!r}, {problem}")
 
 
 @contextmanager
-def shortened() -> Iterator[None]:
-    """Cut the middle out of a long error; a number that no double holds is one as well."""
+def short_errors() -> Iterator[None]:
+    """Cut the middle out of long errors, and turn an OverflowError into a ValueError."""
     try:
         yield
     except OverflowError as error:
         raise ValueError(f"X holds a number too large for a double: {error}.") from error
     except (ValueError, TypeError) as error:
-        said = str(error)
-        if len(said) <= _LONGEST:
+        message = str(error)
+        if len(message) <= _MAX_ERROR_LENGTH:
             raise
-        raise type(error)(f"{said[: _LONGEST // 2]} ... {said[-_LONGEST // 4 :]}") from None
+        raise type(error)(f"{message[: _MAX_ERROR_LENGTH // 2]} ... {message[-_MAX_ERROR_LENGTH // 4 :]}") from None
 
 
-def as_table(X: Any, container: str) -> Any:
-    """Return a table that says how wide it is."""
-    if container == "array" and not isinstance(X, np.ndarray):
-        return _rectangular(X)
-    return X
+def read_rows(
+    online: Any, X: Any, table: FrameSchema | None, reset: bool
+) -> tuple[FloatArray, FrameSchema, dict[float, str]]:
+    """Return rows as numbers, the schema of their columns, and their strings by hash.
+
+    ``online`` is the wrapper, whose columns are set if ``reset`` and checked otherwise.
+    """
+    container = container_of(X)
+    if sp.issparse(X):
+        X = X.toarray()
+    if not len(X if hasattr(X, "__len__") else X.shape):
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    if container is None:
+        X = validate_data(online, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    elif container not in LISTS:
+        X = rectangular(X) if container == "array" else X
+        validate_data(online, X, reset=reset, skip_check_array=True)
+    elif reset:
+        online.n_features_in_ = 1
+    points, new, texts = read(X, table, container or "array")
+    check_columns(online.estimator, points, new)
+    return points, new, texts
 
 
-def _rectangular(X: Any) -> Any:
-    widths = {len(row) for row in X}
-    if len(widths) > 1:
-        raise ValueError(f"Rows must be equally long, got {sorted(widths)[:5]} values.")
-    values = np.empty((len(X), widths.pop()), dtype=object)
-    values[:] = X
-    return values
-
-
-def first_row(x: Any) -> Any:
-    """Return a single row that is no list of numbers as rows: a text as a list, a mapping as a data frame."""
+def single_row_table(x: Any) -> Any:
+    """Return a single row as a list of strings, an array of objects or a data frame; None if it is numeric."""
     if isinstance(x, str):
         return [x]
     if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
@@ -141,14 +161,34 @@ def first_row(x: Any) -> Any:
     if all(isinstance(value, int | float | np.number) for value in values):
         return None
     if not isinstance(x, Mapping):
-        return _rectangular([values])
+        return rectangular([values])
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series([value], dtype=object).infer_objects() for name, value in x.items()})
 
 
-def kept_points(engine: Online) -> Iterator[FloatArray]:
-    """Iterate over the points of all rows that an engine may ask for again."""
+def ordered_values(x: Any, table: FrameSchema) -> Any:
+    """Return the values of a mapping in the order of the columns; anything else as it is."""
+    if not isinstance(x, Mapping) or table.container in LISTS:
+        return x
+    names = [column.name for column in table.columns]
+    missing, unknown = [n for n in names if n not in x], [n for n in x if n not in names]
+    if missing or unknown:
+        raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
+    return [x[name] for name in names]
+
+
+def without_unused_strings(engine: Stream, at_once: bool = False) -> Stream:
+    """Return the engine without the strings that none of its rows holds; only once they are many, or ``at_once``."""
+    problem: Any = engine.problem
+    known: Encoding = problem.encoding
+    if known.table is None or not (at_once or known.texts.are_many):
+        return engine
+    return engine.append([], replace(problem, encoding=known.within(list(kept_points(engine)))))
+
+
+def kept_points(engine: Stream) -> Iterator[FloatArray]:
+    """Iterate over the points of all rows that an engine holds."""
     for rows in _rows_in(engine, set()):
         if rows.points.shape[1] == engine.width:
             yield rows.points

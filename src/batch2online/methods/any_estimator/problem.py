@@ -112,7 +112,7 @@ class EstimatorProblem(Problem):
     loss_bound: float | None = None
     resample: bool = False
     labels: dict[float, Any] = field(default_factory=dict)
-    given_rows: Encoding = field(default_factory=Encoding)
+    encoding: Encoding = field(default_factory=Encoding)
 
     @property
     def secondary_name(self) -> str:
@@ -125,10 +125,10 @@ class EstimatorProblem(Problem):
         """Return that of the loss; a row of texts and gaps has no distance to others, and costs nothing."""
         known = self.loss.warm_up()
         needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
-        return Free() if needs_numbers and not self.given_rows.are_numbers else known
+        return Free() if needs_numbers and not self.encoding.are_numbers else known
 
     def numbers(self, rows: Rows) -> Rows:
-        return self.given_rows.numbers(rows)
+        return self.encoding.numbers(rows)
 
     def initial(self, answer: Any, width: int, n_targets: int) -> None:
         return None
@@ -136,7 +136,7 @@ class EstimatorProblem(Problem):
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
         """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
         targets = self._decoded(targets)
-        own = self.loss(model.model, self.given_rows.decoded(points, model.rows.points), targets)
+        own = self.loss(model.model, self.encoding.decoded(points, model.rows.points), targets)
         return self.bounded(own, own)
 
     def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
@@ -170,7 +170,7 @@ class EstimatorProblem(Problem):
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
         targets = self._decoded(rows.targets)
         flat = targets[:, 0] if targets.shape[1] == 1 else targets if targets.shape[1] else None
-        points = self.given_rows.decoded(rows.points, rows.points)
+        points = self.encoding.decoded(rows.points, rows.points)
         if not hasattr(self.estimator, "fit"):
             given = () if flat is None else (flat,)
             return FittedEstimator(self.estimator(points, rows.weights, *given), rows)
@@ -283,9 +283,9 @@ class EstimatorProblem(Problem):
             return False
 
 
-def rows_of(model: FittedEstimator | Rows) -> Rows:
-    """Return the rows that a model was solved on."""
-    return model if isinstance(model, Rows) else model.rows
+def rows_of(model: FittedEstimator | Rows | None) -> Any:
+    """Return the rows that a model was fitted on; None if there is no model."""
+    return model if model is None or isinstance(model, Rows) else model.rows
 
 
 def _as_rows(coreset: Coreset) -> Rows:
