@@ -25,13 +25,11 @@ from sklearn.exceptions import NotFittedError
 from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
-from batch2online.drift.half_life_selection import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, HalfLifeSelection
+from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import Monitor
 from batch2online.drift.order_verdict import OrderVerdict
 from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.input import RowReader
-from batch2online.methods.clustering.problem import KZClustering
-from batch2online.methods.linear_losses.problem import GeneralizedLinear
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, Costs, Regret, Solve
@@ -41,7 +39,6 @@ from batch2online.sketches.base import Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError
 from batch2online.stream import Given, Stream, StreamState
-from batch2online.theory.bounds import DependsOn
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
 
 _FIRST_CALLS = RLock()
@@ -434,12 +431,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         history = engine.construction.history
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
+        refit_cost = engine.problem.refit_cost(engine.construction.keep_history)
         state = replace(engine.learner, monitor=Monitor.new(engine.width, engine.n_targets))
         if window is not None:
-            window = replace(window, looks=CHEAP_LOOKS) if _is_cheap(engine) else window
+            window = replace(window, looks=CHEAP_LOOKS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window))
         if half_life == "auto":
-            return replace(engine, learner=HalfLifeSelection.of(state, _half_lives(engine)))
+            return replace(engine, learner=HalfLifeSelection.of(state, HALF_LIVES[refit_cost]))
         return replace(engine, learner=state)
 
     # -- single rows -----------------------------------------------------------------------------------------
@@ -903,20 +901,6 @@ def _is_same(one: Any, other: Any) -> bool:
         return bool(one == other)
     except (TypeError, ValueError):
         return False
-
-
-def _is_cheap(engine: Stream) -> bool:
-    """Whether models are solved from moments."""
-    return engine.problem.models_depend_on is DependsOn.ALL_ROWS and not isinstance(engine.problem, KZClustering)
-
-
-def _half_lives(engine: Stream) -> tuple[int, ...]:
-    """Return half-lives that may compete: the more, the less a solution takes."""
-    problem = engine.problem
-    if _is_cheap(engine):
-        return HALF_LIVES
-    is_clustering = isinstance(problem, KZClustering) and not engine.construction.keep_history
-    return TWO_HALF_LIVES if is_clustering or isinstance(problem, GeneralizedLinear) else FEW_HALF_LIVES
 
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,10 @@ class Problem(ABC):
     def models_depend_on(self) -> DependsOn:
         """What ``solve`` looks at: the theorems promise less where it is more than the coreset."""
         return DependsOn.CORESET
+
+    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
+        """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
+        return "moments" if self.models_depend_on is DependsOn.ALL_ROWS else "high"
 
     def stability(self, construction: Any) -> Callable[[int], float] | None:
         """Return a bound of what leaving one of n rows out costs that row on average, in units of a bound of losses.

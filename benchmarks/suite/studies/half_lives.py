@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
-from batch2online.drift.half_life_selection import HALF_LIVES, TWO_HALF_LIVES
+from batch2online.drift.half_life_selection import HALF_LIVES
 from benchmarks.suite.drift_streams import REPORTED
 from benchmarks.suite.form import Form
 from benchmarks.suite.studies.drifting import logarithmic, squared
@@ -33,14 +33,18 @@ def _lost(model: Any, X: Any) -> Any:
 
 
 KINDS: dict[str, tuple[Any, tuple[int, ...], Any]] = {
-    "regression": (OnlineRegression, HALF_LIVES, squared),
-    "classes": (OnlineClassifier, TWO_HALF_LIVES, logarithmic),
+    "regression": (OnlineRegression, HALF_LIVES["moments"], squared),
+    "classes": (OnlineClassifier, HALF_LIVES["low"], logarithmic),
     "clusters": (
         lambda **settings: OnlineClustering(5, history="coreset", **settings),
-        TWO_HALF_LIVES,
+        HALF_LIVES["low"],
         lambda model, X, _: nearest(X, model.cluster_centers_),
     ),
-    "low rank": (lambda **settings: OnlineLowRank(2, **settings), HALF_LIVES, lambda model, X, _: _lost(model, X)),
+    "low rank": (
+        lambda **settings: OnlineLowRank(2, **settings),
+        HALF_LIVES["moments"],
+        lambda model, X, _: _lost(model, X),
+    ),
 }
 
 

@@ -35,14 +35,8 @@ from batch2online.rows import Rows
 from batch2online.schema import at_least, at_most, number, require, require_equal, shape, storable
 from batch2online.stream import Events, StepInfo, StreamState, install, merge, refit, step
 
-HALF_LIVES = (600, 2_400, 9_600, 38_400)
-"""Beside none: for models that are solved from moments."""
-
-TWO_HALF_LIVES = (1_000, 5_000)
-"""Beside none: for other losses of a linear predictor, and for clusters of a coreset."""
-
-FEW_HALF_LIVES = (5_000,)
-"""Beside none: for models whose solution takes longer."""
+HALF_LIVES = {"moments": (600, 2_400, 9_600, 38_400), "low": (1_000, 5_000), "high": (5_000,)}
+"""Candidates beside no decay, by what a refit takes (:meth:`Problem.refit_cost`)."""
 
 ROWS_PER_DECISION = 128
 """Rows between two decisions."""

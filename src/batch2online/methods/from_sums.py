@@ -16,7 +16,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.low_rank.moments import RidgeMoments
-from batch2online.sketches.exact_sums import ExactGram
+from batch2online.sketches.exact_sums import ExactGram, exact_weight, rounded
 
 _PRECISION = 256
 """Bits after the point in which a factor is computed."""
@@ -60,7 +60,7 @@ class ExactMatrix:
     def rounded(self) -> FloatArray:
         """Return the matrix in doubles, each number rounded once; infinite where it is too large."""
         upper, result = np.triu_indices(len(self.values)), np.zeros(self.values.shape)
-        result[upper] = result.T[upper] = [_rounded(value, self.exponent) for value in self.values[upper]]
+        result[upper] = result.T[upper] = [rounded(value, self.exponent) for value in self.values[upper]]
         return result
 
     def factor(self) -> FloatArray:
@@ -86,19 +86,6 @@ class ExactMatrix:
 
 def _shift(value: int, bits: int) -> int:
     return value << bits if bits >= 0 else value >> -bits
-
-
-def _rounded(value: int, exponent: int) -> float:
-    try:
-        return float(value << exponent) if exponent >= 0 else value / (1 << -exponent)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
-def exact_weight(sums: ExactGram) -> float:
-    """Return the weight of all rows, rounded once."""
-    integers, exponent = sums.integers()
-    return _rounded(integers[0], exponent)
 
 
 def leverage_moments(known: Moments, sums: ExactGram) -> Moments:

@@ -197,3 +197,17 @@ def _fits(high: IntArray, below: IntArray) -> bool:
     """Whether the highest limb only repeats the sign of the one below."""
     half = np.int64(1) << (_LIMB - 1)
     return bool((high == np.where(below >= half, -1, 0)).all())
+
+
+def rounded(value: int, exponent: int) -> float:
+    """Return an integer times two to the power of ``exponent``, rounded once."""
+    try:
+        return float(value << exponent) if exponent >= 0 else value / (1 << -exponent)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def exact_weight(sums: ExactGram) -> float:
+    """Return the weight of all rows, rounded once."""
+    integers, exponent = sums.integers()
+    return rounded(integers[0], exponent)

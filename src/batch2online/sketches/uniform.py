@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.methods.from_sums import exact_weight
 from batch2online.rows import Rows
 from batch2online.schema import Weight, require, storable, stores
 from batch2online.sketches.antitone import Antitone, Statistics
-from batch2online.sketches.exact_sums import ExactGram
+from batch2online.sketches.exact_sums import ExactGram, exact_weight
 from batch2online.theory.bounds import leverage_sensitivity
 
 

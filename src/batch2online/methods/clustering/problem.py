@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -117,6 +117,9 @@ class KZClustering(Problem):
     @property
     def tells_costs(self) -> bool:
         return self.z == 2
+
+    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
+        return "high" if keeps_history else "low"
 
     @property
     def models_depend_on(self) -> DependsOn:

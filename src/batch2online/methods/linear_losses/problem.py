@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -94,6 +94,9 @@ class GeneralizedLinear(Problem):
     @property
     def secondary_name(self) -> str:
         return "errors" if self.loss.has_classes else "absolute residual"
+
+    def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
+        return "low"
 
     @property
     def models_depend_on(self) -> DependsOn:
