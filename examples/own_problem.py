@@ -9,7 +9,7 @@ import numpy as np
 
 from batch2online.checks import check_estimator
 from batch2online.coresets import Uniform
-from batch2online.extend import Coreset, FloatArray, MeanSoFar, Online, OnlineEstimator, Problem, storable
+from batch2online.extend import Coreset, FloatArray, MeanSoFar, OnlineEstimator, Problem, Stream, storable
 from batch2online.refresh import Lazy, Policy
 
 
@@ -90,9 +90,9 @@ class OnlineMedian(OnlineEstimator):
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
-        return Online(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
+        return Stream.new(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
 
     @property
     def medians_(self) -> FloatArray:

@@ -115,7 +115,7 @@ def test_solves_that_leave_the_model_in_place_are_counted():
 def test_seconds_take_no_part_in_comparisons_nor_in_the_state():
     one, other = learned("Ridge"), learn(new("Ridge"), "Ridge", N)
     assert one.changes_ == other.changes_
-    assert all(event.seconds is None for event in one._engine.changes)
+    assert all(event.seconds is None for event in one._engine.current.changes)
     assert "costs" not in one._engine.stored_fields()
 
 

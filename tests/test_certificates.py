@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -145,8 +146,7 @@ def test_the_promise_of_each_policy_for_each_problem_is_that_of_its_theorem(name
     _, scale, warm, exact_costs, exact_optimum = PROBLEMS[name]
     beta = lambda n: min(1.0, scale / n)  # noqa: E731
     before = model._engine
-    model._engine = before.copy()
-    model._engine.policy = refresh
+    model._engine = replace(before, learner=replace(before.learner, policy=refresh))
     promise = theory.certificate(model, L)
     model._engine = before
     if tolerance is not None:
@@ -233,7 +233,8 @@ def test_before_the_first_model_none_is_counted():
 
 def test_a_certificate_that_is_exceeded_says_so():
     model = learn(OnlineRegression(solve="coreset", **SETTINGS))
-    model._engine.loss += 1e8
+    stream = model._engine
+    model._engine = replace(stream, learner=replace(stream.learner, loss=stream.learner.loss + 1e8))
     promise = theory.certificate(model, L)
     assert not promise.holds
     assert "exceeded" in str(promise)

@@ -85,7 +85,7 @@ def test_equal_to_explicit_sample_weights(name, policy):
     same_models(fading, weighted)
     np.testing.assert_array_equal(fading.coreset_.ids, weighted.coreset_.ids)
     np.testing.assert_array_equal(fading.coreset_.weights, weighted.coreset_.weights * scale)
-    assert fading._engine.caught_up().loss == weighted._engine.caught_up().loss * scale
+    assert fading._engine.view().current.loss == weighted._engine.view().current.loss * scale
     assert fading.regret_.ratio == pytest.approx(weighted.regret_.ratio, rel=1e-12)
     assert fading.regret_.half_life == N
     assert weighted.regret_.half_life is None

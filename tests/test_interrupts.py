@@ -72,7 +72,7 @@ def test_rows_learned_in_two_steps_are_caught(monkeypatch):
 def test_a_lock_that_is_not_given_back_is_caught(monkeypatch):
     def careless(self, ids):
         self._engine.lock.acquire()
-        self._engine = self._engine.forgotten(ids)
+        self._engine = self._engine.forget(ids)
         self._engine.lock.release()
         return self
 

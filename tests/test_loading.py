@@ -214,8 +214,8 @@ def test_a_forged_history_touches_no_folder(tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "rows-000000").write_text("of somebody else")
-    engine = manifest["state"]["dict"]["engine"]["fields"]
-    engine["construction"]["fields"]["history_place"] = str(victim)
+    sketch = fields_of(manifest, "learner", "sketch")
+    sketch["history_place"] = str(victim)
     manifest["state"]["dict"]["params"]["dict"]["history"] = str(victim)
     (tmp_path / "evil.b2o").write_bytes(forged(manifest, members))
     before = [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())]
@@ -395,7 +395,7 @@ def of_half_lives(path):
     model = BatchToOnline(Ridge(), half_life="auto", coreset_size=60, random_state=0)
     for start in range(0, 900, 300):
         model.partial_fit(rows[start : start + 300], targets[start : start + 300])
-    assert all(rival.is_solved for rival in model._engine.rivals)
+    assert all(state.has_model for state in model._engine.learner.states)
     model.save(path)
     return path
 
@@ -429,7 +429,7 @@ def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypa
         model = load(path)
         assert np.isfinite(model.predict(X)).all()
     twin = load(path).partial_fit(X, Y)
-    assert twin._state()["engine"].loss == model.partial_fit(X, Y)._state()["engine"].loss
+    assert twin._engine.current.loss == model.partial_fit(X, Y)._engine.current.loss
 
 
 def test_a_fitted_form_keeps_what_compiled_code_believes(tmp_path, monkeypatch):
@@ -537,28 +537,28 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
 @pytest.mark.parametrize(
     ("path", "name", "value"),
     [
-        (("construction",), "queue", {"object": "Nothing", "fields": {}}),
-        ((), "construction", None),
-        ((), "n_learned", -1),
-        ((), "n_learned", 10**6),
-        ((), "next_refresh", 0),
-        ((), "width", 4),
-        ((), "is_solved", 1),
-        ((), "policy", {"object": "EveryStep", "fields": {"start": None}}),
-        ((), "problem", {"object": "KZClustering", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
-        (("policy",), "growth", NEGATIVE),
-        (("policy",), "growth", NAN),
-        (("construction",), "epsilon", NAN),
-        (("construction",), "seed", -1),
-        (("construction",), "n_rows", 299),
-        (("construction",), "intervals", {"list": [{"tuple": [300, 0]}]}),
-        (("construction",), "block", 0),
-        (("construction",), "constant", NEGATIVE),
-        (("construction",), "parts", {"list": []}),
-        (("construction", "statistics"), "with_targets", None),
-        (("construction", "statistics", "moments"), "rows", 3),
-        (("construction", "statistics", "moments"), "width", 10**9),
-        (("construction", "statistics", "moments"), "reference", None),
+        ((), "queue", {"object": "Nothing", "fields": {}}),
+        (("learner",), "sketch", None),
+        (("learner",), "n_learned", -1),
+        (("learner",), "n_learned", 10**6),
+        (("learner", "refresh"), "next_check", 0),
+        (("learner",), "shape", {"tuple": [4, 1]}),
+        (("learner",), "has_model", 1),
+        (("learner",), "policy", {"object": "EveryStep", "fields": {"start": None}}),
+        (("learner",), "problem", {"object": "KZClustering", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
+        (("learner", "policy"), "growth", NEGATIVE),
+        (("learner", "policy"), "growth", NAN),
+        (("learner", "sketch"), "epsilon", NAN),
+        (("learner", "sketch"), "seed", -1),
+        (("learner", "sketch"), "n_rows", 299),
+        (("learner", "sketch"), "intervals", {"list": [{"tuple": [300, 0]}]}),
+        (("learner", "sketch"), "block", 0),
+        (("learner", "sketch"), "constant", NEGATIVE),
+        (("learner", "sketch"), "parts", {"list": []}),
+        (("learner", "sketch", "statistics"), "with_targets", None),
+        (("learner", "sketch", "statistics", "moments"), "rows", 3),
+        (("learner", "sketch", "statistics", "moments"), "width", 10**9),
+        (("learner", "sketch", "statistics", "moments"), "reference", None),
     ],
     ids=str,
 )

@@ -261,7 +261,7 @@ def test_costs_and_optimum_are_exact(name, center):
     values = np.linalg.svd(rows / np.abs(X).max(), compute_uv=False) * np.abs(X).max()
     total = np.square(rows).sum()
     assert model.regret_.optimum == pytest.approx(np.square(values[2:]).sum(), rel=1e-6, abs=1e-13 * np.square(X).sum())
-    engine = model._engine.caught_up()
+    engine = model._engine.view()
     residual = X - model.inverse_transform(model.transform(X))
     cost = engine.problem.cost(engine.model, engine.construction)
     assert cost == pytest.approx(np.square(residual).sum(), rel=1e-6, abs=1e-13 * max(total, np.square(X).sum()))

@@ -9,8 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from batch2online import BatchToOnline, coresets, load
-from batch2online.engine import pacing
+from batch2online import BatchToOnline, coresets, load, stream
 from batch2online.refresh import Geometric, Measured
 from batch2online.refresh.benefit import LossSums, Pace
 from wrapped_cases import squared_residual, weighted_least_squares
@@ -196,7 +195,9 @@ def test_checkpoints_in_the_middle_of_a_trial_continue_as_the_original(at, tmp_p
     half = learn(growing(), X[:at], y[:at], at)
     half.save(tmp_path / "model")
     twin = load(tmp_path / "model", trusted=True)
-    assert (twin._engine.pace.former is None) == (half._engine.pace.former is None)
+    assert (twin._engine.current.refresh.benefit.former is None) == (
+        half._engine.current.refresh.benefit.former is None
+    )
     whole, continued = learn(growing(), X, y, 5_000), learn(twin, X[at:], y[at:], 5_000)
     assert whole.coreset_ == continued.coreset_
     assert whole.changes_ == continued.changes_
@@ -228,8 +229,8 @@ class Forgetful(coresets.Piloted):
 
 def deviations(construction, monkeypatch):
     """Total weight of some rows less their number, in standard errors over many seeds, and how often sizes grew."""
-    monkeypatch.setattr(pacing, "TRIAL", 12)
-    monkeypatch.setattr(pacing, "WORTH", -0.003)
+    monkeypatch.setattr(stream, "TRIAL_ROWS", 12)
+    monkeypatch.setattr(stream, "MIN_BENEFIT", -0.003)
     rng = np.random.default_rng(5)
     X, noise = rng.normal(size=(N_ROWS, 2)), rng.standard_t(3, size=N_ROWS)
     y = X @ [1.0, -1.0] + noise
@@ -246,7 +247,7 @@ def deviations(construction, monkeypatch):
         total = np.zeros(N_ROWS)
         total[model.coreset_.ids] = model.coreset_.weights
         found.append(groups @ (total - 1))
-        growths.append(model._engine.caught_up().construction.growths)
+        growths.append(model._engine.view().construction.growths)
     return np.mean(found, axis=0) / (np.std(found, axis=0) / np.sqrt(RUNS)), np.array(growths)
 
 

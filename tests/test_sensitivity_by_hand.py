@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
 from batch2online import OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.engine.online import Online
 from batch2online.evaluate import average_sensitivity, sensitivity
 from batch2online.evaluate.sensitivity import binomial_interval, differ, sensitivity_decay, with_and_without
 from batch2online.methods import scores
+from batch2online.stream import Stream
 
 EPSILON, SIZE, N = 0.5, 2, 5
 RNG = np.random.default_rng
@@ -132,15 +133,15 @@ def test_a_clustering_without_a_row_does_not_start_from_the_one_with_it():
 
 
 def test_a_warm_start_would_be_noticed(monkeypatch):
-    forgotten = Online.forgotten
+    forgotten = Stream.forget
 
     def from_the_full_model(self, ids):
         new = forgotten(self, ids)
-        new.model = new.problem.solve(new.construction, self.model)
-        return new
+        model = new.problem.solve(new.construction, self.model)
+        return replace(new, learner=replace(new.learner, model=model))
 
     cold = outputs_of_clustering(True)
-    monkeypatch.setattr(Online, "forgotten", from_the_full_model)
+    monkeypatch.setattr(Stream, "forget", from_the_full_model)
     assert not all(same(one, other) for one, other in zip(outputs_of_clustering(True), cold, strict=True))
 
 

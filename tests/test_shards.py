@@ -149,7 +149,7 @@ def test_sums_of_a_fit_end_with_the_first_row_of_a_stream_and_go_on_in_shards():
     fitted = fresh(MODELS["regression"]).fit(X[first], Y[first])
     assert fitted._engine.construction.sums is not None
     fitted.partial_fit(X[rest], Y[rest])
-    assert fitted._engine.caught_up().construction.sums is None
+    assert fitted._engine.view().construction.sums is None
     whole = fresh(MODELS["regression"]).fit(X, Y)
     np.testing.assert_array_equal(fitted.coreset_.ids, whole.coreset_.ids)
     np.testing.assert_allclose(fitted.regret_.optimum, whole.regret_.optimum, rtol=1e-10)

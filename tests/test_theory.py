@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from batch2online import coresets, theory
-from batch2online.engine.online import Online
 from batch2online.methods.clustering.problem import KZClustering
 from batch2online.methods.least_squares.problem import LeastSquares
 from batch2online.methods.low_rank.problem import LowRank
 from batch2online.refresh import Geometric
+from batch2online.stream import Stream
 
 
 def inverse(scale):
@@ -231,4 +231,4 @@ def test_a_solver_that_remembers_the_order_is_promised_less():
 )
 def test_a_problem_is_refused_at_once_with_a_construction_it_cannot_be_solved_on(problem, construction, message):
     with pytest.raises(TypeError, match=message):
-        Online(problem, construction, Geometric(), 3, 1)
+        Stream.new(problem, construction, Geometric(), 3, 1)

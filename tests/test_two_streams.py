@@ -83,7 +83,7 @@ def assert_same(one, other):
     assert equal(parameters(one), parameters(other))
     assert repr(one.changes_) == repr(other.changes_)
     assert one.regret_ == other.regret_
-    assert one._engine.next_refresh == other._engine.next_refresh
+    assert one._engine.current.refresh.next_check == other._engine.current.refresh.next_check
 
 
 @pytest.mark.parametrize(
@@ -108,22 +108,21 @@ def test_nothing_is_left_of_what_is_forgotten(policy, n, name):
 @pytest.mark.parametrize("defect", ["model", "loss", "changes"])
 def test_the_comparison_notices_what_is_left(monkeypatch, defect):
     """Planted defects: a solve that starts from the present model, a loss or a log that goes on from before."""
-    from batch2online.engine.online import Online
+    from batch2online.stream import Stream
 
-    forgotten = Online.forgotten
+    forgotten = Stream.forget
 
     def careless(self, ids):
         new = forgotten(self, ids)
+        left = getattr(self.learner, defect)
         if defect == "model":
-            new.model = new.problem.solve(new.construction, self.model)
-        else:
-            setattr(new, defect, getattr(self, defect))
-        return new
+            left = new.problem.solve(new.construction, left)
+        return replace(new, learner=replace(new.learner, **{defect: left}))
 
     X, y = stream("heavy_tailed", N)
     other = X.copy()
     other[5] = 40.0
-    monkeypatch.setattr(Online, "forgotten", careless)
+    monkeypatch.setattr(Stream, "forget", careless)
     pair = [learn(new("low rank", refresh=Geometric(1.3)), A, y).forget([5]) for A in (X, other)]
     with pytest.raises(AssertionError):
         assert_same(*pair)

@@ -30,7 +30,7 @@ def test_unevenness_is_that_of_all_rows(spread):
     X, y = uneven_rows(spread=spread)
     found = []
     for seed in range(8):
-        engine = OnlineRegression(random_state=seed, coreset_size=2_000).partial_fit(X, y)._engine.caught_up()
+        engine = OnlineRegression(random_state=seed, coreset_size=2_000).partial_fit(X, y)._engine.view()
         fresh = engine.problem.solve(engine.construction, None)
         found.append(engine.problem.unevenness(fresh, engine.construction))
     expected = noise_by_all_rows(X, y)

@@ -1,5 +1,6 @@
 """Rows before the first model: scored by those before them, whatever the origin, the chunks or the file between."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_any_chunks_give_the_same_bits(name):
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("wrapped")])
 def test_losses_by_hand(name):
     model = learned(name, X, Y, [0, 30])
-    n = min(30, model._engine.policy.start - 1)
+    n = min(30, model._engine.current.policy.start - 1)
     values = Y[:, None] if name.startswith("regression") else X
     away = [np.linalg.norm(values[t] - values[:t].mean(axis=0)) for t in range(1, n)]
     early = learned(name, X, Y, [0, n])
@@ -93,7 +94,7 @@ def test_the_first_row_costs_nothing(name):
 @pytest.mark.parametrize("at", [1, 20, 39])
 def test_a_checkpoint_before_the_first_model_goes_on_with_the_same_bits(name, at, tmp_path):
     model = learned(name, X, Y, [0, at])
-    model._engine = model._engine.caught_up()  # rows that wait would be learned again: the state is what is tried
+    model._engine = model._engine.view()  # rows that wait would be learned again: the state is what is tried
     model.save(tmp_path / "model.b2o")
     twin = batch2online.load(tmp_path / "model.b2o")
     assert twin.regret_ == model.regret_
@@ -117,7 +118,7 @@ def test_shards_keep_the_losses_of_their_own_warm_ups():
     shards = [OnlineRegression(first_id=a, random_state=0).partial_fit(X[a:b], Y[a:b]) for a, b in parts]
     losses = sum(shard.regret_.loss for shard in shards)
     assert shards[0].merge(shards[1]).regret_.loss == losses
-    assert shards[0]._engine.warm_up is None
+    assert shards[0]._engine.current.warm_up is None
 
 
 def test_forgetting_begins_the_warm_up_again():
@@ -144,6 +145,10 @@ def test_a_loss_bound_holds_for_rows_before_the_first_model():
     assert clipped.regret_.excess == pytest.approx(np.maximum(losses - 1.0, 0.0).sum(), rel=1e-12)
 
 
+def with_warm_up(stream, warm_up):
+    return replace(stream, learner=replace(stream.learner, warm_up=warm_up))
+
+
 def test_a_warm_up_of_another_kind_is_refused_from_a_file():
     for wrong in (
         MeanSoFar(of_targets=False),
@@ -153,13 +158,12 @@ def test_a_warm_up_of_another_kind_is_refused_from_a_file():
     ):
         model = OnlineRegression(refresh=LATE).partial_fit(X[:5], Y[:5])
         state = model._state()
-        state["engine"] = state["engine"].copy()
-        state["engine"].warm_up = wrong
+        state["engine"] = with_warm_up(state["engine"], wrong)
         with pytest.raises(CheckpointError):
             OnlineRegression._from_state(storage.deserialise(storage.serialise(state)))
     wrapped = BatchToOnline(DummyClassifier(), refresh=LATE).partial_fit(X[:5], np.arange(5) % 2)
     state = wrapped._state()
-    state["engine"].warm_up = LOSSES["zero_one"].warm_up()
+    state["engine"] = with_warm_up(state["engine"], LOSSES["zero_one"].warm_up())
     with pytest.raises(CheckpointError):
         BatchToOnline._from_state(storage.deserialise(storage.serialise(state)))
 

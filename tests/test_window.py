@@ -19,8 +19,13 @@ from batch2online import (
     coresets,
     refresh,
 )
-from batch2online.engine.contest import HALF_LIVES, JUDGED, NOTED, Contest
-from batch2online.engine.window import Window
+from batch2online.drift.half_life_selection import (
+    HALF_LIVES,
+    ROWS_PER_DECISION,
+    ROWS_PER_REFERENCE,
+    HalfLifeScores,
+)
+from batch2online.drift.window import Window
 from batch2online.rows import Rows
 
 SIZE = 700
@@ -246,16 +251,12 @@ def test_a_contest_forgets_rows_as_if_they_had_never_come():
     assert switches[0] == switches[1]
 
 
-class Solved:
-    is_solved = True
-
-
 def after_blocks(advantage, noise=0.05, wild=0.0):
     """A contest of two half-lives after some blocks in which the second has cost so much less, (64,) or a number."""
-    contest, rng = Contest.of([Solved()]), np.random.default_rng(0)
+    contest, rng = HalfLifeScores.new(2), np.random.default_rng(0)
     for _ in range(40):
-        losses = rng.chisquare(1, size=JUDGED)
-        own = losses + rng.normal(size=JUDGED) * noise
+        losses = rng.chisquare(1, size=ROWS_PER_DECISION)
+        own = losses + rng.normal(size=ROWS_PER_DECISION) * noise
         both = np.stack([own, losses - advantage])
         both[:, 7] += np.array([1.0, 1.1]) * wild
         contest = contest.after(np.stack([both, both])).judged(10_000)
@@ -268,7 +269,7 @@ SHORTER, LONGER = np.array([np.inf, 600.0]), np.array([600.0, np.inf])
 
 def test_one_wild_row_decides_nothing():
     """A planted defect: by sums alone, a half-life would take over for one row that it has got right."""
-    wild = np.zeros(JUDGED)
+    wild = np.zeros(ROWS_PER_DECISION)
     wild[50] = 1e6
     one, all_rows = after_blocks(wild), after_blocks(0.05)
     for contest in (one, all_rows):
@@ -287,7 +288,7 @@ def test_one_wild_row_decides_nothing():
 
 def after_a_jump(contest, less=0.1):
     """The contest after rows that cost ten times as much as before, and less by a share under the second half-life."""
-    own = 10 * np.random.default_rng(1).chisquare(1, size=JUDGED)
+    own = 10 * np.random.default_rng(1).chisquare(1, size=ROWS_PER_DECISION)
     losses = np.stack([[own, (1 - less) * own], [own, own]])  # models noted before know nothing of it
     return contest.after(losses).judged(10_000)
 
@@ -302,9 +303,11 @@ def test_a_sudden_change_is_answered_at_once():
         assert sudden.winner(longer, 10_000) == (0, False)  # there is no hurry to count more rows
     costly = replace(sudden, sums=sudden.sums + np.array([[0, 0], [0, 1e4], [0, 1e4]]))
     assert costly.winner(SHORTER, 10_000) == (1, True)  # what it has cost before the change does not matter
-    wild = np.zeros(JUDGED)
+    wild = np.zeros(ROWS_PER_DECISION)
     wild[50] = 100.0
-    one_row = calm.after(np.stack([[1 + wild, np.ones(JUDGED)], np.ones((2, JUDGED))])).judged(10_000)
+    one_row = calm.after(np.stack([[1 + wild, np.ones(ROWS_PER_DECISION)], np.ones((2, ROWS_PER_DECISION))])).judged(
+        10_000
+    )
     assert one_row.winner(SHORTER, 10_000) == (0, False)
 
 
@@ -315,13 +318,13 @@ def test_sudden_decisions_that_were_wrong_make_the_next_one_harder():
     assert not decided.sums[2].any()  # rows before the change say nothing about those after it
     assert not decided.spreads[1].any()
     assert decided.sums[:2].all()
-    ahead = np.stack([np.full((2, JUDGED), 2.0), np.ones((2, JUDGED))], axis=1)
+    ahead = np.stack([np.full((2, ROWS_PER_DECISION), 2.0), np.ones((2, ROWS_PER_DECISION))], axis=1)
     later = decided
     for verdicts in range(1, 5):  # as many rows as before the first decision
         later = later.after(ahead).judged(10_000)
         assert later.winner(LONGER, 10_000) == (int(verdicts == 4), False)
     for noted, doubts in (([1.0, 2.0], 0), ([2.0, 1.0], 1)):
-        both = np.repeat(np.array(noted)[:, None], JUDGED, axis=1)
+        both = np.repeat(np.array(noted)[:, None], ROWS_PER_DECISION, axis=1)
         later = decided.after(np.stack([both, both])).judged(10_000).decided(False)
         assert (later.doubts, later.left) == (doubts, -1)
     doubtful = replace(after_blocks(-0.001), doubts=1)
@@ -336,15 +339,15 @@ def test_sudden_decisions_that_were_wrong_make_the_next_one_harder():
 
 
 def test_the_half_life_that_was_left_is_followed_through_changes_of_places():
-    contest = replace(Contest.of([Solved()] * 3), left=0)
+    contest = replace(HalfLifeScores.new(4), left=0)
     assert contest.with_winner(2).left == 2
-    assert contest.with_winner(2).in_order([1, 0, 2]).left == 1
+    assert contest.with_winner(2).with_winner(1).left == 2
     assert contest.begun().left == -1
 
 
 def test_the_first_rows_do_not_count():
-    contest = Contest.of([Solved()]).after(np.ones((2, 2, JUDGED)))
-    for rows, counted in ((512, 0), (640, JUDGED)):
+    contest = HalfLifeScores.new(2).after(np.ones((2, 2, ROWS_PER_DECISION)))
+    for rows, counted in ((512, 0), (640, ROWS_PER_DECISION)):
         judged = contest.judged(rows)
         assert judged.waiting.shape == (2, 2, 0)
         assert judged.rows.tolist() == [counted] * 3
@@ -364,7 +367,7 @@ def test_a_jump_is_answered_within_two_verdicts(seed):
     model = OnlineRegression(half_life="auto", random_state=0).partial_fit(X, y)
     assert [event.rows for event in model.changes_ if event.kind == "half_life"] == [600]
     assert _current_at(model, 9_000) == 0
-    assert _current_at(model, 9_000 + 2 * JUDGED) == 600
+    assert _current_at(model, 9_000 + 2 * ROWS_PER_DECISION) == 600
 
 
 def test_a_long_calm_does_not_stand_in_the_way():
@@ -383,9 +386,9 @@ def _current_at(model, row):
 
 def test_losses_of_any_magnitude_are_compared():
     for scale in (1e-200, 1e200):
-        wide = Contest.of([Solved()])
+        wide = HalfLifeScores.new(2)
         for _ in range(20):
-            losses = scale * np.stack([np.full(JUDGED, 1.0), np.full(JUDGED, 0.9)])
+            losses = scale * np.stack([np.full(ROWS_PER_DECISION, 1.0), np.full(ROWS_PER_DECISION, 0.9)])
             wide = wide.after(np.stack([losses, losses])).judged(10_000)
         assert np.isfinite(wide.spreads).all()
         assert wide.winner(SHORTER, 10_000)[0] == 1
@@ -397,12 +400,12 @@ def test_rivals_are_judged_by_the_models_that_a_block_began_with():
     model = OnlineRegression(half_life="auto", refresh=often, random_state=0)
     for start in range(0, 1_000, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100])
-    engine = model._engine.caught_up()
-    at, contest = engine.n_learned - engine.n_learned % NOTED, engine.contest
-    for each, waiting in zip((engine, *engine.rivals), contest.waiting[1], strict=True):
-        half_life = None if each.construction.decay is None else each.construction.decay.half_life
+    engine = model._engine.view()
+    at, learner = engine.n_learned - engine.n_learned % ROWS_PER_REFERENCE, engine.learner
+    for each, waiting in zip(learner.states, learner.scores.waiting[1], strict=True):
+        half_life = None if each.sketch.decay is None else each.sketch.decay.half_life
         alone = OnlineRegression(half_life=half_life, refresh=often, random_state=0).partial_fit(X[:at], y[:at])
-        last = len(X) % JUDGED
+        last = len(X) % ROWS_PER_DECISION
         expected = np.square(alone.predict(X[-last:]) - y[-last:])
         np.testing.assert_allclose(waiting, expected, rtol=1e-7)
 

@@ -22,7 +22,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from pathlib import Path
@@ -218,7 +218,8 @@ def _bytes_of(content: object, subject: Any) -> bytes:
     except TypeError:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, Construction):
-            twin._engine.costs = Costs()  # seconds differ from run to run
+            stream = twin._engine  # seconds differ from run to run
+            twin._engine = replace(stream, learner=stream.learner.map(lambda state: replace(state, timings=Costs())))
         return pickle.dumps(twin)
 
 
@@ -384,7 +385,7 @@ def look(subject: Any) -> None:
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
     if not isinstance(subject, Construction):
-        assert subject.regret_.rows == subject.n_seen_ - subject._engine.caught_up().unscored.rows
+        assert subject.regret_.rows == subject.n_seen_ - subject._engine.view().current.unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
 

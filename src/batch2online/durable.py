@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock, get_ident
 from types import TracebackType
@@ -173,7 +174,7 @@ class Durable:
         self._settings = self._model._inner_settings()
         is_fitted = "_engine" in vars(self._model)
         if log_changes and not journal.logs_changes(self._database):
-            events = self._model._engine.changes if is_fitted else ()
+            events = self._model._engine.current.changes if is_fitted else ()
             self._carry_out(lambda: journal.start_change_log(self._database, events), counts=False)
         if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
@@ -271,7 +272,7 @@ class Durable:
             journal.append(self._database, self._recorded or [], self.model)
         else:
             self._write_state()
-            for event in self._model._engine.changes:
+            for event in self._model._engine.current.changes:
                 self._log(event)
         self._note(key, source)
 
@@ -299,7 +300,7 @@ class Durable:
 
     def _next_id(self) -> int:
         engine = vars(self.model).get("_engine")
-        return 0 if engine is None else engine.construction.next_id + len(engine.construction.queue)
+        return 0 if engine is None else engine.next_id
 
     def _note(self, key: str | None, source: Any) -> None:
         if key is not None:
@@ -329,12 +330,11 @@ class Durable:
 
     def _watch(self) -> None:
         """Have the engine say what it learns; rows that come past this object are refused."""
-        engine = self.model._engine.copy()
+        engine = self.model._engine
         history = engine.construction.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
-            engine.construction.history = history.moved_to(self._database)
-        engine.recorder, engine.on_change = self._record, self._log
-        self.model._engine = engine
+            engine = engine.with_history(history.moved_to(self._database))
+        self.model._engine = replace(engine, recorder=self._record, on_change=self._log)
 
     def _log(self, event: ChangeEvent) -> None:
         journal.log_change(self._database, event)

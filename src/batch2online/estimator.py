@@ -25,12 +25,11 @@ from sklearn.exceptions import NotFittedError
 from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
+from batch2online.drift.half_life_selection import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, HalfLifeSelection
+from batch2online.drift.order_monitor import Monitor
 from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
-from batch2online.engine.contest import FEW_HALF_LIVES, HALF_LIVES, TWO_HALF_LIVES, Contest
-from batch2online.engine.online import Given, Online
-from batch2online.engine.shard import Shard
-from batch2online.engine.window import CHEAP_LOOKS, Window
 from batch2online.input import RowReader
 from batch2online.methods.clustering.problem import KZClustering
 from batch2online.methods.linear_losses.problem import GeneralizedLinear
@@ -42,6 +41,7 @@ from batch2online.schema import classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError
+from batch2online.stream import Given, Stream, StreamState
 from batch2online.theory.bounds import DependsOn
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
 
@@ -82,7 +82,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     random_state: Any
     n_features_in_: int
     feature_names_in_: Any
-    _engine: Online
+    _engine: Stream
 
     _needs_targets = False
     _is_shard: bool = False
@@ -107,7 +107,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return LARGEST
 
     @abstractmethod
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         """Return the engine for ``n_features_in_`` columns and this many targets."""
 
     def _sampling(self, without_use: bool = False) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh._engine = fresh._learned(X, y, sample_weight)
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._engine = fresh._engine.refreshed("fit")
+        fresh._engine = fresh._engine.refit("fit")
         fresh._finish_fit(X)
         return self._become(fresh)
 
@@ -200,7 +200,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 if lock is not self._writing():  # another thread was first meanwhile
                     continue
                 if self.__sklearn_is_fitted__():
-                    fresh._engine.lock = lock
+                    fresh._engine = replace(fresh._engine, lock=lock)
                 kept = {name: value for name, value in vars(self).items() if name not in LEARNED}
                 learned = {name: value for name, value in vars(fresh).items() if name in LEARNED}
                 self.__dict__ = kept | learned
@@ -208,7 +208,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _writing(self) -> RLock:
         """Return the lock of all that learns: the engine's, or before there is one that of all first calls."""
-        engine: Online | None = self.__dict__.get("_engine")
+        engine: Stream | None = self.__dict__.get("_engine")
         return _FIRST_CALLS if engine is None else engine.lock
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -231,7 +231,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                     self._engine.construction.check_rows_fit(len(X))
                 targets = check_targets(y if self._needs_targets else None, len(X))
                 self._check_target_shape(y, targets)
-                self._engine = self._engine.learned_at_once(X, targets, ones(len(X)))
+                self._engine = self._engine.append_rows(X, targets, ones(len(X)))
             else:
                 self._engine = self._learned(X, y, sample_weight)
         return self
@@ -258,7 +258,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and (not self._needs_targets or type(y) is np.ndarray)
         )
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
         """Return the engine after these rows, a new one if there is none yet."""
         is_first = not self.__sklearn_is_fitted__()
         X, of_rows = self._prepared_rows(X, is_first)
@@ -267,8 +267,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if is_first:
             engine = self._new_engine(targets.shape[1])
             engine.construction.flat_targets = y is not None and y.ndim == 1
-            self._let_go(engine)
-            engine = self._begun(engine)
+            engine = self._begun(self._with_drift(engine))
         else:
             self._check_target_shape(y, targets)
             engine = self._engine
@@ -277,7 +276,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         for change in (of_rows, of_targets):
             if change is not None:
                 problem = change(engine.problem if problem is None else problem)
-        return engine.learned(given.pieces(X, targets, sample_weight), problem)
+        return engine.append(given.pieces(X, targets, sample_weight), problem)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
         """Return rows as an array or CSR matrix, and what they change about the problem, if any."""
@@ -343,8 +342,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             self._engine.construction.tidy()
         return self
 
-    def _merged(self, own: Online, other: Online) -> Online:
-        return own.merged(other)
+    def _merged(self, own: Stream, other: Stream) -> Stream:
+        return own.merge(other)
 
     def _check_mergeable(self, other: Any) -> None:
         mine, theirs = (list(getattr(e, "feature_names_in_", ())) for e in (self, other))
@@ -368,7 +367,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_may_change()
         self._check_settings()
         with self._check_fitted().lock:
-            self._engine = self._engine.forgotten(ids)
+            self._engine = self._engine.forget(ids)
             self._engine.construction.tidy()
         return self
 
@@ -384,21 +383,21 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def __sklearn_is_fitted__(self) -> bool:
         return "_engine" in vars(self)
 
-    def _check_fitted(self) -> Online:
+    def _check_fitted(self) -> Stream:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
-        engine: Online = self._engine
+        engine: Stream = self._engine
         return engine
 
-    def _view(self) -> Online:
+    def _view(self) -> Stream:
         """Return what was learned from all rows seen, none of them buffered: what reports and adapters may read."""
-        return self._check_fitted().caught_up()
+        return self._check_fitted().view()
 
     def _rows_to_check(self) -> int:
         """Return how many rows may come before the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
             return 1
-        return max(1, self._engine.rows_to_cut() - len(self._engine.construction.queue))
+        return max(1, self._engine.rows_to_cut() - len(self._engine.queue))
 
     # -- parameters ------------------------------------------------------------------------------------------
 
@@ -428,17 +427,21 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- windows and half-lives ------------------------------------------------------------------------------
 
-    def _let_go(self, engine: Online) -> None:
-        """Make a new engine keep a window of rows, or several half-lives."""
+    def _with_drift(self, engine: Stream) -> Stream:
+        """Return a new stream that monitors the order of rows, with a window of rows, or several half-lives."""
         half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
         if window is not None and half_life is not None:
             raise ValueError("half_life and window are two ways to let old rows go: choose one.")
         history = engine.construction.history
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
-        engine.window = replace(window, looks=CHEAP_LOOKS) if window is not None and _is_cheap(engine) else window
+        state = replace(engine.learner, monitor=Monitor.new(engine.width, engine.n_targets))
+        if window is not None:
+            window = replace(window, looks=CHEAP_LOOKS) if _is_cheap(engine) else window
+            return replace(engine, learner=SlidingWindow.of(state, window))
         if half_life == "auto":
-            engine.contest = Contest.of([_rival(self, engine, each) for each in _half_lives(engine)])
+            return replace(engine, learner=HalfLifeSelection.of(state, _half_lives(engine)))
+        return replace(engine, learner=state)
 
     # -- single rows -----------------------------------------------------------------------------------------
 
@@ -455,7 +458,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
                 target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
                 with engine.lock:
-                    if self._engine is engine and engine.wrote_one(values, target):
+                    if self._engine is engine and engine.append_one(values, target):
                         return self
         except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
             pass
@@ -609,12 +612,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise ValueError(f"Shards share a seed: random_state must be an integer, got {self.random_state!r}.")
         return int(self.random_state)
 
-    def _begun(self, engine: Online) -> Online:
+    def _begun(self, engine: Stream) -> Stream:
         """Return an engine that has seen no rows as it is, or as that of a shard."""
         if self._is_shard:
-            engine._check_all_rows_count("A shard")
-            return Shard.of(engine) if engine.construction.needs_no_order else engine
-        if self._sums_exactly and engine.width <= WIDEST and engine.window is None and engine.contest is None:
+            engine.check_all_rows_count("A shard")
+            return engine.unordered() if engine.construction.needs_no_order else engine
+        if self._sums_exactly and engine.width <= WIDEST and isinstance(engine.learner, StreamState):
             engine.construction.sum_exactly()
         return engine
 
@@ -647,13 +650,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         ``n_changes_`` counts all of them; ``Durable(log_changes=True)`` keeps them all in the file.
         """
         engine = self._check_fitted()
-        seconds = {solve.at: solve.seconds for solve in engine.costs.models}
-        return [replace(event, seconds=seconds.get(event.at)) for event in engine.changes]
+        seconds = {solve.at: solve.seconds for solve in engine.current.timings.models}
+        return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
 
     @property
     def costs_(self) -> Costs:
         """What solves have cost: how many, on how many rows, in how many seconds; and what refits would have cost."""
-        return self._check_fitted().costs
+        return self._check_fitted().current.timings
 
     @property
     def coreset_(self) -> Coreset:
@@ -801,7 +804,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _costs_state(self) -> list[Any]:
         """Return what solves have cost: beside the state, since seconds differ from run to run."""
-        costs = self._engine.costs
+        costs = self._engine.current.timings
         return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -821,8 +824,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator = cls(**state["params"])
-        estimator._engine = state["engine"]
-        estimator._engine.costs = costs_from(state.get("costs"))
+        stream: Stream = state["engine"]
+        timings = costs_from(state.get("costs"))
+        estimator._engine = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
         estimator.n_features_in_ = estimator._engine.width
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
@@ -863,7 +867,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _snapshot(self) -> tuple[dict[str, Any], int]:
         """Return all that the estimator is: its attributes, and how many rows wait in the queue of its engine."""
         engine = vars(self).get("_engine")
-        return dict(vars(self)), 0 if engine is None else len(engine.construction.queue)
+        return dict(vars(self)), 0 if engine is None else len(engine.queue)
 
     def _go_back_to(self, snapshot: tuple[dict[str, Any], int]) -> None:
         """Be what the estimator was when the snapshot was taken."""
@@ -889,7 +893,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             check_finite(points, "X", largest=engine.construction.largest)
             check_finite(targets, "y")
             require(((weights > 0) & np.isfinite(weights)).all(), "weights are positive.")
-            self._engine = engine.learned([given])
+            self._engine = engine.append([given])
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -902,30 +906,18 @@ def _is_same(one: Any, other: Any) -> bool:
         return False
 
 
-def _is_cheap(engine: Online) -> bool:
+def _is_cheap(engine: Stream) -> bool:
     """Whether models are solved from moments."""
     return engine.problem.models_depend_on is DependsOn.ALL_ROWS and not isinstance(engine.problem, KZClustering)
 
 
-def _half_lives(engine: Online) -> tuple[int, ...]:
+def _half_lives(engine: Stream) -> tuple[int, ...]:
     """Return half-lives that may compete: the more, the less a solution takes."""
     problem = engine.problem
     if _is_cheap(engine):
         return HALF_LIVES
     is_clustering = isinstance(problem, KZClustering) and not engine.construction.keep_history
     return TWO_HALF_LIVES if is_clustering or isinstance(problem, GeneralizedLinear) else FEW_HALF_LIVES
-
-
-def _rival(estimator: Any, engine: Online, half_life: int) -> Online:
-    """Return an engine like this one, of another half-life."""
-    twin = estimator._fresh()
-    twin.half_life, twin.n_features_in_ = half_life, estimator.n_features_in_
-    twin.keep_history = False  # one copy of the rows is enough
-    rival: Online = twin._new_engine(engine.n_targets)
-    rival.construction.seed = engine.construction.seed
-    rival.construction.flat_targets = engine.construction.flat_targets
-    rival.problem, rival.monitor = engine.problem, None
-    return rival
 
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
@@ -953,7 +945,7 @@ def check_state(state: Any, cls: Any) -> None:
     unknown = state["params"].keys() - signature(cls).parameters.keys()
     require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
     engine, columns = state.get("engine"), state.get("columns")
-    require(isinstance(engine, Online), "an estimator has an engine.")
+    require(isinstance(engine, Stream), "an estimator has an engine.")
     require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
     require(conforms(columns, list[str] | None), "names of columns are strings.")
     require(columns is None or len(columns) == engine.width, "each column has a name.")

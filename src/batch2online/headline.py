@@ -194,7 +194,7 @@ def changes(model: Any) -> str:
 
 def _waiting(model: Any) -> str:
     engine = model._engine
-    return f"no model yet: the first comes at row {engine.next_refresh:,}, {engine.n_seen:,} seen"
+    return f"no model yet: the first comes at row {engine.current.refresh.next_check:,}, {engine.n_seen:,} seen"
 
 
 def number(value: float) -> str:

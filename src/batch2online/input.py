@@ -14,8 +14,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.engine.online import Given
 from batch2online.frames import encoding
+from batch2online.stream import Given
 from batch2online.validation import check_finite, check_weights, unmasked
 
 _PIECE_ROWS = 10_000

@@ -10,10 +10,10 @@ import numpy as np
 from batch2online import labels
 from batch2online._types import FloatArray
 from batch2online.engine.invariants.engine import targets_of
-from batch2online.engine.online import Given, Online
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import flattened, target_array
 from batch2online.schema import conforms, require
+from batch2online.stream import Given, Stream
 
 _FEW = 32
 """Labels up to which rows are compared with each of them."""
@@ -78,14 +78,14 @@ class Labelled(OnlineEstimator):
 
     def _learn_again(self, given: Given, beside: Any) -> None:
         engine: Any = self._engine
-        self._engine = engine.learned([], replace(engine.problem, labels=dict(map(tuple, beside))))
+        self._engine = engine.append([], replace(engine.problem, labels=dict(map(tuple, beside))))
         super()._learn_again(given, beside)
 
-    def _merged(self, own: Online, other: Online) -> Online:
+    def _merged(self, own: Stream, other: Stream) -> Stream:
         problem: Any = own.problem
         theirs: Any = other.problem
-        united: Online = own.learned([], replace(problem, labels=labels.united(problem.labels, theirs.labels)))
-        return united.merged(other)
+        united: Stream = own.append([], replace(problem, labels=labels.united(problem.labels, theirs.labels)))
+        return united.merge(other)
 
     def learn_one(self, x: Any, y: Any = None) -> Any:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
@@ -101,7 +101,7 @@ class Labelled(OnlineEstimator):
             codes, _ = labels.encoded(labels.single(y), known)
             row = np.asarray(self._values_of(x), dtype=np.float64)[None]
             problem: Any = self._engine.problem
-            self._engine = self._engine.learned([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
+            self._engine = self._engine.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
         return self
 
     @property

@@ -216,29 +216,28 @@ class Regret:
         return self.loss - (1 + epsilon) * self.optimum
 
 
-def regret_of(loss: float, second_loss: float, engine: Any) -> Regret:
-    """Return the regret of an engine with these losses, in which no row waits."""
-    unscored = engine.unscored
-    known = engine.problem.hindsight(engine.construction, engine.model, *unscored.excluded)
-    rows = (engine.n_learned if engine.window is None else engine.construction.n_rows) - unscored.rows
+def regret_of(state: Any) -> Regret:
+    """Return the regret on the rows of a stream, given its state."""
+    unscored, sketch = state.unscored, state.sketch
+    known = state.problem.hindsight(sketch, state.model, *unscored.excluded)
+    rows = sketch.n_rows - unscored.rows
     regret = Regret(
-        loss=loss,
+        loss=state.loss,
         optimum=known.optimum,
         rows=rows,
-        secondary_loss=second_loss,
+        secondary_loss=state.secondary_loss,
         error=known.error,
         shortfall=known.shortfall,
         total=known.total,
-        weight=float(engine.construction.weight - unscored.weight) if rows else 0.0,
+        weight=float(sketch.weight - unscored.weight) if rows else 0.0,
         secondary_optimum=known.secondary,
-        secondary_name=engine.problem.secondary_name,
+        secondary_name=state.problem.secondary_name,
         resolution=known.resolution,
-        reason=UNORDERED if math.isnan(loss) else "",
+        reason=UNORDERED if math.isnan(state.loss) else "",
     )
-    decay = engine.construction.decay
-    if decay is None or not regret.rows:
+    if sketch.decay is None or not regret.rows:
         return regret
-    return replace(regret._scaled(1 / engine.construction.newest_weight), half_life=decay.half_life)
+    return replace(regret._scaled(1 / sketch.newest_weight), half_life=sketch.decay.half_life)
 
 
 _STEEPEST = 3.0
@@ -263,20 +262,23 @@ class Costs:
         How many there were, with those that left the model in place; rows solved on and seconds in all.
     models : tuple of Solve
         Those that brought a model, the newest 10,000 of them.
+    last : (int, float)
+        Rows and seconds of the last one.
     """
 
     solves: int = 0
     rows: int = 0
     seconds: float = 0.0
     models: tuple[Solve, ...] = ()
+    last: tuple[int, float] = (0, 0.0)
 
     def after(self, rows: int, seconds: float) -> Costs:
         """Return the costs with one more solve."""
-        return replace(self, solves=self.solves + 1, rows=self.rows + rows, seconds=self.seconds + seconds)
+        return Costs(self.solves + 1, self.rows + rows, self.seconds + seconds, self.models, (rows, seconds))
 
-    def with_model(self, at: int, rows: int, seconds: float) -> Costs:
+    def with_model(self, at: int) -> Costs:
         """Return the costs with the note that the last solve has brought a model."""
-        return replace(self, models=(*self.models, Solve(at, rows, seconds))[-KEPT:])
+        return replace(self, models=(*self.models, Solve(at, *self.last))[-KEPT:])
 
     def expected(self, rows: float) -> float:
         """Return the seconds that a solve on so many rows is expected to take: a power of the rows.

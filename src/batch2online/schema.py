@@ -216,8 +216,8 @@ def check_of(
 ) -> Callable[[_Check], _Check]:
     """Register what must hold of instances that come out of a file; it holds for subclasses as well.
 
-    The function raises ValueError. ``kinds`` are those of the stored fields, for classes that are no dataclasses;
-    ``optional`` are fields that files of one version or another lack.
+    The function raises ValueError. ``kinds`` are those of the stored fields, where annotations do not tell them;
+    ``optional`` are fields that files may lack.
     """
 
     def register(check: _Check) -> _Check:
@@ -290,5 +290,6 @@ def kinds_of(cls: type) -> dict[str, Any]:
             hints = get_type_hints(cls, include_extras=True)
         except NameError:  # annotations that only a type checker can resolve
             hints = {}
-        return {field.name: hints.get(field.name, Any) for field in fields(cls)}
+        known = hints | _kinds.get(cls, {})
+        return {field.name: known.get(field.name, Any) for field in fields(cls)}
     return {name: kind for base in reversed(cls.__mro__) for name, kind in _kinds.get(base, {}).items()}

@@ -92,7 +92,7 @@ def _check_finite(subject) -> None:
         model = subject._engine.model
         _assert_finite(getattr(model, "model", model))  # of an estimator that is wrapped, its own attributes
         _assert_finite(subject.coreset_)
-        assert np.isfinite(subject._engine.loss)
+        assert np.isfinite(subject._engine.current.loss)
 
 
 def _assert_finite(holder) -> None:

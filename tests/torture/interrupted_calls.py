@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def _copied(make: Callable[..., Any], targets: str, seen: int) -> Any:
     if getattr(make(), "history", None) == folder():
         return _learned(make, targets, seen)
     template, model = _template(make, targets, seen), make()
-    vars(model).update(vars(template), _engine=template._engine.copy())
+    vars(model).update(vars(template), _engine=replace(template._engine, queue=template._engine.queue.copy()))
     return model
 
 

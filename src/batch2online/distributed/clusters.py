@@ -82,15 +82,15 @@ class BlockStatistics(AssignedStatistics):
 
 def cut(shard: Any, start: int, stop: int) -> Rows:
     """Return the rows of a shard with ids in this range."""
-    rows: Rows = shard._engine.construction.caught_up().history.everything()
+    rows: Rows = shard._engine.flushed().construction.history.everything()
     return rows[(rows.ids >= start) & (rows.ids < stop)]
 
 
 def shell_of(shards: list[Any]) -> Any:
     """Return an estimator that has seen the same kind of rows, and holds none of them."""
     shell = copy.copy(shards[0])
-    shell._engine = shell._engine.copy()
-    shell._engine.construction = shell._engine.construction.caught_up().emptied()
+    stream = shell._engine.flushed()
+    shell._engine = replace(stream, learner=replace(stream.learner, sketch=stream.construction.emptied()))
     return shell
 
 
@@ -160,12 +160,14 @@ class Rounds:
     def fitted(self) -> Any:
         """Return an estimator of all rows, with a model solved on them."""
         shell = self.shell
-        construction = shell._engine.construction = self.sampled()
-        construction.elsewhere, shell._engine.n_learned = self, construction.n_rows
-        shell._engine = shell._engine.whole()
-        del shell._engine.construction.elsewhere
-        if isinstance(shell._engine.problem, problem.KZClustering):
-            shell._engine.problem = replace(shell._engine.problem, exact=False)  # rows are not at hand any more
+        construction, stream = self.sampled(), shell._engine
+        construction.elsewhere = self
+        state = replace(stream.learner, sketch=construction, n_learned=construction.n_rows)
+        stream = replace(stream, learner=state).whole()
+        del stream.construction.elsewhere
+        shell._engine = stream
+        if isinstance(stream.problem, problem.KZClustering):
+            shell._engine = stream.append([], replace(stream.problem, exact=False))  # rows are not at hand any more
         return shell
 
     def _of_each(self, work: Any, *arguments: Any) -> tuple[Any, ...]:

@@ -12,7 +12,6 @@ from batch2online.distributed.partitions import Table, table_of, with_rows
 from batch2online.distributed.running import Progress, computed
 from batch2online.distributed.shards import Piece
 from batch2online.distributed.spans import learned, spans
-from batch2online.engine.shard import Shard
 from batch2online.estimator import LEARNED, OnlineEstimator
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
@@ -79,7 +78,7 @@ def partial_fit(
     table = table_of(X, y, sample_weight, model._next_id())
     template = _template(model, construction.seed, construction.needs_no_order)
     if construction.history is not None and _keeps_all_rows(template):
-        own, (leaves, ids) = list(construction.caught_up().intervals), _leaves(template, table)
+        own, (leaves, ids) = list(model._engine.view().construction.intervals), _leaves(template, table)
         return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
     return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
 
@@ -101,7 +100,7 @@ def _shard_of(model: Any, template: Any) -> Any:
     shard, engine = template._fresh(), model._engine
     shard._is_shard = template._is_shard
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._engine = Shard.of(engine) if engine.construction.needs_no_order else engine.copy()
+    shard._engine = engine.unordered() if engine.construction.needs_no_order else engine
     return shard
 
 
@@ -118,8 +117,8 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
         return Rounds(*_leaves(template, table)).fitted()
     leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
     (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
-    if len(leaves) == 1 and not isinstance(root._engine, Shard):
-        root._engine = root._engine.refreshed("merged")
+    if len(leaves) == 1 and root._engine.ordered:
+        root._engine = root._engine.refit("merged")
     return root
 
 
@@ -143,6 +142,5 @@ def _become(model: Model, root: Any) -> Model:
     """Make a model all that has been learned, in one step."""
     fresh: Any = model._fresh()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._engine = root._engine.whole().copy()
-    fresh._engine.forget_order()
+    fresh._engine = root._engine.whole().as_set()
     return model._become(fresh)

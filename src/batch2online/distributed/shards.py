@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from batch2online.distributed.partitions import PartitionError, Place
-from batch2online.engine.shard import Shard
 
 _T = TypeVar("_T")
 
@@ -130,6 +129,6 @@ def merged(*shards: Any) -> Any:
 
 
 def _compact(shard: Any) -> Any:
-    if isinstance(shard._engine, Shard):
+    if not shard._engine.ordered:
         shard._engine = shard._engine.compact()
     return shard

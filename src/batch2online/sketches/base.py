@@ -377,6 +377,20 @@ class Construction(Intake):
         twin._begin(*self.shape)
         return twin
 
+    @property
+    def needs_history(self) -> bool:
+        """Whether the construction reads rows again, so that it keeps them even if nobody asks to forget any."""
+        return False
+
+    def with_decay(self, decay: ForwardDecay) -> Self:
+        """Return a construction like this one, which has seen no rows, with another decay."""
+        assert self.shape is not None
+        twin = self.copy()
+        twin.decay, twin.keep_history = decay, self.keep_history and self.needs_history
+        twin.history = self._new_history(*self.shape) if twin.keep_history else None
+        twin._begin(*self.shape)
+        return twin
+
     # -- inside -----------------------------------------------------------------------------------
 
     def _check_started(self) -> None:

@@ -141,10 +141,11 @@ class Intake(ABC):
             (self.absorb if process is None else process)(rows, owned=self.queue.arena is not None)
 
     def absorb(self, rows: Rows, owned: bool = False) -> None:
-        """Take in rows of one block that follow those before; ``owned`` ones may be kept uncopied."""
+        """Take in rows of one block: those that follow, or some that are learned again; ``owned`` ones uncopied."""
         self.take(rows, owned)
-        stop = self.next_id + len(rows)
-        self.intervals, self.next_id = extended(self.intervals, self.next_id, stop), stop
+        stop = int(rows.ids[-1]) + 1
+        if stop > self.next_id:
+            self.intervals, self.next_id = extended(self.intervals, self.next_id, stop), stop
 
     def caught_up(self) -> Self:
         """Return the same with nothing waiting: itself, or a copy."""

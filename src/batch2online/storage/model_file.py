@@ -42,9 +42,7 @@ def write_state(database: Database, state: dict[str, Any]) -> None:
     """Replace the state, and all rows of its history that are not there yet, inside a transaction."""
     history = state["engine"].construction.history
     if history is not None:
-        engine = state["engine"].copy()
-        engine.construction.history = _written(database, history)
-        state = state | {"engine": engine}
+        state = state | {"engine": state["engine"].with_history(_written(database, history))}
     parts = parts_of(state)
     run = database.run
     run("DELETE FROM state")

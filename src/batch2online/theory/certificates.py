@@ -12,8 +12,8 @@ from batch2online._types import FloatArray
 from batch2online.theory.bounds import DependsOn, Promise
 
 if TYPE_CHECKING:
-    from batch2online.engine.online import Online
     from batch2online.estimator import OnlineEstimator
+    from batch2online.stream import Stream
 
 _SO_MANY_ROWS = 2**62
 
@@ -144,47 +144,46 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     )
 
 
-def _gaps(engine: Online) -> list[str]:
+def _gaps(engine: Stream) -> list[str]:
     """Return why no theorem covers the run, as far as the engine knows."""
     construction, is_exact = engine.construction, engine.problem.models_depend_on is DependsOn.ALL_ROWS
-    fading = (construction.decay, engine.window, engine.contest)
     found = {
         "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
-        and engine.policy.needs_coupling,
+        and engine.current.policy.needs_coupling,
         "no stability is proved for models of statistics of all rows": is_exact
         and engine.problem.stability(construction) is None,
         "no average sensitivity is proved for this coreset": not is_exact
         and construction.sensitivity(_SO_MANY_ROWS) >= 1,
-        "the theorem of this policy needs exact costs": engine.policy.needs_exact_costs
+        "the theorem of this policy needs exact costs": engine.current.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
-        "when to solve depends on losses that were measured": engine.policy.measures,
-        "older rows count less": any(each is not None for each in fading),
+        "when to solve depends on losses that were measured": engine.current.policy.measures,
+        "older rows count less": engine.learner.within is not None,
         "rows have weights other than one": construction.weight != construction.n_rows,
-        "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.change_counts)),
+        "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
     }
     return [gap for gap, is_there in found.items() if is_there]
 
 
-def _promise(engine: Online, is_covered: bool) -> Promise:
+def _promise(engine: Stream, is_covered: bool) -> Promise:
     """Return what the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
     construction = engine.construction
     stability = engine.problem.stability(construction)
     known = construction.sensitivity if stability is None else stability
-    return engine.policy.promise(
+    return engine.current.policy.promise(
         known if is_covered else _unknown,
         engine.n_learned,
-        construction.epsilon if stability is None or engine.policy.compares_costs else 0.0,
+        construction.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
         remembers=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
         degrees=engine.problem.degrees(engine.model, construction),
     )
 
 
-def _distortion(engine: Online) -> float:
+def _distortion(engine: Stream) -> float:
     """Return the factor that costs on the coreset add, where they stand in for those of all rows."""
     epsilon = engine.construction.epsilon
     if engine.problem.costs_are_exact:
         return 1.0
-    compared = (1 + epsilon) / (1 - epsilon) if engine.policy.compares_costs else 1.0
+    compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
     return compared if engine.construction.history is not None else compared / (1 - epsilon)
 
 
@@ -193,7 +192,7 @@ def _unknown(n: int) -> float:
     return 1.0
 
 
-def _largest_loss(engine: Online) -> float:
+def _largest_loss(engine: Stream) -> float:
     coreset = engine.construction.coreset()
     if not len(coreset):
         return 0.0

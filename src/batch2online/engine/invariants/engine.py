@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import FloatArray
+from batch2online.drift.half_life_selection import MOST_DOUBTS, ROWS_PER_DECISION, HalfLifeSelection
 from batch2online.drift.order_monitor import Monitor
-from batch2online.engine.contest import JUDGED, MOST_DOUBTS, Contest
-from batch2online.engine.online import Online
-from batch2online.engine.unscored import Unscored
-from batch2online.engine.window import Window
+from batch2online.drift.window import SlidingWindow
 from batch2online.methods.clustering.problem import Centers, KZClustering
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
@@ -22,169 +20,166 @@ from batch2online.methods.linear_losses.problem import GeneralizedLinear, Linear
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.methods.low_rank.sketch import RidgeLeverage
-from batch2online.record import Record
+from batch2online.record import Record, Unscored
 from batch2online.refresh import Policy
-from batch2online.refresh.benefit import Pace
-from batch2online.results import KEPT, ChangeEvent, Counts, counted
-from batch2online.rows import Rows, check_ascending, check_width
+from batch2online.results import KEPT, ChangeEvent, Costs, Counts, counted
+from batch2online.rows import Queue, Rows, check_ascending, check_width
 from batch2online.schema import check_of, require
 from batch2online.sketches.base import Construction
+from batch2online.stream import RefreshState, Stream, StreamState
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, WarmUp
+
+_OF_A_PROCESS = ("room", "lock", "recorder", "on_change", "_cache")
+"""Attributes of a stream that no file holds."""
+
+
+@check_of(Stream, {"learner": StreamState | SlidingWindow | HalfLifeSelection, "queue": Queue}, optional=_OF_A_PROCESS)
+def check_stream(stream: Stream) -> None:
+    sketch = stream.construction
+    shape = stream.queue.width, stream.queue.columns - stream.queue.width
+    require(shape == sketch.shape and stream.queue.block == sketch.block, "rows that wait are like those before.")
+    check_width([stream.queue.rows(0)], *shape, sketch.largest)
+    require(stream.ordered, "a file holds rows in their order.")
+    require(len(stream.queue) < stream.rows_to_cut(), "as many rows wait as there is room for.")
 
 
 @check_of(
-    Online,
+    StreamState,
     {
         "problem": Any,
-        "construction": Construction,
         "policy": Policy,
+        "sketch": Construction,
+        "shape": tuple[int, int],
+        "refresh": RefreshState,
         "model": Any,
-        "is_solved": bool,
-        "changes": tuple[ChangeEvent, ...],
-        "change_counts": Counts,
-        "next_refresh": int,
-        "idle_solves": int,
-        "solved_then": tuple[float, float, float, float] | None,
+        "has_model": bool,
+        "warm_up": WarmUp | None,
         "n_learned": int,
         "loss": float,
-        "second_loss": float,
-        "record": Record | None,
+        "secondary_loss": float,
         "unscored": Unscored,
-        "last_coreset": tuple[IntArray, FloatArray] | None,
-        "width": int,
-        "n_targets": int,
-        "warm_up": WarmUp | None,
+        "record": Record | None,
         "monitor": Monitor | None,
-        "window": Window | None,
-        "contest": Contest | None,
-        "pace": Pace | None,
-        "budget": float | None,
+        "changes": tuple[ChangeEvent, ...],
+        "change_counts": Counts,
+        "timings": Costs,
+        "max_step": int | None,
+        "ordered": bool,
     },
-    optional=(
-        "change_counts",
-        "idle_solves",
-        "solved_then",
-        "warm_up",
-        "monitor",
-        "window",
-        "contest",
-        "pace",
-        "budget",
-        "record",
-        "unscored",
-    ),
+    optional=("timings",),
 )
-def check_engine(engine: Online) -> None:
-    construction = engine.construction
-    require((engine.width, engine.n_targets) == construction.shape, "all parts are as wide as the rows.")
-    _check_following(engine)
-    require(engine.policy.start is not None and engine.next_refresh > engine.n_learned, "the next refresh is to come.")
-    require(0 <= engine.idle_solves <= engine.n_learned, "no more solves than rows.")
-    counts = dict(engine.change_counts)
+def check_state(state: StreamState) -> None:
+    sketch, refresh = state.sketch, state.refresh
+    require(state.shape == sketch.shape, "all parts are as wide as the rows.")
+    require(not len(sketch.queue), "rows wait in the stream alone.")
+    require(sketch.n_rows <= state.n_learned, "the sketch has seen what was learned.")
+    require(state.policy.start is not None and refresh.next_check > state.n_learned, "the next check is to come.")
+    require(0 <= refresh.n_kept <= state.n_learned, "no more refits than rows.")
+    require(state.max_step is None or state.max_step >= 1, "checks are at least a row apart.")
+    counts = dict(state.change_counts)
     require(all(count > 0 for count in counts.values()), "changes are counted.")
-    require(len(counts) == len(engine.change_counts), "changes of a kind are counted once.")
-    held = dict(counted((), *engine.changes))
+    require(len(counts) == len(state.change_counts), "changes of a kind are counted once.")
+    held = dict(counted((), *state.changes))
     require(all(held[kind] <= counts.get(kind, 0) for kind in held), "all changes are counted.")
-    require(len(engine.changes) == min(KEPT, engine.n_changes), "the newest changes are held.")
-    then = engine.solved_then
+    require(len(state.changes) == min(KEPT, sum(counts.values())), "the newest changes are held.")
+    then = refresh.last_fit
     if then is not None:
         require(then[0] > 0 and 0 < then[1] < math.inf and then[2] >= 0 and then[3] >= 0, "a solve had rows.")
-        require(engine.window is None and construction.decay is None, "all rows count.")
-    unscored = engine.unscored.rows
-    require(0 <= unscored <= engine.n_learned, "rows that were not scored have come.")
-    _check_record(engine)
-    require(len(construction.queue) < engine.rows_to_cut(), "as many rows wait as there is room for.")
-    monitor = engine.monitor
+        require(state.max_step is None and sketch.decay is None, "all rows count.")
+    require(0 <= state.unscored.rows <= state.n_learned, "rows that were not scored have come.")
+    _check_record(state)
+    monitor = state.monitor
     if monitor is not None:
-        require((monitor.width, monitor.n_targets) == construction.shape, "all rows are watched.")
-        require(monitor.seen == engine.n_learned, "the monitor has seen what was learned.")
-    _check_model(engine.model, engine)
-    _check_warm_up(engine)
-    _check_pace(engine)
+        require((monitor.width, monitor.n_targets) == sketch.shape, "all rows are watched.")
+        require(monitor.seen == state.n_learned, "the monitor has seen what was learned.")
+    _check_model(state.model, state)
+    _check_warm_up(state)
+    _check_benefit(state)
 
 
-def _check_record(engine: Online) -> None:
+@check_of(SlidingWindow)
+def check_sliding_window(learner: SlidingWindow) -> None:
+    window, state = learner.window, learner.current
+    require(min(window.size, window.looks) >= 1, "a window has a size.")
+    require(state.max_step == window.longest_step and state.sketch.decay is None, "checks are those of the window.")
+    require(sum(map(len, window.parts)) == state.sketch.n_rows, "a window holds its rows.")
+    check_width(window.parts, *state.shape, np.inf)
+    check_ascending(window.parts)
+    shapes = [(2, len(part)) for part in window.parts]
+    require([losses.shape for losses in window.losses] == shapes, "rows of a window have their losses.")
+
+
+@check_of(HalfLifeSelection)
+def check_selection(learner: HalfLifeSelection) -> None:
+    """Check that candidates have learned the same rows, differ, and have what they have cost."""
+    require(learner.states, "there are candidates.")
+    first = _learned_by(learner.current)
+    require(all(_learned_by(state) == first for state in learner.states), "candidates have learned the same rows.")
+    require(all(state.ordered for state in learner.states), "rows have an order.")
+    scores, k = learner.scores, len(learner.states)
+    require(len(set(learner.half_lives.tolist())) == k == len(scores.noted), "candidates differ.")
+    shapes = scores.waiting.shape[:2], scores.sums.shape, scores.rows.shape, scores.spreads.shape
+    require(
+        shapes == ((2, k), (3, k), (3,), (2, k, k)) and scores.waiting.shape[2] < ROWS_PER_DECISION,
+        "candidates are compared.",
+    )
+    require(-1 <= scores.left < k and 0 <= scores.doubts <= MOST_DOUBTS, "decisions are of these candidates.")
+    numbers = scores.waiting, scores.sums, scores.rows
+    require(not any(np.isnan(values).any() for values in numbers), "losses are numbers.")
+    for state, reference in zip(learner.states, scores.noted, strict=True):
+        if reference is not None:
+            _check_model(reference, state)
+
+
+def _learned_by(state: StreamState) -> tuple[Any, ...]:
+    sketch = state.sketch
+    return state.n_learned, sketch.n_rows, sketch.next_id, type(sketch), sketch.shape, sketch.seed
+
+
+def _check_record(state: StreamState) -> None:
     """Check that rows that were scored have come, and that their spread is that of as many columns."""
-    record = engine.record
+    record = state.record
     if record is None:
         return
-    require(record.rows <= engine.n_learned, "rows that were scored have come.")
+    require(record.rows <= state.n_learned, "rows that were scored have come.")
     mean = None if record.spread is None else record.spread.mean
     if mean is not None:
-        problem: Any = engine.problem
-        values = None if problem is None else problem.spread_of(Rows.empty(engine.width, engine.n_targets))
+        problem: Any = state.problem
+        values = None if problem is None else problem.spread_of(Rows.empty(state.shape[0], state.shape[1]))
         require(values is not None and values.shape[1:] == mean.shape, "a spread is that of the rows.")
 
 
-def _check_pace(engine: Online) -> None:
+def _check_benefit(state: StreamState) -> None:
     """Check that what solves have gained was measured on rows that came, under models of this problem."""
-    pace = engine.pace
+    pace = state.refresh.benefit
     if pace is None:
         return
-    require(engine.is_solved and 0 <= pace.at <= engine.n_learned, "the last solve was at a row that has come.")
+    require(state.has_model and 0 <= pace.at <= state.n_learned, "the last solve was at a row that has come.")
     require(pace.size >= 0 <= pace.former_size and pace.magnitude >= 0, "sizes are not negative.")
     for sums in (pace.gains, pace.first, pace.recent):
         require(sums.rows >= 0 <= sums.weight and sums.squares >= 0, "sums are those of rows.")
-    require(max(pace.gains.rows, pace.first.rows) <= engine.n_learned, "sums are those of rows that have come.")
+    require(max(pace.gains.rows, pace.first.rows) <= state.n_learned, "sums are those of rows that have come.")
     if pace.former is not None:
-        _check_model(pace.former, engine)
+        _check_model(pace.former, state)
 
 
-def _check_following(engine: Online) -> None:
-    """Check that the construction has seen what was learned, or what the window holds, and rivals the same rows."""
-    construction, window = engine.construction, engine.window
-    if window is None:
-        require(engine.n_learned == construction.n_rows, "the construction has seen what was learned.")
-    else:
-        held = sum(map(len, window.parts))
-        require(min(window.size, window.looks) >= 1, "a window has a size.")
-        require(held == construction.n_rows <= engine.n_learned, "a window holds its rows.")
-        check_width(window.parts, engine.width, engine.n_targets, np.inf)
-        check_ascending(window.parts)
-        shapes = [(2, len(part)) for part in window.parts]
-        require([losses.shape for losses in window.losses] == shapes, "rows of a window have their losses.")
-    for rival in engine.rivals:
-        require(type(rival) is Online and rival.contest is None, "rivals are engines.")
-        own = (engine.n_learned, construction.next_id, type(construction), construction.shape, construction.seed)
-        other = rival.construction
-        theirs = (rival.n_learned, other.next_id, type(other), other.shape, other.seed)
-        require(own == theirs and not len(other.queue), "rivals have learned the same rows.")
-    if engine.contest is not None:
-        _check_contest(engine)
-
-
-def _check_contest(engine: Online) -> None:
-    """Check that what half-lives have cost is there for each of them, and that no two are the same."""
-    contest: Any = engine.contest
-    k = len(engine.rivals) + 1
-    require(len({each.half_life for each in (engine, *engine.rivals)}) == k == len(contest.noted), "rivals differ.")
-    shapes = contest.waiting.shape[:2], contest.sums.shape, contest.rows.shape, contest.spreads.shape
-    require(shapes == ((2, k), (3, k), (3,), (2, k, k)) and contest.waiting.shape[2] < JUDGED, "rivals are compared.")
-    require(-1 <= contest.left < k and 0 <= contest.doubts <= MOST_DOUBTS, "decisions are of these rivals.")
-    numbers = contest.waiting, contest.sums, contest.rows
-    require(not any(np.isnan(values).any() for values in numbers), "losses are numbers.")
-    for each, noted in zip((engine, *engine.rivals), contest.noted, strict=True):
-        if noted is not None:
-            _check_model(noted, each)
-
-
-def _check_warm_up(engine: Online) -> None:
+def _check_warm_up(state: StreamState) -> None:
     """Check that what scores rows until the first model is that of the problem, and as wide as the rows."""
-    warm_up = getattr(engine, "warm_up", None)
-    require(warm_up is None or not engine.is_solved, "the warm-up ends with the first model.")
+    warm_up = getattr(state, "warm_up", None)
+    require(warm_up is None or not state.has_model, "the warm-up ends with the first model.")
     if isinstance(warm_up, MeanSoFar) and warm_up.first is not None:
-        width = engine.n_targets if warm_up.of_targets else engine.width
+        width = state.shape[1] if warm_up.of_targets else state.shape[0]
         require(warm_up.first.shape == (width,), "a mean is as wide as the rows.")
     if isinstance(warm_up, LabelsSoFar):
-        require(engine.n_targets == 1, "a label is one target.")
-    if engine.problem is not None and warm_up is not None:  # that of a wrapped estimator is made later
-        require(warm_up.is_like(engine.problem.warm_up()), "the warm-up is that of the problem.")
+        require(state.shape[1] == 1, "a label is one target.")
+    if state.problem is not None and warm_up is not None:  # that of a wrapped estimator is made later
+        require(warm_up.is_like(state.problem.warm_up()), "the warm-up is that of the problem.")
 
 
-def targets_of(engine: Online) -> Iterator[FloatArray]:
+def targets_of(engine: Stream) -> Iterator[FloatArray]:
     """Iterate over the targets of all rows that an engine holds, wherever they are."""
     construction, history = engine.construction, engine.construction.history
-    yield construction.queue.rows(0).targets
+    yield engine.queue.rows(0).targets
     if isinstance(engine.model, Rows):
         yield engine.model.targets
     parts = getattr(construction, "parts", ())
@@ -192,20 +187,20 @@ def targets_of(engine: Online) -> Iterator[FloatArray]:
     yield from (rows.targets for rows in history or ())
 
 
-def _check_model(model: Any, engine: Online) -> None:
+def _check_model(model: Any, state: StreamState) -> None:
     """Check that the model, the problem and the construction are made for each other."""
-    problem: Any = engine.problem
-    construction: Any = engine.construction
-    width = engine.width
+    problem: Any = state.problem
+    construction: Any = state.sketch
+    width = state.shape[0]
     if problem is None:
         require(model is None or isinstance(model, Rows), "a model is given by its rows.")
         shape = () if model is None else (model.points.shape[1], model.targets.shape[1])
-        require(shape in ((), (width, engine.n_targets)) and (model is None or len(model)), "they are as wide.")
-        require(model is not None or not engine.is_solved or model is not engine.model, "there is a model.")
+        require(shape in ((), (width, state.shape[1])) and (model is None or len(model)), "they are as wide.")
+        require(model is not None or not state.has_model or model is not state.model, "there is a model.")
     elif isinstance(problem, LeastSquares):
         require(type(construction) is Leverage and type(model) is LinearModel, "all parts are those of regression.")
-        require(engine.n_targets > 0, "regression has targets.")
-        require(model.coefficients.shape == (engine.n_targets, width), "a model has a coefficient for each column.")
+        require(state.shape[1] > 0, "regression has targets.")
+        require(model.coefficients.shape == (state.shape[1], width), "a model has a coefficient for each column.")
     elif isinstance(problem, GeneralizedLinear):
         require(type(construction) is Anchored and type(model) is LinearPredictor, "all parts are those of a loss.")
         require(construction.loss == problem.loss, "settings agree.")

@@ -18,7 +18,6 @@ from sklearn.utils.metaestimators import available_if
 from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
-from batch2online.engine.online import Given, Online
 from batch2online.estimator import Trusted
 from batch2online.frames import encoding
 from batch2online.frames.encoding import Encoding, container_of, read_one
@@ -39,6 +38,7 @@ from batch2online.schema import require
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
+from batch2online.stream import Given, Stream
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -199,12 +199,13 @@ class BatchToOnline(Labelled):
 
     # -- the engine ----------------------------------------------------------------------------------------------
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
-        engine = Online(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
-        engine.budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
-        return engine
+        engine = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
+        refresh = replace(engine.learner.refresh, budget=budget)
+        return replace(engine, learner=replace(engine.learner, refresh=refresh))
 
     def _new_problem(self, construction: Construction) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
@@ -369,12 +370,13 @@ class BatchToOnline(Labelled):
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
-        before = self._engine.second_loss if self.__sklearn_is_fitted__() else 0.0
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
+        before = self._engine.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
         engine = input_support.without_unused_strings(super()._learned(X, y, sample_weight))
-        if engine.second_loss > before == 0:
+        excess = engine.current.secondary_loss
+        if excess > before == 0:
             warnings.warn(
-                f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {engine.second_loss:g} so far: "
+                f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
                 "the theorem holds for the clipped loss. regret_.excess holds what was cut off.",
                 LossBoundWarning,
                 stacklevel=3,
@@ -397,7 +399,7 @@ class BatchToOnline(Labelled):
                 super().learn_one(x, y)
                 self._engine = input_support.without_unused_strings(self._engine)
             except BaseException:
-                if not len(self._engine.construction.queue) > len(before.construction.queue):
+                if not len(self._engine.queue) > len(before.construction.queue):
                     self._engine = before
                 raise
         return self
@@ -420,14 +422,14 @@ class BatchToOnline(Labelled):
         given.texts.add(texts)
         if table is not given.table:
             problem: Any = self._engine.problem
-            self._engine = self._engine.learned([], replace(problem, encoding=Encoding(table, given.texts)))
+            self._engine = self._engine.append([], replace(problem, encoding=Encoding(table, given.texts)))
         return points[0]
 
-    def _merged(self, own: Online, other: Online) -> Online:
+    def _merged(self, own: Stream, other: Stream) -> Stream:
         problem: Any = own.problem
         theirs: Any = other.problem
         given = problem.encoding.merged(theirs.encoding)
-        return super()._merged(own.learned([], replace(problem, encoding=given)), other)
+        return super()._merged(own.append([], replace(problem, encoding=given)), other)
 
     def forget(self, ids: Any) -> Self:
         """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
@@ -475,9 +477,8 @@ class BatchToOnline(Labelled):
         """The current model: a fitted estimator, or what the function has returned."""
         engine = self._check_fitted()
         if engine.model is None:
-            raise NotFittedError(
-                f"There is no model before the first refresh, at {engine.next_refresh} rows: {engine.n_seen} seen."
-            )
+            at = engine.current.refresh.next_check
+            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {engine.n_seen} seen.")
         return engine.model.model
 
     def _model_or_estimator(self) -> Any:
@@ -634,8 +635,8 @@ class BatchToOnline(Labelled):
             engine = estimator._engine
             problem = estimator._new_problem(engine.construction)
             labels, rows = estimator._checked_labels(state["labels"]), stored.checked_rows(state)
-            engine.problem = replace(problem, labels=labels, encoding=rows)
-            stored.restore_models(engine, state.get("fitted"), trust, may_fit)
+            engine = engine.append([], replace(problem, labels=labels, encoding=rows))
+            estimator._engine = stored.with_restored_models(engine, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -688,6 +689,6 @@ class BatchToOnline(Labelled):
             rows = Encoding(table, texts)
             table.check(given[0])
             require(rows.has_texts(given[0]), "texts: found rows with strings that are not stored")
-            self._engine = self._engine.learned([], replace(problem, encoding=rows))
+            self._engine = self._engine.append([], replace(problem, encoding=rows))
             beside = beside["labels"]
         super()._learn_again(given, beside)

@@ -16,13 +16,13 @@ from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import Monitor
-from batch2online.engine.online import Online
 from batch2online.frames.columns import ColumnType
 from batch2online.frames.encoding import Encoding, container_of, first_gap, read
 from batch2online.frames.schema import LISTS, Column, FrameSchema
 from batch2online.history import History
 from batch2online.rows import Queue, Rows
 from batch2online.sketches.base import Construction
+from batch2online.stream import Stream
 
 _CATEGORIES = ("category", "Categorical", "Enum")
 _MAX_ERROR_LENGTH = 1_000
@@ -187,16 +187,16 @@ def ordered_values(x: Any, table: FrameSchema) -> Any:
     return [x[name] for name in names]
 
 
-def without_unused_strings(engine: Online, at_once: bool = False) -> Online:
+def without_unused_strings(engine: Stream, at_once: bool = False) -> Stream:
     """Return the engine without the strings that none of its rows holds; only once they are many, or ``at_once``."""
     problem: Any = engine.problem
     known: Encoding = problem.encoding
     if known.table is None or not (at_once or known.texts.are_many):
         return engine
-    return engine.learned([], replace(problem, encoding=known.within(list(kept_points(engine)))))
+    return engine.append([], replace(problem, encoding=known.within(list(kept_points(engine)))))
 
 
-def kept_points(engine: Online) -> Iterator[FloatArray]:
+def kept_points(engine: Stream) -> Iterator[FloatArray]:
     """Iterate over the points of all rows that an engine holds."""
     for rows in _rows_in(engine, set()):
         if rows.points.shape[1] == engine.width:

@@ -174,6 +174,10 @@ class Sensitivity(Antitone):
         return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
 
     @property
+    def needs_history(self) -> bool:
+        return self.summary is None
+
+    @property
     def adds_up(self) -> bool:
         return self.summary is None
 

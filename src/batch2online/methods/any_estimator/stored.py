@@ -6,6 +6,7 @@ of the caller's own, it fits again on the rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from operator import itemgetter
@@ -15,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
+from batch2online.drift.half_life_selection import HalfLifeSelection
 from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable
@@ -26,6 +28,7 @@ from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.storage.tree import CheckpointError
+from batch2online.stream import Stream, StreamState
 from batch2online.warm_up import Free
 
 _TRIAL_ROWS = 10
@@ -34,17 +37,15 @@ _TRIAL_ROWS = 10
 
 def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     """Return a state that a file can hold: rows for the models fitted on them, specifications for estimators."""
-    engine = state["engine"].copy()
+    engine: Stream = state["engine"]
     known = engine.problem.encoding
-    state |= {"engine": engine, "labels": sorted(engine.problem.labels.items(), key=itemgetter(0))}
+    state |= {"labels": sorted(engine.problem.labels.items(), key=itemgetter(0))}
     if known.table is not None:
         known = known.within(list(kept_points(engine)))
         state |= {"table": known.table, "texts": known.texts}
-    for each in (engine, *engine.rivals):
-        each.model, each.problem, pace = rows_of(each.model), None, each.pace
-        each.pace = None if pace is None else replace(pace, former=rows_of(pace.former))
-    if engine.contest is not None:
-        engine.contest = replace(engine.contest, noted=tuple(map(rows_of, engine.contest.noted)))
+    learner = engine.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
+    learner = learner.map(lambda each: replace(each, problem=None))
+    state |= {"engine": replace(engine, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: estimator_spec.spec_of(value) for name, value in state["params"].items()}}
 
 
@@ -63,30 +64,43 @@ def checked_rows(state: dict[str, Any]) -> Encoding:
     return known
 
 
-def restore_models(engine: Any, content: Any, trust: Trust, may_fit: bool) -> None:
-    """Put models in the place of the rows that a file holds for them.
+def with_restored_models(engine: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
+    """Return a stream with models in the place of the rows that a file holds for them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
     that were replaced and are still scored beside their successors, are fitted when they are first used.
     """
-    problem, engines = engine.problem, (engine, *engine.rivals)
+    problem, learner, current = engine.problem, engine.learner, engine.current
     expected, has_table = problem.warm_up(), problem.encoding.table is not None
-    for each in engines:
+    for each in learner.states:
         known = each.warm_up
         is_like = known is None or known.is_like(expected) or (has_table and isinstance(known, Free))
         require(is_like, "the warm-up is that of the loss.")
+    later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
-        if engine.model is not None:
-            engine.model = _restored_model(problem, engine.model, content, trust, may_fit)
-        for rival in engine.rivals:
-            rival.problem, rival.model = problem, problem.fitted_later(rival.model)
-        if engine.contest is not None:
-            pairs = zip(engines, engine.contest.noted, strict=True)
-            noted = [e.model if problem.same(e.model, rows) else problem.fitted_later(rows) for e, rows in pairs]
-            engine.contest = replace(engine.contest, noted=tuple(noted))
-        for each in engines:
-            if each.pace is not None:
-                each.pace = replace(each.pace, former=problem.fitted_later(each.pace.former))
+        model = None if current.model is None else _restored_model(problem, current.model, content, trust, may_fit)
+        learner = learner.map(lambda each: replace(each, model=model if each is current else later(each.model)))
+        learner = learner.map(lambda each: _with_former(each, later))
+        learner = _with_references(
+            learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
+        )
+    return replace(engine, learner=learner)
+
+
+def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
+    """Return a state with another form of the model that was replaced, and is still scored beside its successor."""
+    benefit = state.refresh.benefit
+    if benefit is None:
+        return state
+    return replace(state, refresh=replace(state.refresh, benefit=replace(benefit, former=change(benefit.former))))
+
+
+def _with_references(learner: Any, change: Callable[[StreamState, Any], Any]) -> Any:
+    """Return a learner with another form of the models by which half-lives are compared, where there are any."""
+    if not isinstance(learner, HalfLifeSelection):
+        return learner
+    models = map(change, learner.states, learner.scores.noted)
+    return replace(learner, scores=learner.scores.with_models(tuple(models)))
 
 
 def _restored_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: Trust, may_fit: bool) -> Any:

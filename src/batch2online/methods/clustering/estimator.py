@@ -11,7 +11,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.engine.online import Online
 from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
@@ -21,6 +20,7 @@ from batch2online.numerics.distances import nearest, nearest_squared, power, squ
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Policy
+from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
 
@@ -105,7 +105,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return clustering_quality(rows)
 
     def _further_quality(self) -> Metrics:
-        return silhouette(self._check_fitted().caught_up().construction.history, self._centers)
+        return silhouette(self._check_fitted().view().construction.history, self._centers)
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _adds_up(self) -> bool:
         return self.history != "coreset"
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         if (
             not isinstance(self.n_clusters, int | np.integer)
             or isinstance(self.n_clusters, bool)
@@ -165,7 +165,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
         problem = KZClustering(construction.k, construction.z, bool(self.start_from_current), is_exact)
-        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows; say so if there are fewer distinct rows than clusters."""
@@ -196,7 +196,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
         Exact where all rows are kept, measured on the coreset with ``history="coreset"``.
         """
-        engine = self._check_fitted().caught_up()
+        engine = self._check_fitted().view()
         problem: Any = engine.problem
         return float(problem.full_cost(engine.present_model, engine.construction))
 

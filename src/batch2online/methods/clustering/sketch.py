@@ -394,6 +394,10 @@ class Clustering(Construction):
         return largest_value(self.z)
 
     @property
+    def needs_history(self) -> bool:
+        return True
+
+    @property
     def expected_rows(self) -> float:
         return self._size()
 

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from batch2online._types import FloatArray
-from batch2online.engine.online import Online
 from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, mean_loss, regression_quality
 from batch2online.input import flattened
@@ -22,6 +21,7 @@ from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
 from batch2online.schema import require
+from batch2online.stream import Stream
 from batch2online.validation import check_targets
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
@@ -185,13 +185,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self._check_choice("loss", *LOSSES)
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
-    def _anchored_engine(self, n_targets: int) -> Online:
+    def _anchored_engine(self, n_targets: int) -> Stream:
         construction = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
-        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         self._check_choice("solve", "coreset", "exact")
         if not self._is_plain:
             return self._anchored_engine(n_targets)
@@ -201,7 +201,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         default = Adaptive(kappa=2.5, growth=1.2, uneven=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact)
-        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -279,7 +279,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return estimator
 
 
-def _predictions(engine: Online, points: Any) -> FloatArray:
+def _predictions(engine: Stream, points: Any) -> FloatArray:
     """Predictions (n, n_targets) of the model in force."""
     model, problem = engine.present_model, engine.problem
     if isinstance(problem, GeneralizedLinear):

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from batch2online._types import FloatArray
-from batch2online.engine.online import Online
 from batch2online.estimator import Trusted, check_plain
 from batch2online.headline import Metrics, classification_quality
 from batch2online.labelled import Labelled
@@ -23,10 +22,11 @@ from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Geometric, Policy
 from batch2online.schema import conforms, require
+from batch2online.stream import Stream
 
 
-def _sorted_codes(engine: Online) -> list[float]:
-    labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
+def _sorted_codes(engine: Stream) -> list[float]:
+    labels: dict[float, Any] = engine.problem.labels
     return sorted(labels, key=labels.__getitem__)
 
 
@@ -36,13 +36,13 @@ def _places(classes: tuple[float, ...], codes: list[float]) -> list[int]:
     return [place[code] for code in classes]
 
 
-def sorted_labels(engine: Online) -> Any:
+def sorted_labels(engine: Stream) -> Any:
     """Labels seen so far, sorted."""
-    labels: dict[float, Any] = engine.problem.labels  # type: ignore[attr-defined]
+    labels: dict[float, Any] = engine.problem.labels
     return np.array([labels[code] for code in _sorted_codes(engine)])
 
 
-def by_label(engine: Online) -> tuple[FloatArray, FloatArray]:
+def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
     """Coefficients and intercepts in the order of the labels."""
     model: LinearPredictor = engine.model
     codes = _sorted_codes(engine)
@@ -58,7 +58,7 @@ def by_label(engine: Online) -> tuple[FloatArray, FloatArray]:
     return coefficients, intercepts
 
 
-def probabilities(engine: Online, eta: FloatArray) -> FloatArray:
+def probabilities(engine: Stream, eta: FloatArray) -> FloatArray:
     """Probabilities of all labels, in their order; 0 for those that the model does not know."""
     model, codes = engine.model, _sorted_codes(engine)
     if not model.classes:
@@ -181,11 +181,11 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
         return Anchored(Logistic(), **settings)
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
-        return Online(problem, construction, policy, self.n_features_in_, n_targets)
+        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Learn from further rows. The result does not depend on how rows are split into calls.
@@ -209,7 +209,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
             self._check_choice("class_weight", "balanced")
         return isinstance(self.class_weight, str)
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Online:
+    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
         return super()._learned(X, y, self._weighted(y, sample_weight))
 
     def _weighted(self, y: Any, sample_weight: Any) -> Any:
@@ -303,10 +303,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
-        engine = state["engine"] = state["engine"].copy()
+        engine = state["engine"]
         state["labels"] = list(engine.problem.labels.items())
-        for each in (engine, *engine.rivals):
-            each.problem = replace(engine.problem, labels={})
+        state["engine"] = engine.append([], replace(engine.problem, labels={}))
         if isinstance(self.class_weight, Mapping):
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state
@@ -325,6 +324,5 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         estimator = cls._assembled(state | {"params": params})
         problem: Any = estimator._engine.problem
         known = replace(problem, labels=estimator._checked_labels(state["labels"]))
-        for each in (estimator._engine, *estimator._engine.rivals):
-            each.problem = known
+        estimator._engine = estimator._engine.append([], known)
         return estimator

@@ -9,7 +9,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from batch2online._types import FloatArray
-from batch2online.engine.online import Online
 from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, low_rank_quality
 from batch2online.input import at_hand
@@ -19,6 +18,7 @@ from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Lazy, Policy
+from batch2online.stream import Stream
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
@@ -124,7 +124,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Online:
+    def _new_engine(self, n_targets: int) -> Stream:
         width = self.n_features_in_
         self._check_choice("solve", "coreset", "exact")
         self._check_choice("basis", "stable", "variance")
@@ -135,7 +135,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         construction = RidgeLeverage(self.n_components, intercept=self.center, **settings)
         problem = LowRank(int(self.n_components), bool(self.center), exact, self.basis == "stable")
         policy = self._default_refresh(exact) if self.refresh is None else self.refresh
-        return Online(problem, construction, policy, width, n_targets)
+        return Stream.new(problem, construction, policy, width, n_targets)
 
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
@@ -149,7 +149,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     def _moments(self) -> SecondMoments:
         """Moments of all rows seen, around the mean if centred."""
-        construction: Any = self._check_fitted().caught_up().construction
+        construction: Any = self._check_fitted().view().construction
         return second_moments(construction.statistics)
 
     @property
@@ -221,7 +221,8 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         """Minus the squared distance of each row to the subspace: the lower, the odder the row."""
         engine = self._check_fitted()
         rows = self._checked_rows(X)
-        return -engine.problem.losses(engine.present_model, rows, np.empty((len(rows), 0)))[0]
+        losses: FloatArray = engine.problem.losses(engine.present_model, rows, np.empty((len(rows), 0)))[0]
+        return -losses
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean squared distance of rows to the subspace: higher is better."""

@@ -164,7 +164,7 @@ def quality_of(model: Any) -> dict[str, Any]:
 def present_model(model: Any) -> dict[str, Any]:
     """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
     now = model._view()
-    excluded = now.unscored.excluded
+    excluded = now.current.unscored.excluded
     cost = float(now.problem.cost(now.model, now.construction, *excluded)) if now.is_solved else math.nan
     cost /= now.construction.newest_weight
     last = replace(model.regret_, loss=cost)

@@ -7,7 +7,7 @@ solution takes little; between two of them rows are added. A row is so taken in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.rows import Rows, check_ids
+from batch2online.rows import Rows, all_ones, check_ids
 from batch2online.schema import storable
+from batch2online.stream import Events, StepInfo, StreamState, check, learn, merge, refit, schedule, score
 
 LOOKS, CHEAP_LOOKS = 4, 16
 """Looks in a window, at least; the latter for models that are solved from moments."""
@@ -99,3 +100,81 @@ class Window:
     def longest_step(self) -> int:
         """Rows between two looks, at most."""
         return max(1, self.size // self.looks)
+
+
+@storable
+@dataclass(frozen=True)
+class SlidingWindow:
+    """A learner of the rows in a window."""
+
+    current: StreamState
+    window: Window
+
+    @classmethod
+    def of(cls, state: StreamState, window: Window) -> SlidingWindow:
+        """Return the learner before the first row."""
+        return cls(replace(state, max_step=window.longest_step).recording(window.size), window)
+
+    @property
+    def states(self) -> tuple[StreamState, ...]:
+        """The one state that learns the rows."""
+        return (self.current,)
+
+    @property
+    def within(self) -> str:
+        """What rows lose their weight in."""
+        return "the window"
+
+    def map(self, change: Callable[[StreamState], StreamState]) -> SlidingWindow:
+        """Return the learner with its state changed."""
+        return replace(self, current=change(self.current))
+
+    def rows_to_cut(self) -> float:
+        """Return how many rows may come before the next check."""
+        return self.current.rows_to_cut()
+
+    def step(self, rows: Rows, owned: bool = False) -> tuple[SlidingWindow, StepInfo]:
+        """Return the learner after one segment; at a check it goes over to a sketch of the rows in the window."""
+        state, scores = score(self.current, rows)
+        losses, events = np.stack(scores), Events()
+        window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
+        new = SlidingWindow(learn(state, rows, scores, owned), window)
+        if new.rows_to_cut() == 0:
+            new = new._slid()
+            state, events = check(new.current)
+            new = replace(new, current=schedule(state))
+        return new, StepInfo(scores, events)
+
+    def _slid(self) -> SlidingWindow:
+        """Return the learner of the rows in the window alone."""
+        window, state = self.window.trimmed(), self.current
+        sketch = state.sketch.emptied()
+        for rows in window.blocks(sketch.block):
+            sketch.take(rows)
+        loss, secondary = map(float, window.total)
+        unscored = state.unscored.within(window.parts)
+        state = replace(state, sketch=sketch, loss=loss, secondary_loss=secondary, unscored=unscored)
+        return SlidingWindow(state, window)
+
+    def refit(self, kind: str, **details: Any) -> tuple[SlidingWindow, Events]:
+        """Return the learner with a model fitted now on the rows in the window."""
+        new = self._slid()
+        state, events = refit(new.current, kind, **details)
+        return replace(new, current=state), events
+
+    def merge(self, other: SlidingWindow) -> SlidingWindow:
+        """Return the learner of the last rows of both."""
+        state = merge(self.current, other.current)
+        return SlidingWindow(state, self.window.joined(other.window, state.sketch.block))
+
+    def emptied(self) -> SlidingWindow:
+        """Return the learner before the first row, except that the ids have been seen."""
+        return SlidingWindow(self.current.emptied(), self.window.emptied())
+
+    def kept_rows(self) -> Iterator[Rows]:
+        """Iterate over the rows in the window, a block of ids at a time."""
+        return self.window.blocks(self.current.sketch.block)
+
+    def check_forgettable(self, ids: Any) -> IntArray:
+        """Return the ids as an array if they are those of rows in the window."""
+        return self.window.check_forgettable(ids)

@@ -1,0 +1,341 @@
+"""Several half-lives side by side: the current one is the one that has cost the least lately, beyond chance.
+
+Each candidate is a state of its own that learns the same rows. Two sums of losses decay:
+
+- a slow one, of what rows cost under the model that each candidate had when the block of ``ROWS_PER_REFERENCE`` rows
+  began. So one sees it who asks for predictions a block at a time: what is good for the very next row alone has no
+  advantage.
+- a quick one, of what rows cost as they came, for changes that are large and sudden.
+
+A candidate takes over when it leads by a share of the loss that is worth a change, and by a multiple of the root of the
+sum of squares of differences, over groups of ``_GROUP`` rows. That ratio is small, whatever the losses, where a lead
+comes from a few rows: a wild row decides nothing, and a calm stream keeps all rows. Nor does it stand in the way for
+long: a loss counts as no more than ``_MOST`` times the mean of those around it.
+
+The quick sum only ever decides for a shorter half-life, by a lead over what rows cost *usually*: where rows change
+suddenly all candidates cost many times that, and a share of it would be reached too late. Such a decision says that
+the rows before are not like those to come, so the slow sum begins anew. When the next decision is made, the slow sum
+tells whether it was right. If not (rows that are like each other for an hour only look like a change every hour), the
+next one takes a lead ``_DOUBT`` times as large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from batch2online._types import FloatArray, IntArray
+from batch2online.decay import ForwardDecay
+from batch2online.record import RECENT
+from batch2online.rows import Rows
+from batch2online.schema import storable
+from batch2online.stream import Events, StepInfo, StreamState, install, merge, refit, step
+
+HALF_LIVES = (600, 2_400, 9_600, 38_400)
+"""Beside none: for models that are solved from moments."""
+
+TWO_HALF_LIVES = (1_000, 5_000)
+"""Beside none: for other losses of a linear predictor, and for clusters of a coreset."""
+
+FEW_HALF_LIVES = (5_000,)
+"""Beside none: for models whose solution takes longer."""
+
+ROWS_PER_DECISION = 128
+"""Rows between two decisions."""
+
+ROWS_PER_REFERENCE = 256
+"""Rows after which models are noted by which the next rows are judged."""
+
+_GROUP = 8
+"""Rows whose losses are summed before they are compared."""
+
+_MOST = 100.0
+"""A loss counts as no more than so many times the mean of the others."""
+
+_UNCOUNTED = 512
+"""First rows, which do not count: candidates differ by how often they refit, which says nothing of later rows."""
+
+_FIRST = 1_024
+"""Rows before the first decision."""
+
+_FEWEST = 500
+"""Rows that the slow sum decides by, at least; it decays a little."""
+
+_QUICK, _SLOW = 500, 20_000
+"""Rows after which a loss counts half."""
+
+_DECAY = 2.0 ** (-ROWS_PER_DECISION / np.array([_QUICK, _SLOW, _SLOW]))
+_WORTH_QUICK, _WORTH_SLOW = 0.05, 0.0025
+_SURE_QUICK, _SURE_SLOW, _SURE_OF_LONGER = 2.0, 4.0, 1.0
+_DOUBT, MOST_DOUBTS = 8.0, 2
+
+
+@storable
+@dataclass(frozen=True)
+class HalfLifeScores:
+    """What candidates have cost lately; arrays hold the current half-life first.
+
+    ``noted`` are the current models when the block began, None where there was none. ``waiting`` (2, k, m) are the
+    losses of the last rows, as they came and under the models noted. ``sums`` (3, k) are the quick sum, a slow one of
+    the same losses, and the slow one of losses under models noted; ``rows`` (3,) are how many rows count in each;
+    ``spreads`` (2, k, k) are roots of sums of squares of differences in the first and in the last. ``left`` is the
+    place of the half-life that the quick sum has decided against in the last decision, -1 if the slow one has made it;
+    ``doubts`` is how many more of the quick sum's decisions were wrong than right, at least 0.
+    """
+
+    noted: tuple[Any, ...]
+    waiting: FloatArray
+    sums: FloatArray
+    rows: FloatArray
+    spreads: FloatArray
+    left: int = -1
+    doubts: int = 0
+
+    @classmethod
+    def new(cls, k: int) -> HalfLifeScores:
+        """Return the scores of so many candidates before the first row."""
+        return cls((None,) * k, np.zeros((2, k, 0)), np.zeros((3, k)), np.zeros(3), np.zeros((2, k, k)))
+
+    def after(self, losses: FloatArray) -> HalfLifeScores:
+        """Return the scores after rows that have cost so much, (2, k, n)."""
+        return replace(self, waiting=np.concatenate([self.waiting, losses], axis=2))
+
+    def judged(self, n_learned: int) -> HalfLifeScores:
+        """Return the scores with the losses of all rows that wait in its sums, after so many rows."""
+        n = self.waiting.shape[2]
+        if not n or n_learned <= _UNCOUNTED:
+            return self._emptied()
+        with np.errstate(all="ignore"):
+            groups = np.add.reduceat(_tamed(self.waiting), np.arange(0, n, _GROUP), axis=2)
+            totals = groups.sum(axis=2)[[0, 0, 1]]
+            spreads = np.hypot(_DECAY[::2, None, None] * self.spreads, _norms(groups[:, :, None] - groups[:, None]))
+            sums, rows = _DECAY[:, None] * self.sums + totals, _DECAY * self.rows + n
+        return replace(self._emptied(), sums=sums, rows=rows, spreads=spreads)
+
+    def winner(self, half_lives: FloatArray, n_learned: int) -> tuple[int, bool]:
+        """Return the place of the half-life that is to be current, 0 for the present one, and if by the quick sum."""
+        if n_learned < _FIRST:
+            return 0, False
+        with np.errstate(all="ignore"):
+            lead = self.sums[:, :1] - self.sums
+            sure = np.where(half_lives > half_lives[0], _SURE_OF_LONGER, _SURE_SLOW)
+            slow = self._best(2, lead[2] / (sure * self.spreads[1, 0]), _WORTH_SLOW * self.sums[2, 0])
+            slow = slow if self.rows[2] >= _FEWEST else (0, 0.0)
+            usual = min(self.sums[0, 0], self.sums[1, 0] / self.rows[1] * self.rows[0])
+            surplus = np.where(half_lives < half_lives[0], lead[0] / (_SURE_QUICK * self.spreads[0, 0]), 0.0)
+            quick = self._best(0, surplus, _WORTH_QUICK * _DOUBT**self.doubts * usual)
+        return (quick[0], True) if quick[1] > slow[1] else (slow[0], False)
+
+    def _best(self, which: int, surplus: FloatArray, worth: Any) -> tuple[int, float]:
+        """Return the place that costs the least in one of the sums of those that lead by enough, and its surplus."""
+        sums = self.sums[which]
+        leads = (surplus > 1) & (sums[0] - sums > worth)
+        place = int(np.where(leads, sums, np.inf).argmin()) if leads.any() else 0
+        return place, float(surplus[place]) if place else 0.0
+
+    def decided(self, is_quick: bool) -> HalfLifeScores:
+        """Return the scores before one of its sums replaces the current half-life."""
+        doubts = self.doubts
+        if self.left >= 0:
+            was_right = self.sums[2, self.left] > self.sums[2, 0]
+            doubts = max(0, doubts - 1) if was_right else min(MOST_DOUBTS, doubts + 1)
+        if not is_quick:
+            return replace(self, left=-1, doubts=doubts)
+        kept = np.array([1.0, 1.0, 0.0])
+        sums, spreads = self.sums * kept[:, None], self.spreads * kept[1:, None, None]
+        return replace(self, sums=sums, rows=self.rows * kept, spreads=spreads, left=0, doubts=doubts)
+
+    def with_models(self, models: tuple[Any, ...]) -> HalfLifeScores:
+        """Return the scores at the beginning of a block, with the current models."""
+        return replace(self, noted=models)
+
+    def with_winner(self, place: int) -> HalfLifeScores:
+        """Return the scores after the candidate at this place has changed places with the current one."""
+        order = np.arange(len(self.noted))
+        order[[0, place]] = place, 0
+        return self._permuted(order)
+
+    def begun(self) -> HalfLifeScores:
+        """Return the scores at the beginning of a block, with models that it has not noted."""
+        return replace(self._emptied(), noted=(None,) * len(self.noted), left=-1)
+
+    def _emptied(self) -> HalfLifeScores:
+        return replace(self, waiting=self.waiting[..., :0])
+
+    def _permuted(self, order: IntArray) -> HalfLifeScores:
+        """Return the scores with candidates in another order."""
+        return replace(
+            self,
+            noted=tuple(self.noted[i] for i in order),
+            waiting=self.waiting[:, order],
+            sums=self.sums[:, order],
+            left=int(np.flatnonzero(order == self.left)[0]) if self.left >= 0 else -1,
+            spreads=self.spreads[:, order][:, :, order],
+        )
+
+
+def _tamed(losses: FloatArray) -> FloatArray:
+    """Return losses (2, k, m), those that are out of all proportion cut to a multiple of the mean of the others."""
+    own = losses[0, 0]
+    most = _MOST * (own.sum() - own.max()) / max(1, len(own) - 1)
+    return np.minimum(losses, most) if 0 < most < np.inf else losses
+
+
+def _norms(values: FloatArray) -> FloatArray:
+    """Return roots of sums of squares along the last axis, whatever the magnitude of the values."""
+    largest = np.abs(values).max(axis=-1)
+    scale = np.where(largest > 0, largest, 1.0)
+    return np.asarray(scale * np.sqrt(np.square(values / scale[..., None]).sum(axis=-1)))
+
+
+@storable
+@dataclass(frozen=True)
+class HalfLifeSelection:
+    """A learner with several half-lives: ``states`` holds the current candidate first."""
+
+    states: tuple[StreamState, ...]
+    scores: HalfLifeScores
+
+    @classmethod
+    def of(cls, state: StreamState, half_lives: tuple[int, ...]) -> HalfLifeSelection:
+        """Return the learner of this state and of one with each of these half-lives, before the first row."""
+        states = state.recording(RECENT), *(_with_half_life(state, each) for each in half_lives)
+        return cls(states, HalfLifeScores.new(len(states)))
+
+    @property
+    def current(self) -> StreamState:
+        """The state with the current half-life."""
+        return self.states[0]
+
+    @property
+    def half_lives(self) -> FloatArray:
+        """The half-lives of all candidates."""
+        return np.array([state.half_life for state in self.states])
+
+    @property
+    def within(self) -> str:
+        """What rows lose their weight in."""
+        return "a half-life"
+
+    def map(self, change: Callable[[StreamState], StreamState]) -> HalfLifeSelection:
+        """Return the learner with each of its states changed."""
+        return replace(self, states=tuple(map(change, self.states)))
+
+    def rows_to_cut(self) -> float:
+        """Return how many rows may come before the next check of any candidate, or the next decision."""
+        to_decision = ROWS_PER_DECISION - self.current.n_learned % ROWS_PER_DECISION
+        return min(to_decision, *(state.rows_to_cut() for state in self.states))
+
+    def step(self, rows: Rows, owned: bool = False) -> tuple[HalfLifeSelection, StepInfo]:
+        """Return the learner after one segment; after so many rows another half-life may become the current one."""
+        former = [state.model if state.has_model else None for state in self.states]
+        stepped = [step(state, rows, owned and not place) for place, state in enumerate(self.states)]
+        losses = [
+            _compared(state, info, scored_by, reference, rows)
+            for (state, info), scored_by, reference in zip(stepped, former, self.scores.noted, strict=True)
+        ]
+        states, info = tuple(state for state, _ in stepped), stepped[0][1]
+        new = HalfLifeSelection(states, self.scores.after(np.stack(losses, axis=1)))
+        if new.current.n_learned % ROWS_PER_DECISION:
+            return new, info
+        new, events = new._decided()
+        return new, info._replace(events=info.events + events)
+
+    def _decided(self) -> tuple[HalfLifeSelection, Events]:
+        """Let another half-life become the current one if it has been better by enough: a change of the model."""
+        n_learned, scores = self.current.n_learned, self.scores.judged(self.current.n_learned)
+        if n_learned % ROWS_PER_REFERENCE == 0:
+            scores = scores.with_models(tuple(state.model if state.has_model else None for state in self.states))
+        new = replace(self, scores=scores)
+        place, is_quick = scores.winner(self.half_lives, n_learned)
+        if not place or not all(state.has_model for state in self.states[1:]):
+            return new, ()
+        old = self.current
+        new = replace(new, scores=scores.decided(is_quick))._with_current(place)
+        state, model = new.current, new.current.model
+        before, after = (state.problem.cost(each, state.sketch) for each in (old.model, model))
+        rows = int(state.half_life) if state.half_life < math.inf else 0
+        state, events = install(replace(state, model=old.model), model, before, after, kind="half_life", rows=rows)
+        return replace(new, states=(state, *new.states[1:])), events
+
+    def _with_current(self, place: int) -> HalfLifeSelection:
+        """Return the learner with the candidate at this place as the current one.
+
+        What is known of the whole stream, whatever the half-life, stays in the first place, and so does its history.
+        """
+        if not place:
+            return self
+        states, old, new = list(self.states), self.states[0], self.states[place]
+        states[0], states[place] = _in_place_of(new, old), _in_place_of(old, new)
+        return HalfLifeSelection(tuple(states), self.scores.with_winner(place))
+
+    def _in_order_of(self, half_lives: list[float]) -> HalfLifeSelection:
+        """Return the learner with its candidates in this order."""
+        new = self._with_current(self.half_lives.tolist().index(half_lives[0]))
+        known = {state.half_life: place for place, state in enumerate(new.states)}
+        order = [known[each] for each in half_lives]
+        return HalfLifeSelection(tuple(new.states[i] for i in order), new.scores._permuted(np.array(order)))
+
+    def refit(self, kind: str, **details: Any) -> tuple[HalfLifeSelection, Events]:
+        """Return the learner with a model of the current half-life fitted now."""
+        state, events = refit(self.current, kind, **details)
+        return replace(self, states=(state, *self.states[1:])), events
+
+    def merge(self, other: HalfLifeSelection) -> HalfLifeSelection:
+        """Return the learner of the rows of both, with the half-life of the one with the larger ids."""
+        later = self if self.current.sketch.next_id > other.current.sketch.next_id else other
+        own = self._with_current(self.half_lives.tolist().index(later.current.half_life))
+        theirs = other._in_order_of(own.half_lives.tolist())
+        scores = (own if later is self else theirs).scores.begun()
+        first, *others = map(merge, own.states, theirs.states)
+        n = other.current.n_learned
+        return HalfLifeSelection((first, *(refit(state, "merged", rows=n)[0] for state in others)), scores)
+
+    def emptied(self) -> HalfLifeSelection:
+        """Return the learner before the first row, with the longest half-life, except that the ids have been seen."""
+        states = self._with_current(int(self.half_lives.argmax())).states
+        return HalfLifeSelection(tuple(state.emptied() for state in states), HalfLifeScores.new(len(states)))
+
+    def kept_rows(self) -> Iterator[Rows]:
+        """Iterate over the rows that can be learned again, in the order of their ids, a block at a time."""
+        return self.current.kept_rows()
+
+    def check_forgettable(self, ids: Any) -> Any:
+        """Return the ids as an array if rows can be forgotten, and these are theirs."""
+        return self.current.check_forgettable(ids)
+
+
+def _with_half_life(state: StreamState, half_life: int) -> StreamState:
+    """Return a candidate like this state, which has learned nothing, with another half-life."""
+    decay = ForwardDecay(half_life)
+    sketch = state.sketch.with_decay(decay)
+    return replace(state, sketch=sketch, max_step=decay.longest_step, record=None, monitor=None)
+
+
+def _in_place_of(state: StreamState, other: StreamState) -> StreamState:
+    """Return a state in the place of another one: with the history there, and what is known of the whole stream."""
+    sketch = state.sketch.copy()
+    sketch.history, sketch.keep_history = other.sketch.history, other.sketch.keep_history
+    return replace(
+        state,
+        sketch=sketch,
+        record=other.record,
+        monitor=other.monitor,
+        changes=other.changes,
+        change_counts=other.change_counts,
+        timings=other.timings,
+    )
+
+
+def _compared(state: StreamState, info: StepInfo, scored_by: Any, reference: Any, rows: Rows) -> FloatArray:
+    """Return what the rows have cost, and what they cost under the reference model of a candidate, (2, n)."""
+    assert info.scores is not None
+    losses = under_reference = info.scores.losses
+    if reference is not None and reference is not scored_by:
+        under_reference = state.problem.losses(reference, rows.points, rows.targets)[0]
+    with np.errstate(over="ignore"):
+        return np.stack([losses, under_reference]) * rows.weights

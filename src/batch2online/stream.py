@@ -1,0 +1,1028 @@
+"""Algorithm 1 of the paper: a sketch of the rows, a batch solver, and a policy that says when to refit.
+
+:class:`StreamState` is all that was learned, at one moment; it never changes. :func:`step` takes it over one segment of
+rows: their loss under the current model is noted, then the sketch learns them, and at the row counts that the policy
+names :func:`check` refits and decides whether the new model replaces the current one. Nothing here knows of any
+particular problem.
+
+:class:`Stream` adds what comes in between: rows are cut into segments at these counts and at the ends of blocks of ids,
+never where a caller's chunk ends, so that models, changes and losses are the same for any chunking. Between cuts rows
+only wait in a buffer. What learns, merges or forgets returns another stream and leaves this one as it is, so an error
+anywhere leaves everything as it was. Only :meth:`Stream.append_one` writes to its own buffer, one row at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from batch2online._types import FloatArray
+from batch2online.numerics.threads import one_thread
+from batch2online.problem import Contender, Problem, check_joined, check_losses
+from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record, Unscored, weighted_totals
+from batch2online.refresh import Measured, Policy
+from batch2online.refresh.benefit import Pace
+from batch2online.results import KEPT, ChangeEvent, Costs, Counts, Regret, counted, regret_of
+from batch2online.rows import Queue, Rows, all_ones, ones
+from batch2online.schema import storable
+from batch2online.sketches.base import Construction, Coreset
+from batch2online.validation import LARGEST_ID
+from batch2online.warm_up import WarmUp
+
+if TYPE_CHECKING:
+    from batch2online.drift.order_monitor import Monitor
+    from batch2online.drift.order_verdict import OrderVerdict
+
+TRIAL_ROWS = 2_000
+"""Rows on which a model that was replaced is scored beside its successor."""
+
+MIN_BENEFIT = 0.01
+"""Share of the loss that a coreset of twice the size must be expected to gain."""
+
+Given = tuple[FloatArray, FloatArray, FloatArray]
+"""Points, targets and weights of validated rows."""
+
+Events = tuple[ChangeEvent, ...]
+
+
+class Scores(NamedTuple):
+    """Loss and secondary loss of each row of a segment, before it was learned."""
+
+    losses: FloatArray
+    secondary: FloatArray
+
+
+class StepInfo(NamedTuple):
+    """What a step has found: scores of its rows, None where rows have no order, and changes of the model."""
+
+    scores: Scores | None = None
+    events: Events = ()
+
+
+@storable
+@dataclass(frozen=True)
+class RefreshState:
+    """What the next check depends on.
+
+    Attributes
+    ----------
+    next_check : int
+        Row count of the next check.
+    n_kept : int
+        Consecutive refits that kept the current model.
+    last_fit : (rows, weight, loss, cost) or None
+        At the last refit: rows of equal loss that say as much as those so far, their weight and loss, and the cost of
+        the model; None where no check may be skipped.
+    benefit : Pace or None
+        What the current model gains over the one before.
+    last_coreset : (ids, weights) or None
+        The coreset at the last check, for policies that compare it.
+    budget : float or None
+        Seconds of refits for a million rows, at most.
+    """
+
+    next_check: int
+    n_kept: int = 0
+    last_fit: tuple[float, float, float, float] | None = None
+    benefit: Pace | None = None
+    last_coreset: tuple[Any, ...] | None = None
+    budget: float | None = None
+
+
+@storable
+@dataclass(frozen=True)
+class StreamState:
+    """All that was learned from the rows of a stream, at one moment.
+
+    Attributes
+    ----------
+    problem, policy, sketch
+        What a model is and how to fit one; when to refit; sums and candidates of the rows learned.
+    shape : (int, int)
+        Columns of the rows, and of the targets.
+    model, has_model
+        The current model, and whether it was fitted; before that it is the simplest one that the rows give.
+    warm_up : WarmUp or None
+        What scores rows until the first model.
+    loss, secondary_loss : float
+        Sums over the rows, each scored before it was learned.
+    unscored : Unscored
+        Rows that nothing could score.
+    record : Record or None
+        Averages over all rows as they came; None for a candidate that is not the current one.
+    monitor : Monitor or None
+        Whether rows come in random order; None for a candidate as well.
+    changes, change_counts
+        The newest changes of the model, at most ``KEPT``, and how many there were of each kind.
+    timings : Costs
+        Seconds of refits.
+    max_step : int or None
+        Rows between two checks, at most, where old rows lose weight.
+    ordered : bool
+        Whether rows come in an order: otherwise none is scored, and a model is fitted when one is asked for.
+    """
+
+    problem: Any
+    policy: Policy
+    sketch: Construction
+    shape: tuple[int, int]
+    refresh: RefreshState
+    model: Any
+    has_model: bool = False
+    warm_up: WarmUp | None = None
+    n_learned: int = 0
+    loss: float = 0.0
+    secondary_loss: float = 0.0
+    unscored: Unscored = field(default_factory=Unscored)
+    record: Record | None = None
+    monitor: Monitor | None = None
+    changes: Events = ()
+    change_counts: Counts = ()
+    timings: Costs = field(default_factory=Costs)
+    max_step: int | None = None
+    ordered: bool = True
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds: seconds differ from run to run, and are stored beside the state."""
+        return {name: value for name, value in vars(self).items() if name != "timings"}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> StreamState:
+        """Return the state that :meth:`stored_fields` describes."""
+        return cls(**fields)
+
+    @classmethod
+    def new(cls, problem: Problem, sketch: Construction, policy: Policy, width: int, n_targets: int) -> StreamState:
+        """Return the state before the first row."""
+        if not isinstance(policy, Policy):
+            named = f": pass {policy.__name__}(...)" if isinstance(policy, type) else ""
+            raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
+        check_joined(problem, sketch)
+        shape = int(width), int(n_targets)
+        policy = policy.starting_at(problem.first_refresh(*shape))
+        assert policy.start is not None
+        max_step = None if sketch.decay is None else sketch.decay.longest_step
+        state = cls(
+            problem, policy, sketch, shape, RefreshState(policy.start), problem.initial(None, *shape), max_step=max_step
+        )
+        return state.recording()
+
+    @property
+    def current(self) -> StreamState:
+        """Itself: it is the simplest learner."""
+        return self
+
+    @property
+    def states(self) -> tuple[StreamState, ...]:
+        """All states that learn the rows, the current one first."""
+        return (self,)
+
+    @property
+    def half_life(self) -> float:
+        """Rows after which a row has half the weight, infinite without decay."""
+        return math.inf if self.sketch.decay is None else float(self.sketch.decay.half_life)
+
+    @property
+    def within(self) -> str | None:
+        """What rows lose their weight in, None where all count for ever."""
+        return None if self.sketch.decay is None else "a half-life"
+
+    def recording(self, *spans: int) -> StreamState:
+        """Return the state with an empty record, of the last rows as well where old ones lose weight."""
+        if self.sketch.decay is not None:
+            spans = (*spans, self.sketch.decay.half_life)
+        return replace(self, record=Record(max(FEWEST_RECENT, min(RECENT, *spans)) if spans else 0))
+
+    def map(self, change: Callable[[StreamState], StreamState]) -> StreamState:
+        """Return the learner with each of its states changed."""
+        return change(self)
+
+    def rows_to_cut(self) -> float:
+        """Return how many rows may come before the next check."""
+        return self.refresh.next_check - self.n_learned if self.ordered else math.inf
+
+    def step(self, rows: Rows, owned: bool = False) -> tuple[StreamState, StepInfo]:
+        """Return the state after one segment of rows, see :func:`step`."""
+        return step(self, rows, owned)
+
+    def refit(self, kind: str, **details: Any) -> tuple[StreamState, Events]:
+        """Return the state with a model fitted now, see :func:`refit`."""
+        return refit(self, kind, **details)
+
+    def merge(self, other: StreamState) -> StreamState:
+        """Return the state of the rows of both, see :func:`merge`."""
+        return merge(self, other)
+
+    def emptied(self) -> StreamState:
+        """Return the state before the first row, except that the ids have been seen."""
+        assert self.policy.start is not None
+        return replace(
+            self,
+            sketch=self.sketch.emptied(),
+            refresh=RefreshState(int(self.policy.start), budget=self.refresh.budget),
+            model=self.problem.initial(None, *self.shape),
+            has_model=False,
+            n_learned=0,
+            loss=0.0,
+            secondary_loss=0.0,
+            timings=Costs(),
+        )._without_order(skipped=0)
+
+    def as_set(self) -> StreamState:
+        """Return the state of rows that came as a set: they have no loss, no changes, and no order to monitor."""
+        return replace(self, loss=math.nan, secondary_loss=math.nan)._without_order(skipped=self.n_learned)
+
+    def _without_order(self, skipped: int) -> StreamState:
+        return replace(
+            self,
+            refresh=replace(self.refresh, last_coreset=None),
+            warm_up=None,
+            unscored=Unscored(),
+            record=None if self.record is None else Record(self.record.span),
+            monitor=None if self.monitor is None else self.monitor.new(*self.shape, skipped=skipped),
+            changes=(),
+            change_counts=(),
+        )
+
+    def kept_rows(self) -> Iterator[Rows]:
+        """Iterate over the rows that can be learned again, in the order of their ids, a block at a time."""
+        return iter(()) if self.sketch.history is None else self.sketch.history.blocks()
+
+    def check_forgettable(self, ids: Any) -> Any:
+        """Return the ids as an array if rows can be forgotten, and these are theirs."""
+        history = self.sketch.history
+        return self.sketch.check_forgettable(ids, np.empty(0, np.int64) if history is None else history.ids())
+
+
+class Learner(Protocol):
+    """What a stream hands its segments to: a state, a window of rows, or candidates with several half-lives."""
+
+    @property
+    def current(self) -> StreamState:
+        """The state that is read."""
+
+    @property
+    def states(self) -> tuple[StreamState, ...]:
+        """All states that learn the rows, the current one first."""
+
+    @property
+    def within(self) -> str | None:
+        """What rows lose their weight in, None where all count for ever."""
+
+    def map(self, change: Callable[[StreamState], StreamState]) -> Self:
+        """Return the learner with each of its states changed."""
+
+    def rows_to_cut(self) -> float:
+        """Return how many rows may come before the next check or decision."""
+
+    def step(self, rows: Rows, owned: bool = False) -> tuple[Self, StepInfo]:
+        """Return the learner after one segment of rows, and what it has found."""
+
+    def refit(self, kind: str, **details: Any) -> tuple[Self, Events]:
+        """Return the learner with a model fitted now."""
+
+    def merge(self, other: Any) -> Self:
+        """Return the learner of the rows of both."""
+
+    def emptied(self) -> Self:
+        """Return the learner before the first row, except that the ids have been seen."""
+
+    def kept_rows(self) -> Iterator[Rows]:
+        """Iterate over the rows that can be learned again, in the order of their ids, a block at a time."""
+
+    def check_forgettable(self, ids: Any) -> Any:
+        """Return the ids as an array if rows can be forgotten, and these are theirs."""
+
+
+# -- one segment of rows --------------------------------------------------------------------------------
+
+
+def step(state: StreamState, rows: Rows, owned: bool = False) -> tuple[StreamState, StepInfo]:
+    """Return the state after one segment: its rows are scored, then learned, and a check follows where one is due.
+
+    ``owned`` rows may be kept as they are; others are copied.
+    """
+    events: Events = ()
+    state = advance_decay(state, int(rows.ids[0]))
+    if not state.ordered:
+        return learn(state, rows, None, owned), StepInfo()
+    state, scores = score(state, rows)
+    state = learn(state, rows, scores, owned)
+    if state.n_learned == state.refresh.next_check:
+        state, events = check(state)
+        state = schedule(state)
+    return state, StepInfo(scores, events)
+
+
+def advance_decay(state: StreamState, at: int) -> StreamState:
+    """Return the state with weights relative to rows near this id."""
+    if state.sketch.decay is None:
+        return state
+    sketch = state.sketch.copy()
+    factor = sketch.advance(at)
+    if factor == 1:
+        return replace(state, sketch=sketch)
+    return replace(
+        state,
+        sketch=sketch,
+        loss=state.loss * factor,
+        secondary_loss=state.secondary_loss * factor,
+        unscored=state.unscored.scaled(factor),
+        warm_up=None if state.warm_up is None else state.warm_up.scaled(factor),
+    )
+
+
+def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
+    """Return the state with the loss of rows that are not learned yet, and the loss of each."""
+    problem, weighted, monitor = state.problem, state.sketch.weighted(rows), state.monitor
+    warm_up = None if state.has_model else state.warm_up or problem.warm_up()
+    if monitor is not None:
+        monitor = monitor.noting(problem.numbers(rows), state.sketch.seed)
+    with np.errstate(over="ignore"):
+        losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
+        totals = weighted_totals(losses, secondary, weighted.weights)
+        unscored, record = state.unscored, state.record
+        if warm_up is not None and not warm_up.scores:
+            unscored = unscored.after(weighted)
+        elif record is not None:
+            as_given = totals if weighted is rows else weighted_totals(losses, secondary, rows.weights)
+            last = record.with_last(rows, losses, secondary, problem.spread_of(rows)) if record.span else None
+            record = record.after(rows, as_given, last)
+    state = replace(
+        state,
+        monitor=monitor,
+        warm_up=seen,
+        model=state.model if seen is None else problem.initial(seen.answer, *state.shape),
+        loss=state.loss + totals.loss,
+        secondary_loss=state.secondary_loss + totals.second,
+        unscored=unscored,
+        record=record,
+    )
+    return track_benefit(state, rows, losses), Scores(losses, secondary)
+
+
+def _losses(
+    problem: Problem, model: Any, warm_up: WarmUp | None, rows: Rows
+) -> tuple[FloatArray, FloatArray, WarmUp | None]:
+    """Return loss and secondary loss of each row, and the warm-up that has seen them; None says there is a model."""
+    if warm_up is None:
+        losses, secondary = problem.losses(model, rows.points, rows.targets)
+    else:
+        (losses, secondary), warm_up = warm_up.scored(rows.points, rows.targets, rows.weights)
+        losses, secondary = problem.bounded(losses, secondary)
+    check_losses(losses, rows.ids)
+    return losses, secondary, warm_up
+
+
+def learn(state: StreamState, rows: Rows, scores: Scores | None, owned: bool = False) -> StreamState:
+    """Return the state whose sketch has learned the rows."""
+    sketch = state.sketch.copy()
+    if sketch.wants_sizes and scores is not None:
+        sketch.expect(state.problem.sizes(scores.losses) if state.has_model else None)
+    sketch.absorb(rows, owned)
+    return replace(state, sketch=sketch, n_learned=state.n_learned + len(rows))
+
+
+def schedule(state: StreamState, at: int | None = None) -> StreamState:
+    """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight."""
+    at = state.policy.following(state.n_learned, state.refresh.n_kept) if at is None else at
+    at = at if state.max_step is None else min(at, state.n_learned + state.max_step)
+    return _refreshed(state, next_check=at)
+
+
+def _refreshed(state: StreamState, **changes: Any) -> StreamState:
+    return replace(state, refresh=replace(state.refresh, **changes))
+
+
+# -- checks ---------------------------------------------------------------------------------------------
+
+
+def check(state: StreamState) -> tuple[StreamState, Events]:
+    """Refit where that can matter; keep the current model while its cost is within tolerance of the new one's."""
+    if can_skip(state):
+        return state, ()
+    sketch = state.sketch.copy()
+    sketch.settle_on_schedule()
+    state = replace(state, sketch=sketch)
+    if not state.has_model:
+        return fit_first(state), ()
+    state, trigger = find_trigger(state)
+    if trigger is None:
+        return state, ()
+    problem, policy, sketch = state.problem, state.policy, state.sketch
+    before = 0.0 if problem.tells_costs else problem.cost(state.model, sketch)
+    noise = problem.degrees(state.model, sketch) / sketch.effective_rows
+    tolerance = policy.allowance(sketch.seed, state.n_learned, noise)
+    if tolerance and not problem.tells_costs and before <= tolerance * problem.lower_bound(sketch):
+        return state, ()
+    state, new = timed_fit(state, state.model)
+    before, after = new.costs or (before or problem.cost(state.model, sketch), problem.cost(new.model, sketch))
+    if policy.uneven > 1 and before > tolerance * after:
+        noise *= min(policy.uneven, problem.unevenness(new.model, sketch))
+        tolerance = policy.allowance(sketch.seed, state.n_learned, noise)
+    if tolerance and before <= tolerance * after:
+        # Where costs are exact a check takes next to nothing, so that it need not become rare.
+        state = _refreshed(state, n_kept=state.refresh.n_kept + (not problem.costs_are_exact))
+        return record_fit(state, before, new.evenness), ()
+    former, state = state.model, _refreshed(state, n_kept=0)
+    allowed = tolerance - 1 if tolerance else None
+    state, events = install(state, new.model, before, after, kind=trigger, allowed=allowed)
+    return start_benefit(record_fit(state, after, new.evenness), former), events
+
+
+def can_skip(state: StreamState) -> bool:
+    """Whether a check can be left out, by what rows have cost since the last fit."""
+    known, sketch = state.refresh.last_fit, state.sketch
+    if known is None:
+        return False
+    rows, weight, loss, cost = known
+    mean, more = cost / weight, sketch.weight - weight
+    if not (mean > 0 and more > 0):  # as rounded: rows since may weigh next to nothing
+        return False
+    growth, degrees = sketch.weight / weight, state.problem.degrees(state.model, sketch)
+    recent = (state.loss - loss) / more
+    variance = max(0.0, sketch.effective_rows / growth / rows - 1)  # of losses, over their squared mean
+    error = math.sqrt(variance / sketch.effective_rows * growth**2 / (growth - 1))
+    rise = recent / mean - 1 - 2 * degrees / rows - 2 * error
+    gain, noise = degrees / rows * (1 - 1 / growth), degrees / sketch.effective_rows
+    return state.policy.may_wait(state.n_learned, gain, noise, rise, growth)
+
+
+def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
+    """Note what a later check needs to know to be skipped, where all rows count for ever.
+
+    Few rows with most of the loss say less than their number; nothing follows from negative losses.
+    """
+    if not state.policy.floor > 0 or state.max_step is not None:
+        return state
+    known = state.sketch.effective_rows * ess_ratio, state.sketch.weight, state.loss, cost
+    return _refreshed(state, last_fit=known if cost > 0 and state.loss >= 0 else None)
+
+
+def find_trigger(state: StreamState) -> tuple[StreamState, str | None]:
+    """Return why a check refits, None if it need not: the coreset is the same, or the expected benefit is too small."""
+    if state.policy.only_on_change:
+        state, changed = compare_coreset(state)
+        if not changed:
+            return state, None
+    budget, sketch = state.refresh.budget, state.sketch
+    if budget is not None and not state.timings.affords(state.n_learned, len(sketch.coreset()), budget):
+        return state, None
+    state = grow(state)
+    policy, benefit = state.policy, state.refresh.benefit
+    if not isinstance(policy, Measured) or benefit is None:
+        return state, "scheduled"
+    trigger = policy.reason(benefit, state.n_learned, len(state.sketch.coreset()), state.max_step)
+    return (state if trigger else _refreshed(state, benefit=benefit.looked())), trigger
+
+
+def compare_coreset(state: StreamState) -> tuple[StreamState, bool]:
+    """Return the state that knows its coreset, and whether that has changed."""
+    coreset, old = state.sketch.coreset(), state.refresh.last_coreset
+    new = coreset.ids, coreset.weights
+    return _refreshed(state, last_coreset=new), old is None or not all(map(np.array_equal, old, new))
+
+
+def timed_fit(state: StreamState, current: Any | None) -> tuple[StreamState, Contender]:
+    """Return a model fitted now, beside the current one or None, and the state that has noted the seconds."""
+    problem, start = state.problem, time.perf_counter()
+    fit = problem.contender if current is not None else lambda sketch, _: Contender(problem.solve(sketch, None))
+    new = fit(state.sketch, current)
+    seconds = time.perf_counter() - start
+    timings = state.timings.after(problem.solved_rows(new.model, state.sketch), seconds)
+    return replace(state, timings=timings), new
+
+
+def fit_first(state: StreamState) -> StreamState:
+    """Return the state with its first model, which is no change."""
+    state, new = timed_fit(state, None)
+    state = replace(adopt(state, new.model), has_model=True, warm_up=None)
+    if state.policy.floor > 0:
+        state = record_fit(state, state.problem.cost(state.model, state.sketch), 1.0)
+    state = start_benefit(state, None)
+    return compare_coreset(state)[0] if state.policy.only_on_change else state
+
+
+def adopt(state: StreamState, model: Any) -> StreamState:
+    """Return the state with this model; the sketch hears of it at the same row, whatever the chunks."""
+    sketch = state.sketch.copy()
+    sketch.adopt(model)
+    if sketch.wants_sizes:
+        sketch.measure(partial(state.problem.sizes_on, model))
+    return replace(state, model=model, sketch=sketch, timings=state.timings.with_model(state.n_learned))
+
+
+def install(state: StreamState, new: Any, before: float, after: float, **details: Any) -> tuple[StreamState, Events]:
+    """Return the state with a new model, and the change; none if the model is the same."""
+    if state.problem.same(state.model, new):
+        return state, ()
+    event = ChangeEvent(
+        state.n_learned,
+        cost_before=before,
+        cost_after=after,
+        solved_on=state.timings.last[0] if details["kind"] != "half_life" else None,
+        **state.problem.difference(state.model, new, state.sketch),
+        **details,
+    )
+    state = adopt(state, new)
+    changes, counts = (*state.changes, event)[-KEPT:], counted(state.change_counts, event)
+    return replace(state, changes=changes, change_counts=counts), (event,)
+
+
+def refit(state: StreamState, kind: str, **details: Any) -> tuple[StreamState, Events]:
+    """Return the state with a model fitted now with no regard to the current one: nothing of it is left in the new."""
+    events: Events = ()
+    if state.n_learned:
+        state = advance_decay(state, state.sketch.next_id - 1)
+    sketch = state.sketch.copy()
+    sketch.settle_exactly()
+    sketch.settle()
+    state = replace(state, sketch=sketch)
+    if state.has_model and state.n_learned:
+        before = state.problem.cost(state.model, sketch)
+        state, new = timed_fit(state, None)
+        state, events = install(state, new.model, before, state.problem.cost(new.model, sketch), kind=kind, **details)
+        state = replace(start_benefit(state, None), model=new.model)  # where it is the same but for rounding as well
+    elif state.n_learned:
+        state = fit_first(state)
+    state = _refreshed(state, n_kept=0, last_fit=None)
+    return schedule(state, state.policy.after(state.n_learned)), events
+
+
+# -- what refits gain -----------------------------------------------------------------------------------
+
+
+def start_benefit(state: StreamState, former: Any | None) -> StreamState:
+    """Begin to measure what the current model gains over the one before, if there was one."""
+    if not (state.policy.measures or state.sketch.can_grow):
+        return state
+    old, size = state.refresh.benefit, float(state.problem.solved_rows(state.model, state.sketch))
+    if former is state.model and old is not None:  # the same model came out: it gains nothing
+        return _refreshed(state, benefit=replace(old.looked(), at=state.n_learned))
+    if old is None or former is None:
+        return _refreshed(state, benefit=Pace(state.n_learned, size))
+    return _refreshed(state, benefit=Pace(state.n_learned, size, former, old.size))
+
+
+def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamState:
+    """Note what rows cost, and for a while what they would have cost under the model before."""
+    benefit = state.refresh.benefit
+    if not state.has_model or benefit is None:
+        return state
+    if benefit.former is None:
+        return _refreshed(state, benefit=benefit.with_rows(losses, rows.weights))
+    some = rows[: TRIAL_ROWS - benefit.gains.rows]
+    former = state.problem.losses(benefit.former, some.points, some.targets)[0]
+    benefit = benefit.with_gains(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
+    state = _refreshed(state, benefit=benefit)
+    if benefit.gains.rows < TRIAL_ROWS:
+        return state
+    return _refreshed(grow(state), benefit=replace(benefit, former=None))
+
+
+def grow(state: StreamState) -> StreamState:
+    """Double the size of the coreset, before it is full or after, if a model of more rows would gain enough."""
+    benefit, sketch = state.refresh.benefit, state.sketch
+    if benefit is None or not sketch.can_grow:
+        return state
+    size = sketch.expected_size
+    gain = benefit.foreseen(2 * size, -1.0) - benefit.foreseen(size, -1.0)
+    if not (sketch.n_rows > size / 2 and gain >= MIN_BENEFIT):
+        return state
+    sketch = sketch.copy()
+    sketch.grow()
+    return replace(state, sketch=sketch)
+
+
+# -- two streams ----------------------------------------------------------------------------------------
+
+
+def merge(state: StreamState, other: StreamState) -> StreamState:
+    """Return the state of the rows of both; the model is that of the first, until a refit."""
+    if state.sketch.decay is not None and other.sketch.decay is not None:
+        state = advance_decay(state, other.sketch.decay.reference)
+        assert state.sketch.decay is not None
+        other = advance_decay(other, state.sketch.decay.reference)
+    sketch, monitor, record = state.sketch.copy(), state.monitor, state.record
+    sketch.join(other.sketch)
+    return replace(
+        state,
+        sketch=sketch,
+        n_learned=state.n_learned + other.n_learned,
+        loss=state.loss + other.loss,
+        secondary_loss=state.secondary_loss + other.secondary_loss,
+        unscored=state.unscored.joined(other.unscored),
+        monitor=None if monitor is None or other.monitor is None else monitor.joined(other.monitor),
+        record=None if record is None or other.record is None else record.joined(other.record),
+    )
+
+
+# -- the stream -----------------------------------------------------------------------------------------
+
+
+@storable
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows that come, and what was learned of them. All streams that come from one share its lock.
+
+    Attributes
+    ----------
+    learner : Learner
+        What was learned of the rows up to the last cut.
+    queue : Queue
+        Rows since then.
+    room : int
+        How many rows make the next cut; 0 while that is not known.
+    lock : RLock
+        For whoever puts the next stream in the place of this one.
+    recorder, on_change : callable or None
+        Called with all rows that are learned, and with all changes of the model, for whoever keeps them.
+    """
+
+    learner: Any
+    queue: Queue
+    room: int = 0
+    lock: RLock = field(default_factory=RLock)
+    recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
+    on_change: Callable[[ChangeEvent], None] | None = None
+    _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def new(
+        cls,
+        problem: Problem,
+        construction: Construction,
+        policy: Policy,
+        width: int,
+        n_targets: int,
+        flat_targets: bool = False,
+    ) -> Stream:
+        """Return a stream that joins a problem, an empty construction and a policy.
+
+        Parameters
+        ----------
+        problem, construction, policy
+            What a model is and how to fit one; where rows go; when to refit.
+        width, n_targets : int
+            Columns of the rows, and of the targets.
+        flat_targets : bool
+            Whether targets come as (n,).
+        """
+        state = StreamState.new(problem, construction, policy, width, n_targets)
+        construction.begin(*state.shape, flat_targets)
+        return cls(state, construction.queue)
+
+    # -- what was learned so far ----------------------------------------------------------------------
+
+    @property
+    def current(self) -> StreamState:
+        """What was learned up to the last cut; of rows without order, with a model fitted now."""
+        state: StreamState = self.learner.current
+        return state if state.ordered else self.whole().learner.current
+
+    @property
+    def problem(self) -> Any:
+        """The problem."""
+        return self.learner.current.problem
+
+    @property
+    def construction(self) -> Any:
+        """The sketch of the rows up to the last cut."""
+        return self.learner.current.sketch
+
+    @property
+    def model(self) -> Any:
+        """The model as of the last cut."""
+        return self.current.model
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether a first model was fitted; that of rows without order is fitted when it is asked for."""
+        state = self.learner.current
+        return bool(state.has_model) if state.ordered else self.n_seen > 0
+
+    @property
+    def width(self) -> int:
+        """Columns of the rows."""
+        return int(self.learner.current.shape[0])
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
+        return int(self.learner.current.shape[1])
+
+    @property
+    def n_learned(self) -> int:
+        """Rows up to the last cut."""
+        return int(self.learner.current.n_learned)
+
+    @property
+    def n_seen(self) -> int:
+        """Rows learned, and rows that wait."""
+        return self.n_learned + len(self.queue)
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next row gets."""
+        return int(self.construction.next_id) + len(self.queue)
+
+    @property
+    def n_changes(self) -> int:
+        """How often the model has changed."""
+        return sum(count for _, count in self.current.change_counts)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows come in an order; otherwise the stream is a shard."""
+        return bool(self.learner.current.ordered)
+
+    # -- learning -------------------------------------------------------------------------------------
+
+    def append_rows(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Stream:
+        """Return the stream after validated rows of one call; those that make no cut only wait."""
+        if len(self.queue) + len(points) >= self.room:
+            return self.append([(points, targets, weights)])
+        if self.recorder is not None:
+            self.recorder(points, targets, weights)
+        return replace(self, queue=self.queue.with_rows(points, targets, weights))
+
+    def append(self, pieces: Iterable[Given], problem: Problem | None = None) -> Stream:
+        """Return the stream after these validated rows of positive weight, and with this problem where one is given."""
+        learner, queue = self.learner, self.queue
+        if problem is not None:
+            learner = learner.map(lambda state: replace(state, problem=problem))
+        with one_thread(self.width):
+            for piece in pieces:
+                if self.recorder is not None:
+                    self.recorder(*piece)
+                _check_ids_left(learner.current.sketch.next_id + len(queue), len(piece[0]))
+                learner, queue = self._fed(learner, queue, piece)
+        return replace(self, learner=learner, queue=queue, room=_rows_to_cut(learner))
+
+    def _fed(self, learner: Learner, queue: Queue, given: Given) -> tuple[Learner, Queue]:
+        """Return the learner after all cuts that these rows make, and the rows that wait then."""
+        start, n = 0, len(given[0])
+        while start < n:
+            waiting, room = len(queue), _rows_to_cut(learner)
+            piece = slice(start, min(start + room - waiting, n))
+            points, targets, weights = (array[piece] for array in given)
+            first_id, is_cut, start = learner.current.sketch.next_id, waiting + piece.stop - start == room, piece.stop
+            if is_cut and not waiting:
+                rows, owned = _numbered(points, targets, weights, first_id, queue)
+            else:
+                queue = queue.with_rows(points, targets, weights)
+                if not is_cut:
+                    continue
+                rows, owned, queue = queue.rows(first_id), queue.arena is not None, queue.emptied()
+            learner, info = learner.step(rows, owned)
+            self._report(info.events)
+        return learner, queue
+
+    def _report(self, events: Events) -> None:
+        if self.on_change is not None:
+            for event in events:
+                self.on_change(event)
+
+    def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
+        """Add a validated row to the queue itself if it only has to wait there; whether that was done."""
+        return self.recorder is None and self.queue.wrote_one(values, target, self.room)
+
+    def learn_one(self, values: Sequence[float], target: tuple[float, ...]) -> Stream:
+        """Return the stream after one validated row: itself, unless the row makes a cut."""
+        if self.append_one(values, target):
+            return self
+        row = np.array(values, dtype=np.float64)[None]
+        return self.append([(row, np.array(target, dtype=np.float64).reshape(1, -1), ones(1))])
+
+    def rows_to_cut(self) -> int:
+        """Return how many rows, those that wait among them, make the next cut."""
+        return _rows_to_cut(self.learner)
+
+    @one_thread()
+    def flushed(self) -> Stream:
+        """Return the stream in which no row waits."""
+        if not len(self.queue):
+            return self
+        rows = self.queue.rows(self.construction.next_id)
+        learner, info = self.learner.step(rows, self.queue.arena is not None)
+        self._report(info.events)
+        return replace(self, learner=learner, queue=self.queue.emptied(), room=_rows_to_cut(learner))
+
+    @one_thread()
+    def refit(self, kind: str, **details: Any) -> Stream:
+        """Return the stream with a model fitted on all rows seen, whatever the current one costs."""
+        if not self.ordered:
+            return self.whole()
+        new = self.flushed()
+        learner, events = new.learner.refit(kind, **details)
+        self._report(events)
+        return replace(new, learner=learner, room=_rows_to_cut(learner))
+
+    @one_thread()
+    def merge(self, other: Stream) -> Stream:
+        """Return a stream that has also seen what another one has, with a model fitted on all of it.
+
+        Of several half-lives, the current one is that of the stream with the larger ids, and so is what they have cost
+        lately. A window holds the last rows of both. Of rows without order nothing is fitted.
+        """
+        new = self.flushed()
+        theirs = (other.view() if self.ordered else other.flushed()).learner
+        new = replace(new, learner=new.learner.merge(theirs))
+        return new.refit("merged", rows=theirs.current.n_learned) if self.ordered else new
+
+    def forget(self, ids: Any) -> Stream:
+        """Return what would be had the rows with these ids never come.
+
+        The other rows are learned again in the order of their ids, so models, changes and losses are theirs alone. Of
+        a window, these are the rows in it: what has left it before does not come back.
+        """
+        old = self.view().learner
+        unwanted, learner = old.check_forgettable(ids), old.emptied()
+        with one_thread(self.width):
+            for rows in old.kept_rows():
+                rest = rows[~np.isin(rows.ids, unwanted)]
+                while len(rest):
+                    some = rest[: int(min(learner.rows_to_cut(), len(rest)))]
+                    learner, info = learner.step(some)
+                    self._report(info.events)
+                    rest = rest[len(some) :]
+        new = replace(self, learner=learner, queue=self.queue.emptied())
+        return new.refit("forgotten", rows=len(np.unique(unwanted)))
+
+    # -- rows without order ---------------------------------------------------------------------------
+
+    def unordered(self) -> Stream:
+        """Return the shard of a stream: of a new one, or of one that goes on without order."""
+        self.check_all_rows_count("A shard")
+        sketch = self.construction.copy()
+        if self.n_seen:
+            sketch.sum_on()
+        else:
+            sketch.sum_exactly()
+        state = self.learner.current
+        return replace(self, learner=replace(state, sketch=sketch, ordered=False, has_model=False), room=0)
+
+    def check_all_rows_count(self, what: str) -> None:
+        """Refuse a stream in which old rows go, or whose half-life is selected."""
+        if not isinstance(self.learner, StreamState):
+            kind = "a window" if self.learner.within == "the window" else 'half_life="auto"'
+            raise ValueError(f"{what} is for estimators of all rows or of one half-life, not for {kind}.")
+
+    def as_set(self) -> Stream:
+        """Return the stream of rows that came as a set: they have no loss, no changes, and no order to monitor."""
+        return replace(self, learner=self.learner.map(StreamState.as_set))
+
+    def compact(self) -> Stream:
+        """Return the same in which no row waits, and no row is kept that current scores rule out."""
+        new = self.flushed()
+        sketch = new.construction.copy()
+        sketch.thin()
+        return replace(new, learner=replace(new.learner, sketch=sketch))
+
+    @one_thread()
+    def whole(self) -> Stream:
+        """Return the stream as files hold it: of a shard, the ordinary one that it stands for, with a model."""
+        whole: Stream = self if self.ordered else self._cached("whole", self._ordinary)
+        return whole
+
+    def _ordinary(self) -> Stream:
+        state = self.flushed().learner
+        model = state.problem.initial(None, *state.shape)
+        new = replace(self, learner=replace(state, ordered=True, model=model), queue=self.queue.emptied())
+        return new.as_set().refit("merged")
+
+    # -- reading --------------------------------------------------------------------------------------
+
+    @one_thread()
+    def view(self) -> Stream:
+        """Return the stream in which no row waits, to look at: nothing of it reaches a disk."""
+        if not self.ordered:
+            return self.whole()
+        view: Stream = self._cached("view", self._flushed_view) if len(self.queue) else self
+        return view
+
+    def _flushed_view(self) -> Stream:
+        learner = self.learner.map(lambda state: replace(state, sketch=state.sketch.for_reading()))
+        return replace(self, learner=learner, on_change=None).flushed()
+
+    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what is made once for the rows seen so far."""
+        known = self._cache.get(name)
+        if known is None or known[0] != self.n_seen:
+            known = self.n_seen, make()
+            self._cache[name] = known
+        return known[1]
+
+    @property
+    def present_model(self) -> Any:
+        """The model; before the first one, the simplest that all rows seen give, those that wait included."""
+        state, queue = self.current, self.queue
+        if state.has_model or not len(queue):
+            return state.model
+        waiting = state.sketch.weighted(queue.rows(state.sketch.next_id))
+        known = state.warm_up or state.problem.warm_up()
+        answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
+        return state.problem.initial(answer, *state.shape)
+
+    @one_thread()
+    def coreset(self) -> Coreset:
+        """Return the coreset of all rows seen."""
+        coreset: Coreset = self.view().construction.coreset()
+        return coreset
+
+    @one_thread()
+    def regret(self) -> Regret:
+        """Return the loss and the hindsight optimum on all rows seen."""
+        regret: Regret = self._cached("regret", lambda: regret_of(self.view().current))
+        return regret
+
+    def averages(self) -> Averages | None:
+        """Return what all rows scored have cost, each with the weight that it was given; None where there are none."""
+        record, regret, sketch = self._record(), self.regret(), self.construction
+        if record is None:
+            return None
+        if not record.span:
+            return record.averages(regret.total, regret.resolution)
+        total = math.nan
+        if record.spread is not None:
+            total = record.spread.total(around_zero=not getattr(sketch, "intercept", True))
+        share = record.weight / regret.weight if regret.weight > 0 else 1.0
+        return record.averages(total, regret.resolution * share)
+
+    def recent_averages(self) -> Averages | None:
+        """Return the same of the last rows, where old ones lose weight."""
+        record = self._record()
+        return None if record is None else record.of_recent()
+
+    def handful(self) -> Handful | None:
+        """Return the few rows that hold most of the loss, if there are such."""
+        averages, record = self.averages(), self._record()
+        return None if averages is None or record is None else record.handful(averages.resolution)
+
+    def _record(self) -> Record | None:
+        return None if self.regret().reason else self.view().current.record
+
+    def order(self) -> OrderVerdict:
+        """Return whether the rows seen look as if they came in random order."""
+        now = self.view()
+        assert now.current.monitor is not None
+        return replace(now.current.monitor.verdict(), within=now.learner.within)
+
+    # -- storing and copying --------------------------------------------------------------------------
+
+    def with_history(self, history: Any) -> Stream:
+        """Return the same stream with its history in another place, or with what stands for it in a file."""
+        current, sketch = self.learner.current, self.construction.copy()
+        sketch.history = history
+        new = replace(current, sketch=sketch)
+        return replace(self, learner=self.learner.map(lambda state: new if state is current else state))
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        return {"learner": self.learner, "queue": self.queue}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Stream:
+        """Return the stream that :meth:`stored_fields` describes."""
+        stream = cls(fields["learner"], fields["queue"])
+        stream.queue.arena = stream.construction._new_arena(stream.width, stream.n_targets)
+        return stream
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies hold: of a shard whose sums are exact, no row that current scores rule out."""
+        own = self.compact() if not self.ordered and self.construction.adds_up else self
+        return {"learner": own.learner, "queue": own.queue}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(type(self)(**state)))
+
+
+def _rows_to_cut(learner: Learner) -> int:
+    """Return how many rows make the next cut: up to a check, the end of a block of ids, or the last id."""
+    sketch = learner.current.sketch
+    return int(min(learner.rows_to_cut(), sketch.rows_to_block_end(), LARGEST_ID + 1 - sketch.next_id))
+
+
+def _check_ids_left(next_id: int, n: int) -> None:
+    """Refuse rows that would need ids beyond the largest one."""
+    if next_id + n - 1 > LARGEST_ID:
+        raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
+
+
+def _numbered(
+    points: FloatArray, targets: FloatArray, weights: FloatArray, first_id: int, queue: Queue
+) -> tuple[Rows, bool]:
+    """Return the rows of a caller with their ids, and whether they are in memory that a history may keep."""
+    ids = np.arange(first_id, first_id + len(points))
+    if queue.arena is None:
+        return Rows(points, targets, weights, ids), False
+    own = queue.arena.rows(len(points))
+    own[...] = points
+    return Rows(own, targets, weights if all_ones(weights) else weights.copy(), ids), True
