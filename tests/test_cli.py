@@ -26,7 +26,7 @@ from batch2online.app.cli.commands.run import rechunked
 from batch2online.app.cli.run.loop import LearningLoop
 from batch2online.app.cli.run.result import Recorder
 from batch2online.app.cli.run.source import open_input
-from batch2online.app.cli.run.state import Kept, checksum
+from batch2online.app.cli.run.state import FileModel, checksum
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
 from processes import COMMAND, PATIENCE, Started
@@ -410,7 +410,7 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     task = task_for(settings)
     stream = open_input([str(long_stream)], None, task).stream
     known = {"source": "long.csv", **settings.as_dict()}
-    with Kept(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
+    with FileModel(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
         LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
     assert result_of(*run_with_state(long_stream, tmp_path / "two", *words), capsys=capsys) == undisturbed
     assert undisturbed["rows_dropped"] == ("drop" in words)
@@ -423,7 +423,7 @@ def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsy
     long_stream.write_text("".join(lines[:1001]))
     stream = open_input([str(long_stream)], None, task).stream
     known = {"source": "long.csv", **task.settings.as_dict()}
-    with Kept(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
+    with FileModel(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
         LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), rows), 1), lambda _: None)
     resumed = result_of(*run_with_state(long_stream, tmp_path), capsys=capsys)
     assert resumed == result_of("run", long_stream, "--task", "regression", "--target", "y", capsys=capsys)

@@ -21,7 +21,7 @@ from batch2online.app.cli.run.source import open_stream
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError, Layout, Remedy, open_source
-from batch2online.app.inputs.byte_stream import Feed, LineBlock, blocks
+from batch2online.app.inputs.byte_stream import ByteStream, LineBlock, blocks
 from batch2online.frames.columns import ColumnType
 
 TABLE = pa.table({"a": [1.0, 2.5, -3.0, 4.0], "b": [10, 20, 30, 40], "colour": ["red", "blue", "red", "green"]})
@@ -111,7 +111,9 @@ def test_mixed_newlines_count_as_lines(tmp_path):
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
 def test_blocks_cut_anywhere_hold_the_same_lines(size, newline):
     content = newline.join([b"a,b", b"1,2", b"", b"3,4", b"5,6"])
-    found = [line for block in blocks(Feed(io.BytesIO(content), "x"), size, least_lines=1) for line in block.lines()]
+    found = [
+        line for block in blocks(ByteStream(io.BytesIO(content), "x"), size, least_lines=1) for line in block.lines()
+    ]
     assert found == [(1, b"a,b"), (2, b"1,2"), (4, b"3,4"), (5, b"5,6")]
 
 

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from batch2online import coresets, reference, theory
 from batch2online.methods import scores
 from batch2online.methods.least_squares.solver import coreset_moments, least_squares
-from batch2online.reference.algorithms import alternate
+from batch2online.reference import alternate
 
 FALSE_ALARM = 1e-6
 EPSILON = 0.3

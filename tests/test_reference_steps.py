@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from batch2online import reference
-from batch2online.reference.algorithms import alternate
+from batch2online.reference import alternate
 
 EPSILON = 0.3
 both_forms = pytest.mark.parametrize("errata", [True, False], ids=["mended", "printed"])

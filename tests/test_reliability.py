@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from batch2online import durable
-from batch2online.app.cli.run.state import Kept, Position
+from batch2online.app.cli.run.state import FileModel, Position
 from batch2online.estimator import OnlineEstimator
 from batch2online.storage import database, disk_history, journal, model_file, session
 from batch2online.storage.errors import StoreCorrupted
@@ -147,14 +147,14 @@ def test_a_file_written_in_place_is_caught(monkeypatch):
 
 @pytest.mark.full
 def test_a_position_that_comes_later_than_its_rows_is_caught(monkeypatch):
-    learn = Kept.learn
+    learn = FileModel.learn
 
     def late(self, chunk, position):
         before = vars(self).get("before", Position())
         self.before = position
         learn(self, chunk, before)
 
-    monkeypatch.setattr(Kept, "learn", late)
+    monkeypatch.setattr(FileModel, "learn", late)
     with pytest.raises(AssertionError):
         kills.command_line(20)
 

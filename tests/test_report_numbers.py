@@ -66,7 +66,7 @@ def test_the_intercept_of_a_classifier_is_in_original_units():
     model = OnlineClassifier(random_state=0).fit(X, X[:, 0] + RNG.normal(size=400) > 0)
     plain = context.of_model(model)
     means, scales = np.array([10.0, -3.0]), np.array([2.0, 5.0])
-    shown = context.Story(model, "", "", plain.names, None, means, scales)
+    shown = context.ReportContext(model, "", "", plain.names, None, means, scales)
     expected = model.intercept_[0] - model.coef_[0] / scales @ means
     assert f'<td class="number">{number(float(expected))}</td><td>intercept</td>' in classification._listed(
         shown, model.coef_[0]
@@ -151,7 +151,7 @@ def test_means_of_inputs_are_in_original_units(tmp_path):
 
     X = RNG.normal(size=(300, 1))
     model = OnlineClustering(1, random_state=0).fit(X)
-    shown = context.Story(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
+    shown = context.ReportContext(model, "", "", ["a"], None, np.array([1000.0]), np.array([1.0]))
     mean = 1000 + np.average(model.coreset_.points[:, 0], weights=model.coreset_.weights)
     assert number(float(mean)) in _columns(shown)
 

@@ -12,7 +12,7 @@ from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.commands.check import verdict_of
 from batch2online.app.cli.run.loop import LearningLoop
 from batch2online.app.cli.run.result import Recorder, change_record, following, point, present_model
-from batch2online.app.cli.run.state import Position, Unkept, checksum
+from batch2online.app.cli.run.state import MemoryModel, Position, checksum
 from batch2online.app.cli.settings import Settings
 from batch2online.app.inputs import DataError, columnar
 from batch2online.evaluate import order_test
@@ -28,7 +28,7 @@ def chunks(*sizes):
 
 
 def loop_after(*sizes, start=None):
-    keeper = Unkept(OnlineRegression(random_state=0))
+    keeper = MemoryModel(OnlineRegression(random_state=0))
     if start is not None:
         keeper.start = start
         keeper.model.partial_fit(X[: start.rows], Y[: start.rows])

@@ -189,7 +189,7 @@ def fresh(model: Any, seed: int) -> Any:
     >>> fresh(SGDRegressor(penalty=None), 7)
     SGDRegressor(penalty=None, random_state=7)
     """
-    if _is_factory(model):
+    if isinstance(model, type) or (callable(model) and (not any(hasattr(model, name) for name in LEARNING))):
         return _made_by(model, seed)
     if hasattr(model, "get_params"):
         twin = clone(model, safe=False)
@@ -197,10 +197,6 @@ def fresh(model: Any, seed: int) -> Any:
     if hasattr(model, "clone"):  # River
         return model.clone(dict.fromkeys(_seed_names(vars(model)), seed))
     return copy.deepcopy(model)
-
-
-def _is_factory(model: Any) -> bool:
-    return isinstance(model, type) or (callable(model) and not any(hasattr(model, name) for name in LEARNING))
 
 
 def _made_by(factory: Callable[..., Any], seed: int) -> Any:

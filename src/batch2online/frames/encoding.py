@@ -124,7 +124,8 @@ def _columns_of(X: Any, container: str) -> tuple[Sequence[Any], list[Callable[[]
         _check_names(X.schema.names)
         return X.schema.names, [_later(arrow.of_array, column) for column in X.columns]
     if container == "array":
-        values = _as_table(X)
+        values = rectangular(X)
+        values = values.astype(object) if values.dtype.kind in "UT" else values
         make = of_objects if values.dtype.kind == "O" else _of_numbers
         return list(range(values.shape[1])), [_later(make, values[:, place]) for place in range(values.shape[1])]
     return _list_of(X, container)
@@ -164,15 +165,16 @@ def _check_names(names: list[Any]) -> None:
         raise ValueError(f"Two columns are named {repeated[0]!r}: the names of columns must differ.")
 
 
-def _as_table(X: Any) -> Any:
-    if not isinstance(X, np.ndarray):
-        widths = {len(row) for row in X}
-        if len(widths) > 1:
-            raise ValueError(f"Rows must be equally long, got {sorted(widths)[:5]} values.")
-        values = np.empty((len(X), widths.pop()), dtype=object)
-        values[:] = X
-        X = values
-    return X.astype(object) if X.dtype.kind in "UT" else X
+def rectangular(X: Any) -> Any:
+    """Return rows that are lists as an array of objects; an array stays as it is."""
+    if isinstance(X, np.ndarray):
+        return X
+    widths = {len(row) for row in X}
+    if len(widths) > 1:
+        raise ValueError(f"Rows must be equally long, got {sorted(widths)[:5]} values.")
+    values = np.empty((len(X), widths.pop()), dtype=object)
+    values[:] = X
+    return values
 
 
 def _of_numbers(values: Any) -> EncodedColumn:

@@ -141,14 +141,6 @@ def _ticks(value: Any, row: int) -> float:
         raise ColumnValueError(row, error.why) from error
 
 
-def _from_dates(given: list[Any]) -> Any:
-    return np.array([value.toordinal() - _EPOCH.toordinal() for value in given], dtype=np.float64)
-
-
-def _from_durations(given: list[Any]) -> Any:
-    return np.array([_duration(value, row) for row, value in enumerate(given)], dtype=np.float64)
-
-
 def _duration(value: Any, row: int) -> float:
     if not isinstance(value, np.timedelta64):
         if getattr(value, "nanoseconds", 0):
@@ -164,8 +156,10 @@ _NUMBERS_OF: dict[str, Any] = {
     ColumnType.BOOLEAN: lambda given: np.array(given, dtype=np.float64),
     ColumnType.TIME: _from_times,
     ColumnType.ZONED: _from_times,
-    ColumnType.DATE: _from_dates,
-    ColumnType.DURATION: _from_durations,
+    ColumnType.DATE: lambda given: np.array(
+        [value.toordinal() - _EPOCH.toordinal() for value in given], dtype=np.float64
+    ),
+    ColumnType.DURATION: lambda given: np.array([_duration(value, row) for row, value in enumerate(given)]),
 }
 
 

@@ -224,13 +224,13 @@ def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
     """  # noqa: D301 (\b keeps lines apart)
     if sys.stderr.isatty() and not (given["quiet"] or given["as_json"]):
         click.echo("  starting\r", nl=False, err=True)  # until the live line can be drawn
-    from batch2online.app.cli.commands.run import Wishes
+    from batch2online.app.cli.commands.run import RunOptions
     from batch2online.app.cli.commands.run import run as run_command
 
     names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit", "workers", "scheduler")
     kept = {name: given.pop(name) for name in (*names, "keep_formulas")}
-    wishes = Wishes(json=given.pop("as_json"), **kept)
-    run_command(files, dataset, _task_from(dataset, given), wishes)
+    run_options = RunOptions(json=given.pop("as_json"), **kept)
+    run_command(files, dataset, _task_from(dataset, given), run_options)
 
 
 def _task_from(dataset: str | None, given: dict[str, Any]) -> Any:

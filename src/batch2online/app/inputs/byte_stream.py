@@ -24,7 +24,7 @@ SECONDS = 0.5
 _NAP = 0.05
 
 
-class Feed:
+class ByteStream:
     """The bytes of a file.
 
     Parameters
@@ -56,7 +56,7 @@ class Feed:
         self._seconds, self._is_over = seconds, is_over
         self.is_live = grows or _is_pipe(file)
 
-    def __enter__(self) -> Feed:
+    def __enter__(self) -> ByteStream:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -219,7 +219,7 @@ def is_open_after(line: bytes, was_open: bool) -> bool:
 
 
 def blocks(
-    feed: Feed, size: int = BLOCK, least_lines: int = 256, *, encoding: str | None = None, quoted: bool = False
+    feed: ByteStream, size: int = BLOCK, least_lines: int = 256, *, encoding: str | None = None, quoted: bool = False
 ) -> Iterator[LineBlock]:
     """Iterate over the records of a file in blocks of about ``size`` bytes; the last line may lack its end.
 
@@ -299,15 +299,12 @@ def _end_of_last_record(content: bytes) -> int:
     """Where the last complete line ends that no quoted value goes beyond."""
     end, is_open, start = 0, False, 0
     complete = content[: _end_of_last_line(content)]
-    if not _has_odd_line(complete):
+    if not any(
+        line.count(b'"') & 1 for line in complete.splitlines()
+    ):  # a value over lines has odd first and last ones
         return len(complete)
     for match in _LINE_END.finditer(complete):
         is_open = is_open_after(complete[start : match.start()], is_open)
         start = match.end()
         end = end if is_open else start
     return end
-
-
-def _has_odd_line(content: bytes) -> bool:
-    """Whether any line has an odd number of quotes, as the first and the last line of a longer value have."""
-    return any(line.count(b'"') & 1 for line in content.splitlines())

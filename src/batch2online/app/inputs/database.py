@@ -31,7 +31,7 @@ def open_query(path: str, name: str, start: bytes, query: str | None) -> Any:
     """Return a reader of the rows that a query gives."""
     is_sqlite = start.startswith(SQLITE)
     try:
-        connection = _sqlite(path) if is_sqlite else _duckdb(path)
+        connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True) if is_sqlite else _duckdb(path)
         if query is None:
             raise _unasked(connection, name, "sqlite" if is_sqlite else "duckdb")
         return SqliteRows(connection, query, name) if is_sqlite else DuckDbRows(connection, query, name)
@@ -41,10 +41,6 @@ def open_query(path: str, name: str, start: bytes, query: str | None) -> Any:
         if isinstance(error, ImportError | MemoryError):
             raise
         raise DataError(f"{name} does not answer the query: {_first_line(error)}", Remedy.QUERY) from error
-
-
-def _sqlite(path: str) -> Any:
-    return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)
 
 
 def _duckdb(path: str) -> Any:

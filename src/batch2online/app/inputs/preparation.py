@@ -17,21 +17,17 @@ from batch2online.schema import conforms
 from batch2online.validation import LARGEST
 
 
-def _weekday(days: FloatArray) -> FloatArray:
-    return (np.floor(days) + 3) % 7 + 1  # the first of January 1970 was a Thursday
-
-
-def _hour(days: FloatArray) -> FloatArray:
-    return days % 1 * 24
-
-
 def _month(days: FloatArray) -> FloatArray:
     known = np.isfinite(days)
     dates = np.where(known, days, 0.0).astype("datetime64[D]")
     return np.where(known, dates.astype("datetime64[M]").astype(np.int64) % 12 + 1, np.nan)
 
 
-PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {"hour": _hour, "weekday": _weekday, "month": _month}
+PARTS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "hour": lambda days: days % 1 * 24,
+    "weekday": lambda days: (np.floor(days) + 3) % 7 + 1,  # the first of January 1970 was a Thursday
+    "month": _month,
+}
 _UNITS = {"hour": "hours", "weekday": "1 is Monday", "month": "1 is January"}
 
 
@@ -169,7 +165,8 @@ class Preparation:
             and set(self.others) <= set(self.levels),
             "crowded": conforms(self.crowded, list[str]),
             "kinds": _is_dict(self.kinds, str) and set(self.kinds.values()) <= set(ColumnType),
-            "derived": _is_dict(self.derived, list[str]) and all(_is_part(pair) for pair in self.derived.values()),
+            "derived": _is_dict(self.derived, list[str])
+            and all((len(pair) == 2 and pair[1] in PARTS) for pair in self.derived.values()),
             "units": _is_dict(self.units, str),
             "has_labels": isinstance(self.has_labels, bool),
         }
@@ -290,10 +287,6 @@ def _is_dict(values: Any, kind: Any) -> bool:
     return isinstance(values, dict) and all(
         isinstance(key, str) and conforms(value, kind) for key, value in values.items()
     )
-
-
-def _is_part(pair: list[str]) -> bool:
-    return len(pair) == 2 and pair[1] in PARTS
 
 
 def _are_finite(values: list[float]) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from batch2online.app.inputs.batch import Batch, DataError, Remedy, mismatch
-from batch2online.app.inputs.byte_stream import Feed, blocks, damage_named
+from batch2online.app.inputs.byte_stream import ByteStream, blocks, damage_named
 from batch2online.app.inputs.columnar import ArrowFile, ArrowStream, Parquet
 from batch2online.app.inputs.database import is_database, open_query
 from batch2online.app.inputs.delimited import Delimited
@@ -153,7 +153,7 @@ def name_of(path: str) -> str:
 
 def _text(kind: str, file: Any, raw: Any, name: str, layout: Layout) -> Source:
     size = None if layout.follow else _size(raw)
-    feed = Feed(file, name, layout.seconds, layout.follow, layout.is_over, raw)
+    feed = ByteStream(file, name, layout.seconds, layout.follow, layout.is_over, raw)
     layout = replace(layout, is_live=feed.is_live, least_rows=layout.least_rows if feed.is_live else 1)
     if kind == "jsonl":
         reader: Reader = JsonLines(blocks(feed, encoding=layout.encoding), name, layout)
@@ -268,7 +268,7 @@ def paths_of(given: Sequence[str]) -> list[str]:
     return found
 
 
-def open_sources(paths: Sequence[str], layout: Layout) -> Source | Several:
+def open_sources(paths: Sequence[str], layout: Layout) -> Source | Concatenated:
     """Return a reader for one file, or for several as one."""
     if len(paths) == 1:
         return open_source(paths[0], layout)
@@ -276,10 +276,10 @@ def open_sources(paths: Sequence[str], layout: Layout) -> Source | Several:
         raise DataError("Only one file can be followed.")
     if "-" in paths:
         raise DataError("Standard input cannot be one of several files.")
-    return Several(paths, layout)
+    return Concatenated(paths, layout)
 
 
-class Several:
+class Concatenated:
     """Files with the same columns, read one after the other; attributes are those of :class:`Source`."""
 
     is_live = False

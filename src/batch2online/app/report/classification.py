@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report import elements, models
-from batch2online.app.report.context import Story
+from batch2online.app.report.context import ReportContext
 from batch2online.app.report.figures import ACCENT, MUTED, drawing, plain, svg_of
 from batch2online.app.report.text import why as reason
 from batch2online.headline import excess
@@ -59,29 +59,29 @@ def judged(model: Any) -> Judged:
     return Judged(list(map(str, known)), truth, model._shares(coreset.points), coreset.weights)
 
 
-def why(story: Story, event: Any) -> str:
+def why(context: ReportContext, event: Any) -> str:
     """Return the reason of a change, and how far it moved the losses."""
     return f"{reason(event)}; the loss of a row moved by {elements.number(event.magnitude)} on average"
 
 
-def section(story: Story) -> str:
+def section(context: ReportContext) -> str:
     """Return confusion, reliability, the ROC curve of two classes, and coefficients."""
-    found = judged(story.model)
-    return "\n".join([_classes(story, found), _coefficients(story, found.labels)])
+    found = judged(context.model)
+    return "\n".join([_classes(context, found), _coefficients(context, found.labels)])
 
 
-def _classes(story: Story, found: Judged) -> str:
+def _classes(context: ReportContext, found: Judged) -> str:
     lead = (
         "How the present model judges the rows of the coreset, which it was solved on, by their weights: numbers of "
         f"rows are sums of weights, which stand for {found.weights.sum():,.0f} rows in all."
     )
-    error = getattr(story.model, "error_", 0.0)
+    error = getattr(context.model, "error_", 0.0)
     if error:
         lead += f" The model is estimated to cost {excess(error)} more than a fit on all its rows."
     drawn = [elements.figure(reliability_figure(*found.claims, found.weights), _reliability_note(found))]
     if len(found.labels) == 2 and 0 < found.truth.mean() < 1:
         drawn.append(_roc(found))
-    table = _confusion(found, story.target)
+    table = _confusion(found, context.target)
     content = [elements.pair(*drawn), table] if len(drawn) == 2 else [elements.pair(*drawn, table)]
     return elements.section("Classes", lead, *content)
 
@@ -142,27 +142,27 @@ def _roc(found: Judged) -> str:
     return elements.figure(drawn, f"ROC curve of {found.labels[1]}: the area under it is {area:.4f}; 0.5 is guessing.")
 
 
-def _coefficients(story: Story, labels: list[str]) -> str:
-    effects = story.model.coef_ * models.spread(story.model.coreset_)[1]
+def _coefficients(context: ReportContext, labels: list[str]) -> str:
+    effects = context.model.coef_ * models.spread(context.model.coreset_)[1]
     if len(effects) > 1:
         lead = "What each input adds to the logit of a class, times the spread of the input: a class a row."
         shown = effects[: 3 * MOST_CLASSES]
         names = [plain(label) for label in labels[: len(shown)]]
-        cells = models.matrix_figure(names, story.names, shown, "Coefficients, a class a row")
-        note = models.note_of_columns(len(story.names), "Blue speaks for the class, orange against it.")
+        cells = models.matrix_figure(names, context.names, shown, "Coefficients, a class a row")
+        note = models.note_of_columns(len(context.names), "Blue speaks for the class, orange against it.")
         return elements.section("Coefficients", lead, elements.figure(cells, note, wide=True))
     lead = f"The logarithm of the odds of {labels[-1]}: the intercept plus each coefficient times its input."
-    lead += f" The {models.MOST_BARS} strongest are drawn." if len(story.names) > models.MOST_BARS else ""
+    lead += f" The {models.MOST_BARS} strongest are drawn." if len(context.names) > models.MOST_BARS else ""
     picture = elements.figure(
-        models.coefficients_figure(story.names, effects[0], None), f"Blue speaks for {labels[-1]}, orange against it."
+        models.coefficients_figure(context.names, effects[0], None), f"Blue speaks for {labels[-1]}, orange against it."
     )
-    return elements.section("Coefficients", lead, elements.pair(picture, _listed(story, effects[0])))
+    return elements.section("Coefficients", lead, elements.pair(picture, _listed(context, effects[0])))
 
 
-def _listed(story: Story, effects: FloatArray) -> str:
-    slopes = story.model.coef_[0] / story.scales
-    rows = [[elements.number(float(story.model.intercept_[0] - slopes @ story.means)), "intercept"]]
+def _listed(context: ReportContext, effects: FloatArray) -> str:
+    slopes = context.model.coef_[0] / context.scales
+    rows = [[elements.number(float(context.model.intercept_[0] - slopes @ context.means)), "intercept"]]
     rows += [
-        [elements.number(float(slopes[j]) + 0.0), story.names[j]] for j in np.argsort(-np.abs(effects), kind="stable")
+        [elements.number(float(slopes[j]) + 0.0), context.names[j]] for j in np.argsort(-np.abs(effects), kind="stable")
     ]
     return elements.listing(["coefficient", "input"], rows, tall=True)

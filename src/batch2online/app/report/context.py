@@ -22,7 +22,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Story:
+class ReportContext:
     """A model and what is known around it.
 
     Attributes
@@ -90,17 +90,17 @@ def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
     return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["levels"] else {"unit": "spreads"}
 
 
-def of_model(model: Any, target: str | None = None) -> Story:
-    """Return the story of a model alone."""
+def of_model(model: Any, target: str | None = None) -> ReportContext:
+    """Return the context of a model alone."""
     given = getattr(model, "feature_names_in_", None)
     width = model.n_features_in_
     names = [f"x{j + 1}" for j in range(width)] if given is None else [str(name) for name in given]
     title = f"{type(model).__name__} of {width:,} columns"
-    return Story(model, title, "Python", names, target, np.zeros(width), np.ones(width))
+    return ReportContext(model, title, "Python", names, target, np.zeros(width), np.ones(width))
 
 
-def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> Story:
-    """Return the story of a run, from the content of ``result.json``; inputs lose the mark of having been scaled."""
+def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> ReportContext:
+    """Return the context of a run, from the content of ``result.json``; inputs lose the mark of having been scaled."""
     names, prepared = list(result["inputs"]), result["preparation"]
     means, scales = np.zeros(len(names)), np.ones(len(names))
     count = len(prepared["numbers"])
@@ -108,7 +108,7 @@ def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> Story:
         means[:count], scales[:count] = prepared["means"], prepared["scales"]
     names[:count] = prepared["numbers"]
     target, units = result["settings"].get("target"), dict(prepared.get("units") or {})
-    return Story(model, result["title"], result["source"], names, target, means, scales, units, result, ran)
+    return ReportContext(model, result["title"], result["source"], names, target, means, scales, units, result, ran)
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:

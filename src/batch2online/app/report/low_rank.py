@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 
 from batch2online.app.report import elements, models
-from batch2online.app.report.context import Story
+from batch2online.app.report.context import ReportContext
 from batch2online.app.report.text import why as reason
 
 
-def why(story: Story, event: Any) -> str:
+def why(context: ReportContext, event: Any) -> str:
     """Return the reason of a change, and how far the subspace turned."""
     turned = f"{math.degrees(event.magnitude):.3g} degrees"
     return f"{reason(event)}; the subspace turned by {turned}"
 
 
-def section(story: Story) -> str:
+def section(context: ReportContext) -> str:
     """Return the directions, the strongest first, and how much of the rows each explains."""
-    model = story.model
+    model = context.model
     order = np.argsort(-model.explained_variance_ratio_, kind="stable")
     shares, found = model.explained_variance_ratio_[order], model.components_[order]
     labels = [f"{j + 1}: {share:.1%}" for j, share in enumerate(shares)]
     lead = f"{len(labels)} components, which explain {shares.sum():.1%} of the sum of squares of all rows."
-    cells = models.matrix_figure(labels, story.names, found, "Components, one a row")
-    note = models.note_of_columns(len(story.names), "Blue is positive, orange negative; strongest component first.")
+    cells = models.matrix_figure(labels, context.names, found, "Components, one a row")
+    note = models.note_of_columns(len(context.names), "Blue is positive, orange negative; strongest component first.")
     most = float(np.abs(found).max())
-    alarm = models.drowning(_spreads(model), story.names)
+    alarm = models.drowning(_spreads(model), context.names)
     return elements.section(
         "Components",
         lead,

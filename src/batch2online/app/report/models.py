@@ -53,7 +53,9 @@ def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label
     with drawing(10.6, 1.5 + 0.36 * len(values)) as (figure, axes):
         for (i, j), value in np.ndenumerate(shown):
             colour, strength = ACCENT if value >= 0 else SECOND, abs(float(value)) / most
-            axes.add_patch(_cell(i, j, colour, 0.85 * strength))
+            axes.add_patch(
+                Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, color=colour, alpha=max(0.04, 0.85 * strength), linewidth=0)
+            )
             size = 8.5 if len(strongest) <= MOST_COLUMNS // 2 else 6.0
             axes.text(j, i, f"{value:z.1f}", ha="center", va="center", fontsize=size, color=INK)
         axes.set_xlim(-0.5, len(strongest) - 0.5)
@@ -122,7 +124,3 @@ def _measure(axes: Any, label: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axes.set_xlabel(label)
     axes.margins(y=0.01)
-
-
-def _cell(row: int, column: int, colour: str, strength: float) -> Any:
-    return Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, color=colour, alpha=max(0.04, strength), linewidth=0)

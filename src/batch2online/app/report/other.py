@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from batch2online.app.report.context import Story
+from batch2online.app.report.context import ReportContext
 from batch2online.app.report.elements import number
 from batch2online.app.report.text import why as reason
 
 
-def why(story: Story, event: Any) -> str:
+def why(context: ReportContext, event: Any) -> str:
     """Return the reason of a change, and how far the losses of rows moved."""
     return f"{reason(event)}; it moved by {number(event.magnitude)}"
 
 
-def section(story: Story) -> str:
+def section(context: ReportContext) -> str:
     """Return nothing: all that is known stands in the other sections."""
     return ""

@@ -23,7 +23,7 @@ from batch2online.app.report import (
     regression,
     wrapped,
 )
-from batch2online.app.report.context import Ran, Story, numeric_coreset
+from batch2online.app.report.context import Ran, ReportContext, numeric_coreset
 from batch2online.app.report.drift_section import order_section
 from batch2online.app.report.elements import escape, explained, figure, listing, number, pair, section, table, tile
 from batch2online.headline import HUGE, changes, interval, of_rows
@@ -32,13 +32,13 @@ MOST_COLUMNS = 200
 _GAPS = {"refuse": "none allowed", "drop": "rows with one are left out", "mean": "filled with the mean", "keep": "kept"}
 
 
-def data_section(told: Story) -> str:
+def data_section(told: ReportContext) -> str:
     """Return what was learned from."""
     lead = f"{told.rows:,} rows of {len(told.names):,} inputs{f', and {told.target}' if told.target else ''}."
     return section("Data", lead, pair(table(list(_facts(told))), _columns(told)))
 
 
-def _facts(told: Story) -> Iterable[tuple[str, str]]:
+def _facts(told: ReportContext) -> Iterable[tuple[str, str]]:
     result = told.result
     yield "source", told.source
     yield "rows learned", f"{told.rows:,}"
@@ -58,7 +58,7 @@ def _times(ran: Ran) -> Iterable[tuple[str, str]]:
     yield "duration", f"{ran.seconds:,.1f} s" if ran.seconds < 120 else f"{ran.seconds / 60:,.1f} min"
 
 
-def _columns(told: Story) -> str:
+def _columns(told: ReportContext) -> str:
     """Mean and spread of each input, by the weights of the coreset."""
     coreset, places = numeric_coreset(told.model)
     if not len(coreset):
@@ -71,7 +71,7 @@ def _columns(told: Story) -> str:
     return listing(["mean", "spread", "input"], rows[:MOST_COLUMNS], tall=True)
 
 
-def _named(told: Story, column: int) -> str:
+def _named(told: ReportContext, column: int) -> str:
     unit = told.units.get(told.names[column])
     return f"{told.names[column]} ({unit})" if unit else told.names[column]
 
@@ -117,8 +117,8 @@ def of_model(model: Any, target: str | None = None) -> str:
     return page(context.of_model(model, target))
 
 
-def page(told: Story) -> str:
-    """Return the page of a story."""
+def page(told: ReportContext) -> str:
+    """Return the page of a context."""
     template = Template(files("batch2online.app.report").joinpath("template.html").read_text(encoding="utf-8"))
     sections = [
         _loss(told),
@@ -140,7 +140,7 @@ def page(told: Story) -> str:
     )
 
 
-def verdict(told: Story) -> str:
+def verdict(told: ReportContext) -> str:
     """Return the headline in whole sentences."""
     line = told.headline
     about = f"{line.subject}: {line.measures}" if line.subject and line.measures else line.measures
@@ -153,7 +153,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _tiles(told: Story) -> Iterable[str]:
+def _tiles(told: ReportContext) -> Iterable[str]:
     model, regret = told.model, told.model.regret_
     line = told.headline
     for name, value in line.quality[:2]:
@@ -176,7 +176,7 @@ def _meaning(name: str, target: str | None, rows: str) -> str:
     return name + (f" of {target}" if target else "") + (f", over {rows}" if rows else "")
 
 
-def _loss(told: Story) -> str:
+def _loss(told: ReportContext) -> str:
     curve, regret = told.result.get("curve"), told.model.regret_
     if not curve:
         return ""
@@ -196,7 +196,7 @@ def _loss(told: Story) -> str:
     return section("Loss against hindsight", lead.strip(), both)
 
 
-def _changes(told: Story) -> str:
+def _changes(told: ReportContext) -> str:
     events, why = told.model.changes_, kind_of(told.model).why
     curve, regret = told.result.get("curve"), told.model.regret_
     drawn = []
@@ -221,7 +221,7 @@ def _changes(told: Story) -> str:
     return section("Why it changed", lead, pair(*drawn), listing(["at row", "why"], rows[:MOST_EVENTS]), *more)
 
 
-def _costs(told: Story) -> str:
+def _costs(told: ReportContext) -> str:
     """Return what solves of any estimator have cost, and refits on all rows would have; our own solves take no time."""
     costs = told.model.costs_
     if not costs.solves or not hasattr(told.model, "estimator"):
@@ -254,7 +254,7 @@ def _coreset(model: Any) -> str:
     return section("Coreset", lead, pair(figure(scatter, note), weights))
 
 
-def _settings(told: Story) -> str:
+def _settings(told: ReportContext) -> str:
     result = told.result
     if not result:
         settings = {name: repr(value) for name, value in told.model.get_params(deep=False).items()}

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from batch2online.app.report.context import Story, of_model
+from batch2online.app.report.context import ReportContext, of_model
 from batch2online.app.report.figures import principal_axes
 from batch2online.app.report.models import MOST_BARS, spread
 from batch2online.numerics.distances import nearest
@@ -23,7 +23,7 @@ def plot(model: Any, axes: Any = None) -> Any:
     return axes
 
 
-def _coefficients(told: Story, axes: Any) -> None:
+def _coefficients(told: ReportContext, axes: Any) -> None:
     coefficients = np.atleast_2d(told.model.coef_)[0]
     effects = coefficients * spread(told.model.coreset_)[1]
     order = np.argsort(-np.abs(effects), kind="stable")[:MOST_BARS][::-1]
@@ -31,7 +31,7 @@ def _coefficients(told: Story, axes: Any) -> None:
     axes.set_xlabel("coefficient times the spread of its input")
 
 
-def _clusters(told: Story, axes: Any) -> None:
+def _clusters(told: ReportContext, axes: Any) -> None:
     coreset, centers = told.model.coreset_, told.model.cluster_centers_
     mean, directions, _ = principal_axes(coreset.points, coreset.weights)
     flat, marks = (coreset.points - mean) @ directions.T, (centers - mean) @ directions.T
@@ -41,14 +41,14 @@ def _clusters(told: Story, axes: Any) -> None:
     axes.set_ylabel("second principal axis")
 
 
-def _shares(told: Story, axes: Any) -> None:
+def _shares(told: ReportContext, axes: Any) -> None:
     shares = np.sort(told.model.explained_variance_ratio_)[::-1]
     axes.bar(np.arange(1, len(shares) + 1), 100 * shares)
     axes.set_xlabel("component")
     axes.set_ylabel("variance kept, %")
 
 
-def _changes(told: Story, axes: Any) -> None:
+def _changes(told: ReportContext, axes: Any) -> None:
     events = told.model.changes_
     axes.stem([event.at for event in events], [event.magnitude for event in events]) if events else None
     axes.set_xlabel("rows seen")

@@ -8,7 +8,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements, models
-from batch2online.app.report.context import Story
+from batch2online.app.report.context import ReportContext
 from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, svg_of
 from batch2online.app.report.text import why as reason
 from batch2online.headline import excess
@@ -49,12 +49,12 @@ def is_other(model: Any) -> bool:
     return isinstance(model._view().problem, GeneralizedLinear)
 
 
-def residual_section(story: Story) -> str:
+def residual_section(context: ReportContext) -> str:
     """Return residuals and coverage, nothing for least squares."""
-    model = story.model
+    model = context.model
     if not is_other(model) or len(model.coreset_) < _BINS:
         return ""
-    found, target = judged(model), story.target or "the target"
+    found, target = judged(model), context.target or "the target"
     lead = (
         "How predictions hold on the rows of the coreset, which the model was solved on, by their weights: in ten bins "
         f"of equal weight, from the lowest predictions of {target} to the highest."
@@ -159,37 +159,41 @@ def _coverage_figure(found: JudgedNumbers, level: float) -> str:
 _NORMAL = 1.96
 
 
-def why(story: Story, event: Any) -> str:
+def why(context: ReportContext, event: Any) -> str:
     """Return the reason of a change, and which coefficients moved by how much."""
     moved_by = elements.number(event.magnitude)
-    if is_other(story.model):
+    if is_other(context.model):
         return f"{reason(event)}; the loss of a row moved by {moved_by} on average"
     said = f"{reason(event)}; predictions moved by {moved_by} (root mean square)"
     moved = [
-        f"{story.names[j]} from {elements.number(old / story.scales[j])} to {elements.number(new / story.scales[j])}"
-        for j, old, new in event.coefficients or ()
+        f"{name} from {elements.number(old / scale)} to {elements.number(new / scale)}"
+        for name, scale, old, new in (
+            (context.names[j], context.scales[j], old, new) for j, old, new in event.coefficients or ()
+        )
     ]
     return f"{said}; coefficients: {', '.join(moved)}" if moved else said
 
 
-def section(story: Story) -> str:
+def section(context: ReportContext) -> str:
     """Return what each input adds to the prediction, strongest first."""
-    model = story.model
+    model = context.model
     if np.ndim(model.coef_) != 1:
-        return _several_targets(story)
+        return _several_targets(context)
     _, spreads = models.spread(model.coreset_)
     errors = _half_widths(model)
     order = np.argsort(-np.abs(model.coef_ * spreads), kind="stable")
-    drawn = models.coefficients_figure(story.names, model.coef_ * spreads, None if errors is None else errors * spreads)
+    drawn = models.coefficients_figure(
+        context.names, model.coef_ * spreads, None if errors is None else errors * spreads
+    )
     sum_of = "the intercept plus each coefficient times its input"
     says = f"exp of {sum_of}" if _is_log(model) else sum_of
-    lead = f"Prediction of {story.target or 'the target'}: {says}.{_covered(model)}"
-    lead += f" The {models.MOST_BARS} strongest are drawn." if len(story.names) > models.MOST_BARS else ""
+    lead = f"Prediction of {context.target or 'the target'}: {says}.{_covered(model)}"
+    lead += f" The {models.MOST_BARS} strongest are drawn." if len(context.names) > models.MOST_BARS else ""
     note = "Blue raises the prediction, orange lowers it."
     note += "" if errors is None else " Lines are each 95 % interval."
     picture = elements.figure(drawn, note)
-    told = elements.section("Coefficients", lead, elements.pair(picture, _listed(story, order, errors)))
-    return "\n".join(part for part in (residual_section(story), told) if part)
+    told = elements.section("Coefficients", lead, elements.pair(picture, _listed(context, order, errors)))
+    return "\n".join(part for part in (residual_section(context), told) if part)
 
 
 def _is_log(model: Any) -> bool:
@@ -208,14 +212,14 @@ def _covered(model: Any) -> str:
     return f"{said} It is estimated to cost {excess(error)} more than a fit on all its rows." if error > 0 else said
 
 
-def _listed(story: Story, order: Any, errors: FloatArray | None) -> str:
-    coefficients = story.model.coef_ / story.scales
-    intercept = float(story.model.intercept_ - coefficients @ story.means)
+def _listed(context: ReportContext, order: Any, errors: FloatArray | None) -> str:
+    coefficients = context.model.coef_ / context.scales
+    intercept = float(context.model.intercept_ - coefficients @ context.means)
     rows = [[elements.number(intercept), "", "intercept"]]
     for j in order:
-        value, half = float(coefficients[j]), None if errors is None else float(errors[j] / story.scales[j])
+        value, half = float(coefficients[j]), None if errors is None else float(errors[j] / context.scales[j])
         between = "" if half is None or not np.isfinite(half) else _between(value, half)
-        rows.append([elements.number(value), between, story.names[j]])
+        rows.append([elements.number(value), between, context.names[j]])
     if errors is None:
         return elements.listing(["coefficient", "input"], [[row[0], row[2]] for row in rows], tall=True)
     return elements.listing(["coefficient", "95 % interval", "input"], rows, tall=True)
@@ -237,8 +241,11 @@ def _half_widths(model: Any) -> FloatArray | None:
     return np.asarray(_NORMAL * standard_errors(now.construction)[0] + np.abs(best - model.coef_))
 
 
-def _several_targets(story: Story) -> str:
+def _several_targets(context: ReportContext) -> str:
     cells = models.matrix_figure(
-        [str(j) for j in range(len(story.model.coef_))], story.names, story.model.coef_, "Coefficients, a target a row"
+        [str(j) for j in range(len(context.model.coef_))],
+        context.names,
+        context.model.coef_,
+        "Coefficients, a target a row",
     )
     return elements.section("Coefficients", "One row for each target.", elements.figure(cells, wide=True))

@@ -8,7 +8,7 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements
-from batch2online.app.report.context import Story
+from batch2online.app.report.context import ReportContext
 from batch2online.app.report.models import importance_figure, response_figure
 from batch2online.app.report.other import why
 from batch2online.rows import Rows
@@ -21,20 +21,20 @@ MOST_ROWS = 2_000
 STRONGEST, STEPS = 3, 15
 
 
-def section(story: Story) -> str:
+def section(context: ReportContext) -> str:
     """Return what each column is worth to the model, and its mean answer along the strongest columns."""
-    engine = story.model._view()
+    engine = context.model._view()
     if engine.model is None:
         return ""
     rows = _coreset_rows(engine)
     worth = permutation_importance(engine, rows)
-    drawn = importance_figure(story.names, worth)
+    drawn = importance_figure(context.names, worth)
     lead = (
         "How much more a row would cost, on the coreset, if the values of a column were dealt out anew among its rows. "
         "Columns that say the same can stand in for each other, and then look weak."
     )
     pictures = [elements.figure(drawn, "Rise of the mean loss.")]
-    pictures += [_response(story, engine, rows, column) for column in _strongest(engine, worth) if _answers(engine)]
+    pictures += [_response(context, engine, rows, column) for column in _strongest(engine, worth) if _answers(engine)]
     return elements.section("What the model needs", lead, elements.pair(*pictures))
 
 
@@ -76,7 +76,7 @@ def _answers(engine: Any) -> bool:
     return bool(engine.n_targets) and (hasattr(model, "predict_proba") or not hasattr(model, "classes_"))
 
 
-def _response(story: Story, engine: Any, rows: Rows, column: int) -> str:
+def _response(context: ReportContext, engine: Any, rows: Rows, column: int) -> str:
     """Return the mean answer of the model if a column had one value in all rows, for several values."""
     model, given = engine.model.model, engine.problem.encoding
     values = np.unique(np.quantile(rows.points[:, column], np.linspace(0.02, 0.98, STEPS), method="nearest"))
@@ -85,10 +85,10 @@ def _response(story: Story, engine: Any, rows: Rows, column: int) -> str:
         points = rows.points.copy()
         points[:, column] = value
         means.append(_mean_answer(model, given.decoded(points, engine.model.rows.points), rows.weights))
-    shown = values * story.scales[column] + story.means[column]
-    what = "probability of the last class" if hasattr(model, "predict_proba") else story.target or "prediction"
-    picture = response_figure(story.names[column], shown, np.array(means), str(what))
-    return elements.figure(picture, f"Mean answer if {story.names[column]} had this value in all rows.")
+    shown = values * context.scales[column] + context.means[column]
+    what = "probability of the last class" if hasattr(model, "predict_proba") else context.target or "prediction"
+    picture = response_figure(context.names[column], shown, np.array(means), str(what))
+    return elements.figure(picture, f"Mean answer if {context.names[column]} had this value in all rows.")
 
 
 def _mean_answer(model: Any, rows: Any, weights: FloatArray) -> float:

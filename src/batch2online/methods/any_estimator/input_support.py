@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import Monitor
 from batch2online.frames.columns import ColumnType
-from batch2online.frames.encoding import Encoding, container_of, first_gap, read
+from batch2online.frames.encoding import Encoding, container_of, first_gap, read, rectangular
 from batch2online.frames.schema import LISTS, Column, FrameSchema
 from batch2online.history import History
 from batch2online.rows import Queue, Rows
@@ -142,22 +142,13 @@ def read_rows(
     if container is None:
         X = validate_data(online, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
     elif container not in LISTS:
-        X = _rectangular(X) if container == "array" and not isinstance(X, np.ndarray) else X
+        X = rectangular(X) if container == "array" else X
         validate_data(online, X, reset=reset, skip_check_array=True)
     elif reset:
         online.n_features_in_ = 1
     points, new, texts = read(X, table, container or "array")
     check_columns(online.estimator, points, new)
     return points, new, texts
-
-
-def _rectangular(X: Any) -> Any:
-    widths = {len(row) for row in X}
-    if len(widths) > 1:
-        raise ValueError(f"Rows must be equally long, got {sorted(widths)[:5]} values.")
-    values = np.empty((len(X), widths.pop()), dtype=object)
-    values[:] = X
-    return values
 
 
 def single_row_table(x: Any) -> Any:
@@ -170,7 +161,7 @@ def single_row_table(x: Any) -> Any:
     if all(isinstance(value, int | float | np.number) for value in values):
         return None
     if not isinstance(x, Mapping):
-        return _rectangular([values])
+        return rectangular([values])
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series([value], dtype=object).infer_objects() for name, value in x.items()})

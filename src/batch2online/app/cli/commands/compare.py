@@ -57,7 +57,7 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
     if len(X) < 2 * chunk:
         raise DataError(f"{name} has {len(X):,} rows, too few for chunks of {chunk:,}.")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rivals that do not converge are to be shown as they are
+        warnings.simplefilter("ignore")  # peers that do not converge are to be shown as they are
         result = evaluate.prequential(
             competitors(settings, X, y),
             X,

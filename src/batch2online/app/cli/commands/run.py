@@ -20,14 +20,14 @@ from batch2online.app.cli.run.cluster import ClusterRun, cluster, learned
 from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, stoppable
 from batch2online.app.cli.run.result import result_of
 from batch2online.app.cli.run.source import Chunk, Input, PreparedStream, open_input
-from batch2online.app.cli.run.state import Kept, Unkept
+from batch2online.app.cli.run.state import FileModel, MemoryModel
 from batch2online.app.cli.run.terminal import live_line
 from batch2online.app.cli.tasks.base import Task
 from batch2online.app.inputs import DataError
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunOptions:
     """The options of ``batch2online run`` that do not change its result."""
 
     out: Path | None = None
@@ -49,22 +49,22 @@ class Wishes:
         return self.workers is not None or self.scheduler is not None
 
 
-def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -> dict[str, Any]:
+def run(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions) -> dict[str, Any]:
     """Stream an input through an online model; print, and write, what came of it."""
-    _check_wishes(wishes, task)
+    _check_options(options, task)
     with ExitStack() as stack:
-        line = stack.enter_context(live_line(_name(paths, dataset), wishes.quiet or wishes.json))
-        stop = stack.enter_context(stoppable(wishes.follow))
-        keeper, given = _opened(stack, paths, dataset, task, wishes, stop)
+        line = stack.enter_context(live_line(_name(paths, dataset), options.quiet or options.json))
+        stop = stack.enter_context(stoppable(options.follow))
+        keeper, given = _opened(stack, paths, dataset, task, options, stop)
         stream = given.stream
         stream.hear = line.say
         loop = (
-            _on_cluster(paths, task, stream, line, wishes)
-            if wishes.is_on_cluster
-            else LearningLoop(keeper, stream.preparation, Emitter(wishes.emit))
+            _on_cluster(paths, task, stream, line, options)
+            if options.is_on_cluster
+            else LearningLoop(keeper, stream.preparation, Emitter(options.emit))
         )
         if isinstance(loop, LearningLoop):
-            chunks = rechunked(stream.chunks(), wishes.chunk)
+            chunks = rechunked(stream.chunks(), options.chunk)
             loop.learn(chunks, lambda learner: line(learner, stream.share(learner.rows)))
         rate = line.rate(loop.rows)
         if not loop.rows:
@@ -73,33 +73,29 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes) -
         line.end()
         result = result_of(loop, stream, task, task.settings.command(paths, dataset))
         model = _named(loop.model, stream.preparation.names)
-        report_path = _write(wishes, model, result, loop.rows / rate)
-    _show(result, task, rate, report_path, wishes)
+        report_path = _write(options, model, result, loop.rows / rate)
+    _show(result, task, rate, report_path, options)
     return result
 
 
-def _on_cluster(paths: Sequence[str], task: Task, stream: PreparedStream, line: Any, wishes: Wishes) -> ClusterRun:
-    with cluster(wishes.workers, wishes.scheduler):
+def _on_cluster(paths: Sequence[str], task: Task, stream: PreparedStream, line: Any, options: RunOptions) -> ClusterRun:
+    with cluster(options.workers, options.scheduler):
         return learned(paths, task, stream, line)
 
 
 def _opened(
-    stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, wishes: Wishes, stop: Stop
-) -> tuple[Unkept | Kept, Input]:
+    stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions, stop: Stop
+) -> tuple[MemoryModel | FileModel, Input]:
     """Return what holds the model, and the input. A state that is there says how the input is prepared."""
     settings = {"source": _name(paths, dataset), **task.settings.as_dict()}
-    waiting = {"follow": wishes.follow, "seconds": wishes.flush, "is_over": stop}
-    if wishes.state is None:
-        return Unkept(task.estimator()), open_input(paths, dataset, task, waiting)
-    if _has_state(wishes.state):
-        keeper = stack.enter_context(Kept(wishes.state, task.estimator(), settings, wishes.state_every))
+    waiting = {"follow": options.follow, "seconds": options.flush, "is_over": stop}
+    if options.state is None:
+        return MemoryModel(task.estimator()), open_input(paths, dataset, task, waiting)
+    if (options.state / "model.b2o" if options.state.is_dir() else options.state).exists():
+        keeper = stack.enter_context(FileModel(options.state, task.estimator(), settings, options.state_every))
         return keeper, open_input(paths, dataset, task, waiting, keeper.start.preparation)
     given = open_input(paths, dataset, task, waiting)
-    return stack.enter_context(Kept(wishes.state, task.estimator(), settings, wishes.state_every)), given
-
-
-def _has_state(path: Path) -> bool:
-    return (path / "model.b2o" if path.is_dir() else path).exists()
+    return stack.enter_context(FileModel(options.state, task.estimator(), settings, options.state_every)), given
 
 
 def _name(paths: Sequence[str], dataset: str | None) -> str:
@@ -109,11 +105,11 @@ def _name(paths: Sequence[str], dataset: str | None) -> str:
     return name_of(paths[0]) if paths else str(dataset)
 
 
-def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | None, wishes: Wishes) -> None:
-    if wishes.json:
+def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | None, options: RunOptions) -> None:
+    if options.json:
         click.echo(json_text(result))
         return
-    with redirect_stdout(sys.stderr if wishes.emit else sys.stdout):  # lines are for whoever reads standard output
+    with redirect_stdout(sys.stderr if options.emit else sys.stdout):  # lines are for whoever reads standard output
         terminal.show_result(result, rate, report_path)
 
 
@@ -133,31 +129,31 @@ def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
             yield rows[part], None if targets is None else targets[part]
 
 
-def _check_wishes(wishes: Wishes, task: Task) -> None:
-    if wishes.out is not None and find_spec("matplotlib") is None:
+def _check_options(options: RunOptions, task: Task) -> None:
+    if options.out is not None and find_spec("matplotlib") is None:
         raise DataError("The report of --out needs matplotlib: pip install 'batch2online[plot]'.")
-    if wishes.is_on_cluster:
-        _check_on_cluster(wishes, task)
-    if wishes.follow and task.settings.order == "random":
+    if options.is_on_cluster:
+        _check_on_cluster(options, task)
+    if options.follow and task.settings.order == "random":
         raise DataError("A file that grows has no random order: leave --follow or --order out.")
 
 
-def _check_on_cluster(wishes: Wishes, task: Task) -> None:
+def _check_on_cluster(options: RunOptions, task: Task) -> None:
     """Refuse what needs an order: on a cluster rows are learned as a set."""
     if find_spec("distributed") is None:
         raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")
-    given = {"--state": wishes.state, "--follow": wishes.follow, "--emit": wishes.emit, "--chunk": wishes.chunk}
+    given = {"--state": options.state, "--follow": options.follow, "--emit": options.emit, "--chunk": options.chunk}
     given |= {"--order": task.settings.order == "random", "--window": task.settings.window}
     unfit = next((name for name, value in given.items() if value), None)
     if unfit is not None:
         raise DataError(f"On a cluster rows are learned as a set, without order: leave {unfit} out.")
 
 
-def _write(wishes: Wishes, model: Any, result: dict[str, Any], seconds: float) -> str | None:
-    if wishes.out is None:
+def _write(options: RunOptions, model: Any, result: dict[str, Any], seconds: float) -> str | None:
+    if options.out is None:
         return None
     from batch2online.app.cli.run.outputs import write_outputs
     from batch2online.app.report.context import Ran
 
     ran = Ran(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)
-    return str(write_outputs(wishes.out, model, result, ran, wishes.keep_formulas))
+    return str(write_outputs(options.out, model, result, ran, options.keep_formulas))

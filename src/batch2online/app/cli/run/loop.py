@@ -15,7 +15,7 @@ import orjson
 from batch2online.app.cli.models import predictions
 from batch2online.app.cli.run.result import Recorder, change_record
 from batch2online.app.cli.run.source import Chunk
-from batch2online.app.cli.run.state import Kept, Position, Unkept, checksum
+from batch2online.app.cli.run.state import FileModel, MemoryModel, Position, checksum
 from batch2online.app.inputs import DataError
 from batch2online.app.inputs.preparation import Preparation
 
@@ -120,7 +120,7 @@ class LearningLoop:
 
     Parameters
     ----------
-    keeper : Unkept or Kept
+    keeper : MemoryModel or FileModel
         Whatever holds the model, and knows how far an earlier run has come.
     preparation : Preparation, optional
         How the rows were prepared, to be kept with the model.
@@ -129,7 +129,7 @@ class LearningLoop:
     """
 
     def __init__(
-        self, keeper: Unkept | Kept, preparation: Preparation | None = None, emitter: Emitter | None = None
+        self, keeper: MemoryModel | FileModel, preparation: Preparation | None = None, emitter: Emitter | None = None
     ) -> None:
         self._keeper, self._start, self._preparation = keeper, keeper.start, preparation
         self._emitter = emitter or Emitter(None)
@@ -182,15 +182,13 @@ class LearningLoop:
             for piece in self._emitter.pieces(self.model, part):
                 self._emitter.before(self.model, piece, self.rows)
                 self._count(piece)
+                position = Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
                 try:
-                    self._keeper.learn(piece, self._position())
+                    self._keeper.learn(piece, position)
                 except ValueError as error:
                     raise DataError(str(error)) from error
                 self._emitter.after(self.model)
             self.recorder.look(self.model)
-
-    def _position(self) -> Position:
-        return Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
 
     def _count(self, chunk: Chunk) -> None:
         self.checksum = checksum(chunk, self.checksum)

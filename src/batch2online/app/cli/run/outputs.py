@@ -28,6 +28,7 @@ from batch2online.app.cli.run.state import INPUT
 from batch2online.app.report.context import Ran
 from batch2online.app.report.page import html
 from batch2online.storage import model_file
+from batch2online.storage.atomic import sync
 
 PENDING = ".pending"
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -36,15 +37,17 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
     """Make the files of ``staging`` the content of the folder; ``names`` are those that belong to a run."""
     for file in staging.iterdir():
-        _sync(file)
+        sync(file)
     if not folder.exists():
-        staging.chmod(0o777 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        staging.chmod(0o777 & ~mask)
         os.rename(staging, folder)
     elif not _is_ours_alone(folder, names) or not _exchanged(staging, folder):
         _finish(folder)
         os.rename(staging, folder / PENDING)
         _finish(folder)
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 def in_place(folder: Path, name: str) -> Path:
@@ -59,7 +62,7 @@ def _finish(folder: Path) -> None:
     if pending.is_dir():
         for file in sorted(pending.iterdir()):
             os.replace(file, folder / file.name)
-        _sync(folder)
+        sync(folder)
         pending.rmdir()
 
 
@@ -75,20 +78,6 @@ def _exchanged(staging: Path, folder: Path) -> bool:
         return False
     staging.chmod(folder.stat().st_mode & 0o7777)
     return bool(rename(_HERE, os.fsencode(staging), _HERE, os.fsencode(folder), _EXCHANGE) == 0)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl", "report.html", "result.json"})

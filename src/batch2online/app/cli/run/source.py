@@ -21,7 +21,7 @@ from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sourc
 from batch2online.app.inputs.batch import kind_of, mismatch, row_place
 from batch2online.app.inputs.infer import Wanted, counting_columns, identifiers, prepare
 from batch2online.app.inputs.preparation import Preparation
-from batch2online.app.inputs.source import Several
+from batch2online.app.inputs.source import Concatenated
 from batch2online.frames.columns import ColumnType
 
 Chunk = tuple[FloatArray, Any]
@@ -73,14 +73,13 @@ def chosen(names: Sequence[str], name: str, settings: Settings) -> list[str]:
     known = set(names)
     for column in [*wanted, *targets, *settings.exclude]:
         if column not in known:
-            raise DataError(f"{name} has no column {column!r}; it has {_listed(names)}.", *_other_names(names))
+            raise DataError(
+                f"{name} has no column {column!r}; it has {_listed(names)}.",
+                *([Remedy.SEPARATOR] if len(names) == 1 else []),
+            )
     if settings.target in wanted:
         raise DataError(f"{settings.target!r} cannot be both an input and the target.")
     return [column for column in wanted if column not in settings.exclude]
-
-
-def _other_names(names: Sequence[str]) -> list[Remedy]:
-    return [Remedy.SEPARATOR] if len(names) == 1 else []
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -140,7 +139,7 @@ class PreparedStream:
 
     name: str
     preparation: Preparation
-    source: Source | Several
+    source: Source | Concatenated
     batches: Iterator[Batch]
     shuffle_seed: int | None
     notes: list[str] = field(default_factory=list)
@@ -235,7 +234,7 @@ class About:
 
 
 def open_stream(
-    source: Source | Several, name: str, task: Task, known: Preparation | None = None, about: About | None = None
+    source: Source | Concatenated, name: str, task: Task, known: Preparation | None = None, about: About | None = None
 ) -> PreparedStream:
     """Choose the columns, look at the first rows, and decide how all are prepared, unless that is known already."""
     settings = task.settings
@@ -268,7 +267,7 @@ def open_stream(
     return PreparedStream(name, preparation, source, chain(first, batches), seed, said, refused=task.refused)
 
 
-def _waits(source: Source | Several, inputs: list[str], settings: Settings) -> bool:
+def _waits(source: Source | Concatenated, inputs: list[str], settings: Settings) -> bool:
     """Whether to wait for the look-ahead: if a file's first rows decide anything, or if a live input is asked to."""
     if source.is_live:
         return settings.lookahead is not None
@@ -294,7 +293,7 @@ def _wanted(task: Task, may_grow: bool, units: dict[str, str]) -> Wanted:
     )
 
 
-def _decided_early(source: Source | Several, lookahead: int | None, preparation: Preparation) -> list[str]:
+def _decided_early(source: Source | Concatenated, lookahead: int | None, preparation: Preparation) -> list[str]:
     """Say of a live input how few rows have decided, if it matters."""
     matters = preparation.levels or preparation.standardised or preparation.missing == "mean"
     if not source.is_live or lookahead is not None or not matters:

@@ -37,7 +37,7 @@ class Position:
     preparation: Preparation | None = None
 
 
-class Unkept(AbstractContextManager["Unkept"]):
+class MemoryModel(AbstractContextManager["MemoryModel"]):
     """A model that is gone when the run ends."""
 
     start = Position()
@@ -53,7 +53,7 @@ class Unkept(AbstractContextManager["Unkept"]):
         return None
 
 
-class Kept(AbstractContextManager["Kept"]):
+class FileModel(AbstractContextManager["FileModel"]):
     """A model in a file, which goes on where the last run with this file was.
 
     Parameters
