@@ -11,7 +11,7 @@ run: .venv/ready ## all three problems on real data, with a report each in resul
 	$(BIN)/batch2online run --dataset digits --task lowrank --k 10 --order random --out results/lowrank
 	$(BIN)/batch2online run --dataset diabetes --task regression --order random --out results/regression
 
-test: .venv/ready ## all tests, of those with many parameters a covering part
+test: .venv/ready ## all tests, of dear ones with many parameters a covering part
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 test-full: .venv/ready ## every combination of parameters, and all campaigns in short form: half an hour

@@ -1,10 +1,9 @@
-"""What runs: a covering part of all tests, or all of them with ``--full``.
+"""What runs: a covering part of the dear tests, or all of them with ``--full``.
 
-Of a test with several parameters, enough combinations run that each value of each parameter is among them:
-``@pytest.mark.covering(times=3)`` wants each value three times, and ``axes=`` says what the parameters of a list that
-is itself a product consist of. ``@pytest.mark.few(2)`` keeps two of all combinations, others for each test. Tests
-and parameters marked ``full`` are campaigns and large samples. What is named with its parameters on the command line,
-``test_x[3-huber]``, runs in any case.
+Of a test marked ``covering`` enough combinations run that each value of each parameter is among them; ``times=3`` wants
+each value three times, and ``axes=`` says what the parameters of a list that is itself a product consist of. Of one
+marked ``few(2)`` two combinations run, others for each test. Tests and parameters marked ``full`` are campaigns and
+large samples. What is named with its parameters on the command line, ``test_x[3-huber]``, runs in any case.
 
 Examples of hypothesis are the same in each run, so that no test fails by chance; ``--hypothesis-profile=explore``
 draws others.
@@ -38,22 +37,26 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("full") is None:
             functions[item.nodeid.partition("[")[0]].append(item)
-    kept = {each for same in functions.values() for each in _covering(same)}
+    kept = {each for same in functions.values() for each in _kept(same)}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
 
-def _covering(items):
-    """Keep few items of a test such that each value of each of its parameters is among them."""
-    few = items[0].get_closest_marker("few")
-    if few is not None:
+def _kept(items):
+    """Keep what runs of one test."""
+    if few := items[0].get_closest_marker("few"):
         step = -(-len(items) // few.args[0])
         return items[crc32(items[0].originalname.encode()) % min(step, len(items)) :: step]
-    mark = items[0].get_closest_marker("covering")
-    wanted = {"times": 1, "axes": None} | (mark.kwargs if mark else {})
-    values = {item: _values(item, wanted["axes"]) for item in items}
+    if mark := items[0].get_closest_marker("covering"):
+        return _covering(items, **mark.kwargs)
+    return items
+
+
+def _covering(items, times=1, axes=None):
+    """Keep few items such that each value on each axis is among them so many times, if it is there as often."""
+    values = {item: set(enumerate(axes(**item.callspec.params) if axes else _names(item))) for item in items}
     missing = Counter(value for own in values.values() for value in own)
-    missing = Counter({value: min(n, wanted["times"]) for value, n in missing.items()})
+    missing = Counter({value: min(n, times) for value, n in missing.items()})
     kept, used, left = [], Counter(), list(items)
     while missing.total():
         gains = [
@@ -64,14 +67,12 @@ def _covering(items):
         kept.append(best)
         used.update(values[best])
         missing -= Counter(values[best])
-    return kept or items
+    return kept
 
 
-def _values(item, axes):
-    if not hasattr(item, "callspec"):
-        return set()
-    own = axes(**item.callspec.params) if axes else item.callspec._idlist  # one name for each `parametrize`
-    return set(enumerate(own))
+def _names(item):
+    """One name for each ``parametrize``."""
+    return item.callspec._idlist
 
 
 def _leave_out_reports(patch):

@@ -50,6 +50,7 @@ def test_uniform_sampling_of_everything_is_as_sensitive_as_can_be():
 @pytest.mark.parametrize(
     "construction", [leverage(2), coresets.Uniform(epsilon=EPSILON, coreset_size=2)], ids=["leverage", "uniform"]
 )
+@pytest.mark.few(1)
 def test_coupling_is_an_upper_bound_of_what_enumeration_gives(construction, n):
     """False alarms: 1e-6."""
     rows, targets = X[:n, :1], Y[:n]
@@ -124,6 +125,7 @@ def test_a_tolerance_makes_small_reactions_none():
         OnlineLowRank(2, solve="coreset", epsilon=0.5, coreset_size=8),
     ],
 )
+@pytest.mark.few(1)
 def test_a_model_reacts_no_more_often_than_its_coreset(online):
     """Deletions and seeds are the same, so this holds for each single trial."""
     targets = Y if online._needs_targets else None

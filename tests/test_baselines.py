@@ -273,6 +273,7 @@ def discovered():
 
 @pytest.mark.parametrize(("problem", "model"), list(discovered()), ids=repr)
 @pytest.mark.parametrize(("chunk", "n"), [(1, 45), (40, 120)])
+@pytest.mark.covering
 def test_every_baseline_runs_from_the_first_row_on_and_repeats_itself(problem, model, chunk, n):
     rows, targets, loss = PROBLEMS[problem]
     first, again = (

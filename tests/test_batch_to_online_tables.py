@@ -36,20 +36,20 @@ def whole():
     return regressor().partial_fit(X, Y)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(SIZES)
 def test_chunks_do_not_matter(whole, sizes):
     assert_same(learned(regressor(), X, Y, sizes), whole)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(SIZES)
 def test_chunks_of_texts_do_not_matter(sizes):
     one, other = classifier().partial_fit(DOCUMENTS, LABELS), classifier()
     assert_same(learned(other, DOCUMENTS, LABELS, sizes), one)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.integers(1, N - 1), st.sampled_from(["file", "pickle", "copy"]))
 def test_a_copy_goes_on_as_the_original(whole, tmp_path_factory, at, path):
     model = regressor().partial_fit(X[:at], Y[:at])

@@ -69,6 +69,7 @@ def test_the_error_is_what_models_cost_too_much(name, is_stream):
     assert not is_calibrated(estimated / (10 if is_stream else 4), actual), "errors that are too small are not noticed"
 
 
+@pytest.mark.full
 def test_the_error_of_a_loss_with_kinks_is_of_the_right_size():
     estimated, actual = measured("medians", seeds=30).mean(axis=1)
     assert 1 / 3 < estimated / actual < 3

@@ -67,6 +67,7 @@ MODELS = {
 
 @pytest.mark.parametrize("export", EXPORTS)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.covering
 def test_every_estimator_takes_them(name, export):
     make, y = MODELS[name]
     give = EXPORTS[export]

@@ -25,6 +25,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.few(3)
 def test_compare_knows_all_losses(loss, capsys):
     further, rival = LOSSES[loss]
     words = ["compare", "--dataset", "diabetes", "--task", "regression", "--loss", loss, *further, "--seeds", "1"]

@@ -69,6 +69,7 @@ LOSSES = [
 
 @pytest.mark.parametrize("settings", LOSSES, ids=str)
 @pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.covering
 def test_nor_by_other_losses_and_tiny_penalties(seed, settings):
     X, y, rng = table(seed)
     y = y + 0.1 * rng.normal(size=N)

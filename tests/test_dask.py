@@ -22,6 +22,7 @@ def _synchronous():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", EXACT)
+@pytest.mark.few(4)
 def test_any_partitions_are_one_machine(name, weighted):
     weights = WEIGHTS if weighted else None
     expected = on_one_machine(EXACT[name](), weights)
@@ -39,6 +40,7 @@ def test_blocks_that_are_not_aligned_are_noticed(monkeypatch):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", BY_SPANS)
+@pytest.mark.few(1)
 def test_spans_do_not_depend_on_the_partitions(name, weighted, monkeypatch):
     monkeypatch.setattr(spans, "SPAN", 5_000)
     weights, found = WEIGHTS if weighted else None, []

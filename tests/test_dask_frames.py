@@ -100,7 +100,7 @@ def test_frames_whose_rows_come_in_another_order():
         assert cluster.fit(OnlineRegression(random_state=0), merged(), "y").n_seen_ == N
 
 
-@pytest.mark.parametrize("scheduler", ["synchronous", "processes"])
+@pytest.mark.parametrize("scheduler", ["synchronous", pytest.param("processes", marks=pytest.mark.full)])
 def test_other_schedulers_of_dask(scheduler):
     with dask.config.set(scheduler=scheduler, num_workers=2):
         for name in ("persisted", "repartitioned", "from delayed"):

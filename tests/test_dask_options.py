@@ -119,11 +119,6 @@ def other_cells():
     return [pytest.param(kind, own, id=f"{kind.__name__}-{option}") for (kind, option), own in BY_OTHER_OPTIONS.items()]
 
 
-def option_of(kind, settings):
-    """Say which estimator and which options a cell is about, whatever their values."""
-    return kind, *sorted(settings)
-
-
 @pytest.fixture(autouse=True)
 def _small_spans(monkeypatch):
     monkeypatch.setattr(spans, "SPAN", 400)
@@ -159,7 +154,7 @@ def weights_for(settings):
 
 
 @pytest.mark.parametrize(("kind", "settings"), cells(ONE_MACHINE))
-@pytest.mark.covering(axes=option_of)
+@pytest.mark.few(12)
 def test_an_option_on_a_cluster_is_that_of_one_machine(kind, settings):
     weights, model = weights_for(settings), made(kind, settings)
     y = targets_of(model)
@@ -168,7 +163,7 @@ def test_an_option_on_a_cluster_is_that_of_one_machine(kind, settings):
 
 
 @pytest.mark.parametrize(("kind", "settings"), [*cells(ANY_PARTITIONS), *other_cells()])
-@pytest.mark.covering(axes=option_of)
+@pytest.mark.few(12)
 def test_an_option_gives_the_same_bits_whatever_the_partitions(kind, settings):
     weights = weights_for(settings)
     found = [on_a_cluster(made(kind, settings), n, weights, seed=n) for n in (1, 7)]

@@ -61,9 +61,10 @@ def test_names_are_shown_as_they_are(tmp_path, monkeypatch, capsys, target):
     assert all(name in text for name in shown)
 
 
-def test_the_report_shows_names_as_they_are(tmp_path, capsys):
+def test_the_report_shows_names_as_they_are(tmp_path, capsys, full):
     path = write_csv(tmp_path / "[red]\x1b[2J.csv", [*NAMES, "t"])
-    for task in (["regression", "--target", "t"], ["lowrank", "--k", "2"], ["clustering", "--k", "2"]):
+    tasks = (["regression", "--target", "t"], ["lowrank", "--k", "2"], ["clustering", "--k", "2"])
+    for task in tasks if full else tasks[:1]:
         assert run_safely(["run", str(path), "--task", *task, "--out", str(tmp_path / "out")]) == 0
         text = (tmp_path / "out" / "report.html").read_text()
         assert "\x1b" not in text
@@ -165,6 +166,7 @@ def test_a_malformed_result_is_one_sentence(finished, capsys, content):
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("value", [7.5, "x", [None], {"a": 1}, [1e400, 1.0], ["a", "b", "c"]])
+@pytest.mark.covering
 def test_a_malformed_preparation_is_one_sentence(finished, capsys, field, value):
     out, path = finished
     result = json.loads((out / "result.json").read_text())
@@ -210,7 +212,7 @@ def test_json_holds_finite_numbers_alone(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-@pytest.mark.few(1)
+@pytest.mark.full
 def test_many_columns_start_soon(tmp_path, suffix):
     """20,000 columns in half a second of an idle processor; pairwise comparisons took eight."""
     from batch2online.app.cli.run.source import open_stream

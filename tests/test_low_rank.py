@@ -142,6 +142,7 @@ def assert_same_subspace(one, other):
 @pytest.mark.parametrize("size", [7, 100, None])
 @either_center
 @every_stream
+@pytest.mark.covering
 def test_chunk_sizes_do_not_matter_to_a_subspace(name, center, size):
     X = data(name)
     cuts = range(size, N, size) if size else np.sort(np.random.default_rng(1).integers(1, N, size=40)).tolist()
@@ -160,6 +161,7 @@ def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
 @pytest.mark.parametrize("solve", ["exact", "coreset"])
 @either_center
 @every_stream
+@pytest.mark.few(4)
 def test_shards_merge_into_one_in_any_order(name, center, solve):
     X = data(name)
     bounds = [0, 200, 203, 1_100, 1_800, N]
@@ -202,6 +204,7 @@ def test_a_saved_subspace_continues_where_it_was(center, tmp_path):
 
 @pytest.mark.parametrize("rank", [1, 2, 5, 8, 11])
 @every_stream
+@pytest.mark.covering
 def test_scores_agree_with_extended_precision(name, rank):
     X = data(name)[:800]
     construction = RidgeLeverage(rank, random_state=0)

@@ -70,6 +70,7 @@ def test_estimators_without_such_statistics_take_wide_rows(name, there):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WIDE)
+@pytest.mark.few(3)
 def test_what_is_said_to_be_taken_is_about_what_is_taken(name):
     rng, model = np.random.default_rng(0), WIDE[name]()
     X, y = rng.normal(size=(50, 500)), rng.integers(2, size=50)

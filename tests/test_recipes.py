@@ -99,6 +99,7 @@ needs_spark = pytest.mark.skipif(
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_joblib(tmp_path):
     check(run(tmp_path, "joblib"))
 
@@ -110,6 +111,7 @@ def test_concurrent_futures(tmp_path):
 
 @pytest.mark.slow
 @needs_ray
+@pytest.mark.full
 def test_ray(tmp_path):
     check(run(tmp_path, "Ray", RAY))
 

@@ -65,6 +65,7 @@ def merged_at_random(shards, rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.covering
 def test_any_shards_in_any_tree_are_one_machine(name, weighted):
     model, weights, rng = MODELS[name], WEIGHTS if weighted else None, np.random.default_rng(2)
     rows, keywords = given_to(model, slice(None), weights)

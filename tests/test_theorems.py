@@ -183,6 +183,7 @@ def clipped(seed, policy):
 
 
 @pytest.mark.parametrize("policy", [Geometric(1.2), Adaptive(2.0, 1.2)], ids=["theorem 2", "theorem 5"])
+@pytest.mark.few(1)
 def test_clipped_losses_are_bounded_by_the_optimum_of_losses_that_are_not(policy):
     runs = [clipped(seed, policy) for seed in range(5)]
     for loss, promise, optimum_of_clipped in runs:

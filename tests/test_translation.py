@@ -85,6 +85,7 @@ def test_clusters_move_with_their_rows(settings, tmp_path):
 @pytest.mark.parametrize("scale", [2.0**-160, 2.0**100])
 @pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
 @pytest.mark.parametrize("history", ["memory", "coreset"])
+@pytest.mark.covering
 def test_clusters_scale_with_their_rows(z, history, scale, tmp_path):
     settings = {"z": z, "history": history}
     pairs = zip(_learned(settings, tmp_path, X), _learned(settings, tmp_path, X * scale), strict=True)

@@ -81,6 +81,7 @@ LOCATED = {
 @pytest.mark.parametrize("at_once", [True, False], ids=["fit", "partial_fit"])
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("name", LOCATED)
+@pytest.mark.few(4)
 def test_losses_of_residuals_move_with_rows_and_targets(name, units, at_once):
     plain = learned(OnlineRegression(random_state=0, **LOCATED[name]), X, Y, at_once=at_once)
     for offset in OFFSETS:
@@ -104,6 +105,7 @@ LINKED = {
 
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("name", LINKED)
+@pytest.mark.few(4)
 def test_losses_of_predictors_move_with_rows(name, units):
     make, targets = LINKED[name]
     plain = learned(make(), X, targets)
@@ -156,6 +158,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize(("name", "sample"), [*product(SCALED, ["piloted", "uniform"]), ("ridge", "leverage")])
+@pytest.mark.few(2)
 def test_a_weighted_fit_of_scaled_columns_moves_with_rows(name, sample, units):
     """The scaler rounds means of size ``offset``: no more than u ``offset`` for each of the columns and rows summed."""
     make, targets, answer = SCALED[name]
@@ -197,6 +200,7 @@ def test_sums_of_expansions_are_the_same_function_from_any_origin():
 
 @pytest.mark.parametrize("settings", [{"loss": "huber"}, {"loss": "quantile"}, {"alpha": 0.1}], ids=str)
 @pytest.mark.parametrize("size", [5_000, 700])
+@pytest.mark.covering
 def test_shards_with_targets_far_apart_merge(settings, size):
     """Each counts its targets from their own median; a column tells the shards apart."""
     rows = np.column_stack([X, np.arange(N) >= N // 2])

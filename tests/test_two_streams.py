@@ -90,7 +90,7 @@ def assert_same(one, other):
     ("policy", "n", "name"),
     [pytest.param(p, n, name, id=f"{name}, {key}") for key, (p, n, names) in POLICIES.items() for name in names],
 )
-@pytest.mark.covering(axes=lambda policy, n, name: (type(policy), name))
+@pytest.mark.covering(axes=lambda policy, n, name: (type(policy), name.partition(",")[0]))
 def test_nothing_is_left_of_what_is_forgotten(policy, n, name):
     """Forgotten rows are replaced by others of any size: heavy ones, seeds and the first row among them."""
     X, y = stream("heavy_tailed", n + 30)
@@ -143,6 +143,7 @@ def fitted(name, X, y):
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 @every_subject
+@pytest.mark.few(5)
 def test_merged_shards_have_the_coreset_of_one_stream_and_the_model_of_fit(name, order):
     X, y = stream("heavy_tailed", N)
     parts = shards(name, X, y)
@@ -181,6 +182,7 @@ def merged_shards(name, X, y, order, size, cuts=(0, 70, 170, N)):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.few(8)
 def test_shards_of_which_all_rows_are_kept_are_those_of_fit_whatever_the_scores(name, order):
     X, y = stream("gaussian", N)
     y = targets_of(name, y)
@@ -200,7 +202,7 @@ def mean_loss(model, X, y, width):
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if "any" not in name])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(name):
     X, y = stream("gaussian", 3_000)
     y = targets_of(name, y)

@@ -92,6 +92,7 @@ def test_the_first_row_costs_nothing(name):
 
 @every_model
 @pytest.mark.parametrize("at", [1, 20, 39])
+@pytest.mark.covering
 def test_a_checkpoint_before_the_first_model_goes_on_with_the_same_bits(name, at, tmp_path):
     model = learned(name, X, Y, [0, at])
     model._engine = model._engine.view()  # rows that wait would be learned again: the state is what is tried

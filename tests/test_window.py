@@ -82,6 +82,7 @@ def test_a_window_is_an_estimator_of_its_rows_alone(name):
 
 
 @pytest.mark.parametrize("name", ["regression", "clustering", "classifier", "any"])
+@pytest.mark.few(2)
 def test_chunks_and_files_do_not_matter(name, tmp_path):
     X, y = stream()
     y = targets_of(name, y)
@@ -362,6 +363,7 @@ def jumping(n, at, size, seed):
 
 
 @pytest.mark.parametrize("seed", [5, 6, 7])
+@pytest.mark.few(1)
 def test_a_jump_is_answered_within_two_verdicts(seed):
     X, y = jumping(9_300, 9_000, 2.0, seed)
     model = OnlineRegression(half_life="auto", random_state=0).partial_fit(X, y)

@@ -9,7 +9,6 @@ import numpy as np
 
 from batch2online import labels
 from batch2online._types import FloatArray
-from batch2online.engine.invariants.engine import targets_of
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import flattened, target_array
 from batch2online.schema import conforms, require
@@ -68,7 +67,7 @@ class Labelled(OnlineEstimator):
         require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
         known = dict(stored)
         if self._has_labels:
-            for targets in targets_of(self._engine):
+            for targets in self._engine.kept_targets():
                 is_known = np.isin(targets, np.array(list(known)))
                 require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
         return known

@@ -32,6 +32,7 @@ def test_the_list_of_estimators_is_complete():
 
 @pytest.mark.parametrize("how", COPIES)
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.covering
 def test_a_copy_that_goes_on_has_all_rows_and_leaves_the_original_alone(name, how):
     make, targets = ESTIMATORS[name]
     model = learned_one_by_one(learned(make(), targets, 0, SINGLE), targets, SINGLE, MORE)
@@ -75,6 +76,7 @@ def in_threads(act):
 @pytest.mark.parametrize("is_new", [False, True])
 @pytest.mark.parametrize("how", ["learn_one", "partial_fit", "both"])
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.covering
 def test_threads_that_learn_at_once_lose_no_row(name, how, is_new):
     make, targets = ESTIMATORS[name]
     start = 0 if is_new else 40

@@ -170,6 +170,7 @@ def test_the_largest_values_that_are_allowed_stay_numbers():
 
 @pytest.mark.parametrize("weight", [1e-320, 1e-300, 1e-31, 1e31, 1e300])
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.covering
 def test_weights_whose_products_would_vanish_or_overflow_are_refused(name, weight, started):
     model, targets = started(name)
     weights = np.ones(60)
@@ -194,6 +195,7 @@ EXTREME = {
     [{}, {"history": "coreset"}, {"z": 1.0}, {"z": 3.0}, {"stages": 2}, {"half_life": 5}, {"window": 100}],
     ids=str,
 )
+@pytest.mark.few(4)
 def test_weights_that_are_accepted_give_finite_clusters(settings, weights):
     model, own = OnlineClustering(3, coreset_size=60, random_state=0, **settings), EXTREME[weights]
     for start in range(0, 400, 100):
@@ -223,6 +225,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("weights", EXTREME)
 @pytest.mark.parametrize("name", [*ESTIMATORS, *LOSSES])
+@pytest.mark.covering
 def test_weights_that_are_accepted_give_finite_models(name, weights):
     make, targets = (ESTIMATORS | LOSSES)[name]
     model, own = make(), EXTREME[weights]
@@ -265,6 +268,7 @@ BAD_LABELS = {
 
 @pytest.mark.parametrize("name", ["OnlineClassifier", "LogisticRegression"])
 @pytest.mark.parametrize("case", BAD_LABELS)
+@pytest.mark.covering
 def test_labels_that_are_none_are_refused_with_their_row(case, name, started):
     model, _ = started(name)
     labels, message = BAD_LABELS[case]

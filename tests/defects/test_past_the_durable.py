@@ -68,6 +68,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.covering
 def test_no_call_past_the_durable_changes_its_model(name, change, tmp_path):
     make, targets = ESTIMATORS[name]
     durable = Durable(tmp_path / "model", make(), durability="os")
@@ -247,6 +248,7 @@ def test_a_trigger_with_the_name_of_a_table_is_seen(tmp_path):
 @pytest.mark.parametrize("suffix", ["-owner", "-wal", "-shm", "-journal"])
 @pytest.mark.parametrize("kind", ["link", "dangling link", "folder", "pipe"])
 @pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.covering
 def test_nothing_beside_a_model_leads_elsewhere(suffix, kind, is_there, tmp_path):
     path, victim = tmp_path / "model", tmp_path / "precious"
     if is_there:
