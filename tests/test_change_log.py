@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from batch2online import Durable, OnlineRegression, load, results, stream
-from batch2online.engine.invariants import engine as checks
 from batch2online.refresh import EveryStep
 from batch2online.results import KEPT
 from batch2online.storage.errors import StoreCorrupted
@@ -27,8 +26,7 @@ def model(**settings):
 @pytest.fixture
 def few(monkeypatch):
     """Ten changes are held."""
-    for module in (stream, checks):
-        monkeypatch.setattr(module, "KEPT", FEW)
+    monkeypatch.setattr(stream, "KEPT", FEW)
 
 
 @pytest.fixture

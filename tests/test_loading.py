@@ -28,7 +28,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
 from batch2online.app.cli.app import run_safely
-from batch2online.engine import invariants
 from batch2online.methods.any_estimator import skops_model, stored, weighted_fit
 from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.any_estimator.weighted_fit import seeded
@@ -516,7 +515,6 @@ def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
 
 
 def test_every_storable_class_says_what_its_fields_are():
-    assert invariants
     own = [cls for cls in schema.classes.values() if cls.__module__.startswith("batch2online.")]
     assert len(own) > 30
     for cls in own:

@@ -77,3 +77,12 @@ def test_an_upward_import_fails_the_lint(tmp_path, module, line, broken):
     lint = subprocess.run(command + settings, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert lint.returncode == (broken is not None), lint.stdout
     assert broken is None or broken in lint.stdout
+
+
+def test_the_page_on_architecture_lists_every_folder_and_module():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("## Folders") : page.index("## Where to add")]
+    listed = set(re.findall(r"`(\w+)(?:/|\.py)`", table.replace("`estimator.py`, `", "`estimator.py` `")))
+    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert there - listed <= {"__init__", "__main__", "_types", "extend", "dask"}
+    assert listed <= there | {"problem", "sketch", "solver"}

@@ -136,7 +136,9 @@ def test_annotations_of_all_stored_classes_can_be_resolved():
     assert len(found) > 20
     for cls in found:
         if cls.__module__.startswith("batch2online."):
-            assert get_type_hints(cls, include_extras=True).keys() >= {field.name for field in dataclasses.fields(cls)}
+            assert get_type_hints(cls, localns=schema.classes, include_extras=True).keys() >= {
+                field.name for field in dataclasses.fields(cls)
+            }
 
 
 def test_a_field_of_rows_is_checked_where_rows_are_read():

@@ -15,7 +15,6 @@ from batch2online.coresets import Leverage
 from batch2online.methods import scores
 from batch2online.methods.least_squares.moments import MU, Moments
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel, least_squares
-from batch2online.methods.least_squares.single import SinglePrecision
 from batch2online.rows import Rows
 from rank_deficient import hostile_stream, largest_rise
 from streams import stream
@@ -283,42 +282,3 @@ def test_columns_near_the_end_of_the_range_have_scores(tiny):
     assert len(construction.add(rows[:1]).coreset()) == 1
     assert len(construction.add(rows[1:20]).coreset()) > 2
     assert np.isfinite(construction.add(rows[20:]).coreset().weights).all()
-
-
-@pytest.mark.parametrize("correlation", [0.5, 0.9, 0.999])
-def test_bounds_in_single_precision_are_bounds_and_close(correlation):
-    """Columns of any magnitude; rows near zero, far out, and of alternating signs, where digits cancel most."""
-    rng, d = np.random.default_rng(0), 30
-    points = rng.normal(size=(3_000, d)) * np.sqrt(1 - correlation**2)
-    for column in range(1, d):
-        points[:, column] += correlation * points[:, column - 1]
-    points[:50] = 3.0 * (-1.0) ** np.arange(d) * rng.random((50, 1))
-    points[50:100] *= 1e-9
-    points[100:110] *= 20.0
-    rows = rows_of(points * 2.0 ** rng.integers(-60, 60, size=d))
-    moments = Moments.empty(d, 0, False).add(rows)
-    single = SinglePrecision.of(moments.reference.directions)
-    z = moments.coordinates(rows)
-    bounds, exact = (
-        single.bounds(len(rows), [(slice(None), z)]),
-        np.square(z @ moments.reference.directions).sum(axis=1),
-    )
-    assert (bounds >= exact * (1 - 1e-12)).all()
-    assert (bounds <= exact * single.factor**2).all()
-    assert moments.reference.single is not None
-
-
-def test_rows_beyond_single_precision_are_not_ruled_out():
-    single = SinglePrecision.of(np.triu(np.ones((3, 3))))
-    with np.errstate(all="raise"):
-        found = single.bounds(2, [(slice(None), np.array([[1e300, -1e300, 1e300], [1.0, 0.0, 0.0]]))])
-    assert found[0] == np.inf
-    assert 3 <= found[1] < 3.001
-
-
-def test_single_precision_refuses_what_it_would_lose():
-    nearly = np.eye(4)
-    nearly[:3, 3] = 1.0
-    nearly[3, 3] = 1e-9
-    assert SinglePrecision.of(np.linalg.inv(nearly)) is None
-    assert SinglePrecision.of(np.eye(4)).factor < 1.00001

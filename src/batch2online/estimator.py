@@ -29,7 +29,6 @@ from batch2online.drift.half_life_selection import FEW_HALF_LIVES, HALF_LIVES, T
 from batch2online.drift.order_monitor import Monitor
 from batch2online.drift.order_verdict import OrderVerdict
 from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
-from batch2online.engine import invariants  # noqa: F401  # registers what must hold of the parts
 from batch2online.input import RowReader
 from batch2online.methods.clustering.problem import KZClustering
 from batch2online.methods.linear_losses.problem import GeneralizedLinear

@@ -1,4 +1,4 @@
-"""Targets that are labels: known by their codes, learned as they come."""
+"""Online estimators whose targets are labels, encoded as numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from batch2online import labels
 from batch2online._types import FloatArray
-from batch2online.engine.invariants.engine import targets_of
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import flattened, target_array
 from batch2online.schema import conforms, require
@@ -20,13 +19,13 @@ _FEW = 32
 
 
 class Labelled(OnlineEstimator):
-    """An online estimator whose targets may be labels, which its problem remembers by their codes."""
+    """Base of online estimators whose targets may be labels; the problem holds the labels by their codes."""
 
     _has_labels = True
 
     @property
     def _labels(self) -> labels.Labels:
-        """Labels of a classifier by their codes; none for all other kinds."""
+        """Labels of a classifier by their codes; empty for all other estimators."""
         if not self.__sklearn_is_fitted__():
             return {}
         problem: Any = self._engine.problem
@@ -68,7 +67,7 @@ class Labelled(OnlineEstimator):
         require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
         known = dict(stored)
         if self._has_labels:
-            for targets in targets_of(self._engine):
+            for targets in self._engine.kept_targets():
                 is_known = np.isin(targets, np.array(list(known)))
                 require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
         return known
@@ -98,15 +97,11 @@ class Labelled(OnlineEstimator):
             _, known = self._encoded(labels.single(y))
             if known is self._labels:
                 return super().learn_one(x, y)
-            self._engine = self._with_label(x, y, known)
+            codes, _ = labels.encoded(labels.single(y), known)
+            row = np.asarray(self._values_of(x), dtype=np.float64)[None]
+            problem: Any = self._engine.problem
+            self._engine = self._engine.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
         return self
-
-    def _with_label(self, x: Any, y: Any, known: labels.Labels) -> Stream:
-        """Return the engine after a row with a label that was not known."""
-        codes, _ = labels.encoded(labels.single(y), known)
-        row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-        problem: Any = self._engine.problem
-        return self._engine.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
 
     @property
     def _takes_any_number(self) -> bool:

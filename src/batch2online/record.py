@@ -259,9 +259,13 @@ class Unscored:
     [True, False, False, True]
     """
 
-    rows: int = 0
-    weight: float = 0.0
+    rows: Count = 0
+    weight: Weight = 0.0
     intervals: list[tuple[int, int]] = field(default_factory=list)
+
+    def validate(self) -> None:
+        is_right = all(start < stop for start, stop in self.intervals)
+        require(is_right, f"intervals: found {self.intervals}, expected none that is empty")
 
     def after(self, rows: Rows) -> Unscored:
         """Return the same with these rows, which have the weights that they have under decay."""

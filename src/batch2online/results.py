@@ -270,7 +270,7 @@ class Costs:
     rows: int = 0
     seconds: float = 0.0
     models: tuple[Solve, ...] = ()
-    last: tuple[int, float] = (0, 0.0)
+    last: tuple[int, float] = field(default=(0, 0.0), compare=False)
 
     def after(self, rows: int, seconds: float) -> Costs:
         """Return the costs with one more solve."""

@@ -12,8 +12,8 @@ relations between fields and raises ValueError; those of base classes run first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -176,10 +176,7 @@ classes: dict[str, type] = {}
 """Storable classes by name. Names are unique, and stay the same when a class moves to another module."""
 
 _kinds: dict[type, dict[str, Any]] = {}
-_checks: dict[type, Callable[[Any], None]] = {}
-_optional: dict[type, frozenset[str]] = {}
 _T = TypeVar("_T")
-_Check = TypeVar("_Check", bound=Callable[[Any], None])
 
 
 def storable(cls: type[_T]) -> type[_T]:
@@ -211,25 +208,6 @@ def _attributes(instance: Any) -> dict[str, Any]:
     return dict(vars(instance))
 
 
-def check_of(
-    cls: type, kinds: Mapping[str, Any] | None = None, optional: Collection[str] = ()
-) -> Callable[[_Check], _Check]:
-    """Register what must hold of instances that come out of a file; it holds for subclasses as well.
-
-    The function raises ValueError. ``kinds`` are those of the stored fields, where annotations do not tell them;
-    ``optional`` are fields that files may lack.
-    """
-
-    def register(check: _Check) -> _Check:
-        _checks[cls] = check
-        if kinds is not None:
-            _kinds[cls] = dict(kinds)
-            _optional[cls] = frozenset(optional)
-        return check
-
-    return register
-
-
 def require(condition: Any, sentence: str) -> None:
     """Raise ValueError with this sentence unless the condition holds."""
     if not condition:
@@ -256,8 +234,6 @@ def check_parts(instance: Any) -> None:
     if hasattr(instance, "__post_init__"):
         instance.__post_init__()
     for base in reversed(type(instance).__mro__):
-        if base in _checks:
-            _checks[base](instance)
         if "validate" in vars(base):
             try:
                 vars(base)["validate"](instance)
@@ -272,14 +248,16 @@ def check_instance(instance: Any) -> None:
 
 
 def optional_of(cls: type) -> frozenset[str]:
-    """Return the fields that may be absent."""
-    named = frozenset().union(*(_optional.get(base, frozenset()) for base in cls.__mro__))
-    return named if is_dataclass(cls) else named | {name for name in kinds_of(cls) if hasattr(cls, name)}
+    """Return the fields that may be absent: a class attribute or ``from_fields`` supplies them."""
+    if not is_dataclass(cls):
+        return frozenset(name for name in kinds_of(cls) if hasattr(cls, name))
+    own = fields(cls) if hasattr(cls, "from_fields") else ()
+    return frozenset(field.name for field in own if field.default_factory is not MISSING)
 
 
 def is_closed(cls: type) -> bool:
     """Whether a class has no other fields than those whose types are known."""
-    return is_dataclass(cls) or cls in _checks or cls in _kinds
+    return is_dataclass(cls) or cls in _kinds
 
 
 @cache
@@ -287,9 +265,8 @@ def kinds_of(cls: type) -> dict[str, Any]:
     """Return the type of each field with its constraints; none where the class says nothing about them."""
     if is_dataclass(cls):
         try:
-            hints = get_type_hints(cls, include_extras=True)
+            hints = get_type_hints(cls, localns=classes, include_extras=True)
         except NameError:  # annotations that only a type checker can resolve
             hints = {}
-        known = hints | _kinds.get(cls, {})
-        return {field.name: known.get(field.name, Any) for field in fields(cls)}
+        return {field.name: hints.get(field.name, Any) for field in fields(cls)}
     return {name: kind for base in reversed(cls.__mro__) for name, kind in _kinds.get(base, {}).items()}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record
 from batch2online.refresh import Measured, Policy
 from batch2online.refresh.benefit import Pace
 from batch2online.results import KEPT, ChangeEvent, Costs, Counts, Regret, counted, regret_of
-from batch2online.rows import Queue, Rows, all_ones, ones
-from batch2online.schema import storable
+from batch2online.rows import Queue, Rows, all_ones, check_width, ones
+from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.validation import LARGEST_ID
 from batch2online.warm_up import WarmUp
@@ -50,6 +50,8 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 """Points, targets and weights of validated rows."""
 
 Events = tuple[ChangeEvent, ...]
+_Positive = Annotated[float, above(0)]
+_NotNegative = Annotated[float, at_least(0)]
 
 
 class Scores(NamedTuple):
@@ -89,8 +91,8 @@ class RefreshState:
     """
 
     next_check: int
-    n_kept: int = 0
-    last_fit: tuple[float, float, float, float] | None = None
+    n_kept: Count = 0
+    last_fit: tuple[_Positive, Annotated[_Positive, finite], _NotNegative, _NotNegative] | None = None
     benefit: Pace | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
@@ -146,8 +148,62 @@ class StreamState:
     changes: Events = ()
     change_counts: Counts = ()
     timings: Costs = field(default_factory=Costs)
-    max_step: int | None = None
+    max_step: Annotated[int, at_least(1)] | None = None
     ordered: bool = True
+
+    def validate(self) -> None:
+        """Require a sketch, a model, a record and a monitor of the rows learned."""
+        sketch, refresh, n = self.sketch, self.refresh, self.n_learned
+        require_equal("shape of the sketch", sketch.shape, self.shape)
+        require_equal("rows in the queue of the sketch", len(sketch.queue), 0)
+        require(sketch.n_rows <= n, f"sketch: found {sketch.n_rows} rows, expected at most {n}")
+        is_to_come = self.policy.start is not None and refresh.next_check > n
+        require(is_to_come, f"next_check: found {refresh.next_check}, expected more than {n}")
+        require(refresh.n_kept <= n, f"n_kept: found {refresh.n_kept} refits of {n} rows")
+        counts, held = dict(self.change_counts), dict(counted((), *self.changes))
+        is_counted = all(count > 0 for count in counts.values()) and len(counts) == len(self.change_counts)
+        is_held = all(held[kind] <= counts.get(kind, 0) for kind in held)
+        require(is_counted and is_held, f"change_counts: found {self.change_counts} for changes {held}")
+        require_equal("changes", len(self.changes), min(KEPT, sum(counts.values())))
+        is_whole = self.max_step is None and sketch.decay is None
+        require(refresh.last_fit is None or is_whole, "last_fit: found one where old rows lose weight")
+        require(self.unscored.rows <= n, f"unscored: found {self.unscored.rows} rows, expected at most {n}")
+        if (monitor := self.monitor) is not None:
+            found = (monitor.width, monitor.n_targets, monitor.seen)
+            require_equal("shape and rows of the monitor", found, (*self.shape, n))
+        self.validate_model(self.model)
+        self._validate_scores()
+
+    def _validate_scores(self) -> None:
+        """Require a record, a warm-up and a benefit of the rows learned."""
+        record, warm_up, benefit, n = self.record, self.warm_up, self.refresh.benefit, self.n_learned
+        require(record is None or record.rows <= n, f"record: found more than {n} rows")
+        if record is not None and record.spread is not None and record.spread.mean is not None:
+            values = None if self.problem is None else self.problem.spread_of(Rows.empty(*self.shape))
+            is_alike = values is not None and values.shape[1:] == record.spread.mean.shape
+            require(is_alike, f"spread: found a mean of shape {record.spread.mean.shape}")
+        if warm_up is not None:
+            require(not self.has_model, "warm_up: found one beside a model")
+            require(warm_up.fits(*self.shape), f"warm_up: found one that does not fit rows of shape {self.shape}")
+            is_alike = self.problem is None or warm_up.is_like(self.problem.warm_up())
+            require(is_alike, f"warm_up: found {type(warm_up).__name__}, not that of the problem")
+        if benefit is not None:
+            require(self.has_model and benefit.at <= n, f"benefit: found a refit at row {benefit.at} of {n}")
+            rows = max(benefit.gains.rows, benefit.first.rows)
+            require(rows <= n, f"benefit: found sums of {rows} rows, expected at most {n}")
+            if benefit.former is not None:
+                self.validate_model(benefit.former)
+
+    def validate_model(self, model: Any) -> None:
+        """Raise ValueError unless a model is one of the problem; that of a wrapped estimator is given by its rows."""
+        if self.problem is not None:
+            self.problem.validate_model(model, self.sketch)
+        elif model is None:
+            require(not self.has_model or model is not self.model, "model: found none")
+        else:
+            require_equal("type of the model", type(model), Rows)
+            require(len(model), "model: found one without rows")
+            check_width([model], *self.shape)
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: seconds differ from run to run, and are stored beside the state."""
@@ -653,6 +709,27 @@ class Stream:
     recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
     on_change: Callable[[ChangeEvent], None] | None = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
+
+    def validate(self) -> None:
+        """Require a learner, and a queue as wide as its rows, with fewer rows than make the next cut."""
+        state, queue = getattr(self.learner, "current", None), self.queue
+        is_learner = isinstance(state, StreamState) and not isinstance(self.learner, Stream)
+        require(is_learner, f"learner: found a {type(self.learner).__name__}")
+        require(self.ordered, "learner: found one of rows without order")
+        sketch, shape = self.construction, (queue.width, queue.columns - queue.width)
+        require_equal("shape and block of the queue", (shape, queue.block), (sketch.shape, sketch.block))
+        check_width([queue.rows(0)], *shape, sketch.largest)
+        most = self.rows_to_cut()
+        require(len(queue) < most, f"queue: found {len(queue)} rows, expected less than {most}")
+
+    def kept_targets(self) -> Iterator[FloatArray]:
+        """Iterate over the targets of all rows that are held, wherever they are."""
+        yield self.queue.rows(0).targets
+        if isinstance(self.model, Rows):
+            yield self.model.targets
+        sketch = self.construction
+        yield from (part.rows.targets[:, : self.n_targets] for part in getattr(sketch, "parts", ()) if len(part))
+        yield from (rows.targets for rows in sketch.history or ())
 
     @classmethod
     def new(

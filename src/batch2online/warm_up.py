@@ -43,6 +43,10 @@ class WarmUp(ABC):
         """What the rows so far predict of any row; None where there is no such thing."""
         return None
 
+    def fits(self, width: int, n_targets: int) -> bool:
+        """Whether the warm-up can be one of rows of this shape."""
+        return True
+
     def is_like(self, other: object) -> bool:
         """Whether another warm-up is of the same kind, whatever it has seen."""
         return type(self) is type(other)
@@ -100,6 +104,9 @@ class MeanSoFar(WarmUp):
     def answer(self) -> FloatArray | None:
         return None if self.first is None or self.sums is None else self.first + self.sums / self.weight
 
+    def fits(self, width: int, n_targets: int) -> bool:
+        return self.first is None or self.first.shape == (n_targets if self.of_targets else width,)
+
     def is_like(self, other: object) -> bool:
         return type(other) is type(self) and (other.of_targets, other.power) == (self.of_targets, self.power)
 
@@ -148,6 +155,9 @@ class LabelsSoFar(WarmUp):
             is_wrong = float(code != max(shares, key=lambda known: shares[known]))
         shares[code] = shares.get(code, 0.0) + weight
         return -float(np.log(share)), is_wrong
+
+    def fits(self, width: int, n_targets: int) -> bool:
+        return n_targets == 1
 
     def is_like(self, other: object) -> bool:
         return type(other) is type(self) and other.is_log == self.is_log

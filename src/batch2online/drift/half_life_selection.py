@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.decay import ForwardDecay
 from batch2online.record import RECENT
 from batch2online.rows import Rows
-from batch2online.schema import storable
+from batch2online.schema import at_least, at_most, number, require, require_equal, shape, storable
 from batch2online.stream import Events, StepInfo, StreamState, install, merge, refit, step
 
 HALF_LIVES = (600, 2_400, 9_600, 38_400)
@@ -88,12 +88,17 @@ class HalfLifeScores:
     """
 
     noted: tuple[Any, ...]
-    waiting: FloatArray
-    sums: FloatArray
-    rows: FloatArray
-    spreads: FloatArray
-    left: int = -1
-    doubts: int = 0
+    waiting: Annotated[FloatArray, shape(2, "k", "m"), number]
+    sums: Annotated[FloatArray, shape(3, "k"), number]
+    rows: Annotated[FloatArray, shape(3), number]
+    spreads: Annotated[FloatArray, shape(2, "k", "k")]
+    left: Annotated[int, at_least(-1)] = -1
+    doubts: Annotated[int, at_least(0), at_most(MOST_DOUBTS)] = 0
+
+    def validate(self) -> None:
+        _, k, m = self.waiting.shape
+        require(len(self.noted) == k > self.left, f"noted and left: found {len(self.noted)} and {self.left}, k = {k}")
+        require(m < ROWS_PER_DECISION, f"waiting: found {m} rows, expected less than {ROWS_PER_DECISION}")
 
     @classmethod
     def new(cls, k: int) -> HalfLifeScores:
@@ -199,6 +204,17 @@ class HalfLifeSelection:
 
     states: tuple[StreamState, ...]
     scores: HalfLifeScores
+
+    def validate(self) -> None:
+        """Require candidates that have learned the same rows with different half-lives, and scores of each."""
+        k = len(self.scores.noted)
+        require(len(self.states) == k > 0, f"states: found {len(self.states)}, expected {k}")
+        require_equal("half-lives", len(set(self.half_lives.tolist())), k)
+        for state, reference in zip(self.states, self.scores.noted, strict=True):
+            require(state.ordered, "states: found one of rows without order")
+            require_equal("rows and settings of candidates", _learned_by(state), _learned_by(self.current))
+            if reference is not None:
+                state.validate_model(reference)
 
     @classmethod
     def of(cls, state: StreamState, half_lives: tuple[int, ...]) -> HalfLifeSelection:
@@ -339,3 +355,9 @@ def _compared(state: StreamState, info: StepInfo, scored_by: Any, reference: Any
         under_reference = state.problem.losses(reference, rows.points, rows.targets)[0]
     with np.errstate(over="ignore"):
         return np.stack([losses, under_reference]) * rows.weights
+
+
+def _learned_by(state: StreamState) -> tuple[Any, ...]:
+    """Return what all candidates share."""
+    sketch = state.sketch
+    return state.n_learned, sketch.n_rows, sketch.next_id, type(sketch), sketch.shape, sketch.seed

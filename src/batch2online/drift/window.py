@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.rows import Rows, all_ones, check_ids
-from batch2online.schema import storable
+from batch2online.rows import Rows, all_ones, check_ascending, check_ids, check_width
+from batch2online.schema import at_least, require, require_equal, storable
 from batch2online.stream import Events, StepInfo, StreamState, check, learn, merge, refit, schedule, score
 
 LOOKS, CHEAP_LOOKS = 4, 16
@@ -31,10 +31,15 @@ class Window:
     ``losses`` holds arrays (2, n): the loss of rows, and the problem's second number.
     """
 
-    size: int
+    size: Annotated[int, at_least(1)]
     parts: tuple[Rows, ...] = ()
     losses: tuple[FloatArray, ...] = ()
-    looks: int = LOOKS
+    looks: Annotated[int, at_least(1)] = LOOKS
+
+    def validate(self) -> None:
+        check_ascending(self.parts)
+        shapes = [(2, len(part)) for part in self.parts]
+        require_equal("shapes of losses", [losses.shape for losses in self.losses], shapes)
 
     @classmethod
     def of(cls, size: object) -> Window | None:
@@ -109,6 +114,14 @@ class SlidingWindow:
 
     current: StreamState
     window: Window
+
+    def validate(self) -> None:
+        """Require a state of the rows in the window."""
+        state, window = self.current, self.window
+        require_equal("max_step", state.max_step, window.longest_step)
+        require(state.sketch.decay is None, "decay: found one beside a window")
+        require_equal("rows of the window", sum(map(len, window.parts)), state.sketch.n_rows)
+        check_width(window.parts, *state.shape)
 
     @classmethod
     def of(cls, state: StreamState, window: Window) -> SlidingWindow:

@@ -14,7 +14,7 @@ from batch2online.frames import arrow, pandas
 from batch2online.frames.columns import LARGEST, MISSING, ColumnType, EncodedColumn
 from batch2online.frames.objects import objects
 from batch2online.frames.strings import StringTable
-from batch2online.schema import check_of, require, storable
+from batch2online.schema import require, storable
 
 FRAMES = {"pandas": pandas.series_of, "polars": arrow.polars_of, "arrow": arrow.array_of}
 """Kinds of tables with named columns, and what makes a column of each."""
@@ -45,6 +45,11 @@ class Column:
     kind: str
     form: str
     levels: tuple[str, ...] = ()
+
+    def validate(self) -> None:
+        require(self.kind in set(ColumnType) - {ColumnType.OTHER}, "a column holds what a column can hold.")
+        require(pandas.FORMS.fullmatch(self.form) or arrow.FORMS.fullmatch(self.form), "a column has a known form.")
+        require(len(set(self.levels)) == len(self.levels), "levels differ from each other.")
 
     def __post_init__(self) -> None:
         """Set the kind of a time with a zone, which files of earlier versions give by the form alone."""
@@ -90,6 +95,13 @@ class FrameSchema:
 
     container: str
     columns: tuple[Column, ...]
+
+    def validate(self) -> None:
+        require(self.container in CONTAINERS and self.columns, "a table has columns.")
+        require(self.container not in LISTS or len(self.columns) == 1, "a list of texts is one column.")
+        names = [column.name for column in self.columns]
+        is_named = self.container in ("pandas", "polars", "arrow")
+        require(not is_named or (None not in names and len(set(names)) == len(names)), "columns differ in their names.")
 
     @property
     def texts(self) -> list[int]:
@@ -192,19 +204,3 @@ class FrameSchema:
 def _with_gaps(points: FloatArray) -> FloatArray:
     gaps = points == MISSING
     return np.where(gaps, np.nan, points) if gaps.any() else points
-
-
-@check_of(FrameSchema)
-def check_table(table: FrameSchema) -> None:
-    require(table.container in CONTAINERS and table.columns, "a table has columns.")
-    require(table.container not in LISTS or len(table.columns) == 1, "a list of texts is one column.")
-    names = [column.name for column in table.columns]
-    is_named = table.container in ("pandas", "polars", "arrow")
-    require(not is_named or (None not in names and len(set(names)) == len(names)), "columns differ in their names.")
-
-
-@check_of(Column)
-def check_column(column: Column) -> None:
-    require(column.kind in set(ColumnType) - {ColumnType.OTHER}, "a column holds what a column can hold.")
-    require(pandas.FORMS.fullmatch(column.form) or arrow.FORMS.fullmatch(column.form), "a column has a known form.")
-    require(len(set(column.levels)) == len(column.levels), "levels differ from each other.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from batch2online._types import ByteArray, FloatArray, IntArray
 from batch2online.frames.columns import MISSING, ColumnValueError
-from batch2online.schema import check_of, require, storable
+from batch2online.schema import require, storable, stores
 
 LONGEST = 2**24
 """Characters of a text, at most."""
@@ -45,6 +45,7 @@ def hash_codes(values: list[str], places: Any) -> dict[str, float]:
 
 
 @storable
+@stores(content=ByteArray, ends=IntArray)
 class StringTable:
     """Texts by their codes.
 
@@ -125,8 +126,3 @@ class StringTable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self._known),)
-
-
-@check_of(StringTable, {"content": ByteArray, "ends": IntArray})
-def check_strings(texts: StringTable) -> None:
-    """All is checked as it is read."""

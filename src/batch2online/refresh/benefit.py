@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.schema import storable
+from batch2online.schema import Count, at_least, storable
 
 _ALIKE = 1.2
 """Models of numbers of rows within this factor are said to be of as many."""
@@ -26,10 +26,10 @@ _ALIKE = 1.2
 class LossSums:
     """LossSums over rows of one value each."""
 
-    rows: int = 0
-    weight: float = 0.0
+    rows: Count = 0
+    weight: Annotated[float, at_least(0)] = 0.0
     total: float = 0.0
-    squares: float = 0.0
+    squares: Annotated[float, at_least(0)] = 0.0
 
     def plus(self, values: FloatArray, weights: FloatArray) -> LossSums:
         """Return the sums with further rows."""
@@ -72,12 +72,12 @@ class Pace:
         Whether the first look is over.
     """
 
-    at: int
-    size: float
+    at: Count
+    size: Annotated[float, at_least(0)]
     former: Any = None
-    former_size: float = 0.0
+    former_size: Annotated[float, at_least(0)] = 0.0
     gains: LossSums = LossSums()
-    magnitude: float = 0.0
+    magnitude: Annotated[float, at_least(0)] = 0.0
     first: LossSums = LossSums()
     recent: LossSums = LossSums()
     has_looked: bool = False

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.methods.least_squares.single import SinglePrecision
 from batch2online.numerics.distances import squared_lengths
 from batch2online.numerics.scratch import scratch
 from batch2online.numerics.triangular import correlations, inverse
@@ -63,15 +62,11 @@ class Reference:
 
     def bounds(self, z: FloatArray) -> FloatArray:
         """Upper bounds of the scores of rows in the coordinates z (n, p); somewhat larger ones if that is cheaper."""
-        if self.single is not None:
-            return self.single.bounds(len(z), [(slice(None), z)])
         bound = squared_lengths(z @ self.directions)
         return np.asarray(bound + (z * z) @ self.scales if self.scales.any() else bound)
 
     def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
         """Return the same for rows in two parts, which are the columns ``inner`` and (transposed) ``outer`` of z."""
-        if self.single is not None:
-            return self.single.bounds(len(points), [(inner, points), (outer, others.T)])
         white = points @ self.directions[inner]
         white += others.T @ self.directions[outer]
         bound = squared_lengths(white)
@@ -89,14 +84,6 @@ class Reference:
         form = others @ others.T
         form[np.diag_indices_from(form)] += self.scales
         return np.asarray(np.abs(form) @ self.norms * self._per_norm)
-
-    @cached_property
-    def single(self) -> SinglePrecision | None:
-        """The form in single precision, where few digits are lost."""
-        p = len(self.norms)
-        if self.scales.any() or self.directions.shape != (p, p):  # as in files of earlier versions
-            return None
-        return SinglePrecision.of(self.directions)
 
     @cached_property
     def usual_coarse_bound(self) -> float:
