@@ -60,7 +60,7 @@ def test_labels_come_back_as_they_were(labels):
     [
         (np.array([0.0, np.nan] * 50), "NaN or infinity at row 1"),
         (np.zeros((100, 2)), r"shape \(n,\)"),
-        (np.array(["a", 1] * 50, dtype=object), r"not supported between|all text or all numbers"),
+        (np.array(["a", 1] * 50, dtype=object), r"not supported between|all strings or all numbers"),
     ],
 )
 def test_bad_labels_are_refused(y, message):
@@ -71,7 +71,7 @@ def test_bad_labels_are_refused(y, message):
 def test_labels_of_another_kind_are_refused_and_leave_no_trace():
     X, y = data("labels")
     model = BatchToOnline(LogisticRegression(), random_state=0).partial_fit(X[:500], y[:500])
-    with pytest.raises(ValueError, match="all text or all numbers"):
+    with pytest.raises(ValueError, match="all strings or all numbers"):
         model.partial_fit(X[500:600], np.where(y[500:600], "yes", "no"))
     assert model.partial_fit(X[500:], y[500:]).n_seen_ == N
 

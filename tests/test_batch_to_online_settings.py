@@ -284,7 +284,7 @@ def test_a_loss_bound_that_holds_says_nothing():
     [
         ({"loss": "square"}, ValueError, "loss must be a function or one of 'squared'"),
         ({"loss": 3}, TypeError, "loss must be a function or one of 'squared'"),
-        ({"loss": lambda model, X, y: 1.0}, ValueError, "one number for each of"),
+        ({"loss": lambda model, X, y: 1.0}, ValueError, "loss must return an array of shape"),
         ({"loss": lambda model, X, y: np.full(len(X), np.nan)}, ValueError, "loss gave NaN for row 0 of"),
         ({"loss_bound": 0}, ValueError, "loss_bound must be a finite number above 0"),
         ({"coreset": 3}, TypeError, "coreset must be a construction"),

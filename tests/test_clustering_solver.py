@@ -51,6 +51,17 @@ def plain_cost(points, weights, centers, z):
 # -- steps ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("z", [3.0, 4.0])
+def test_steps_of_high_powers_end_at_the_minimum(z):
+    """On a line, where a step that ignores how fast the force grows goes to the other side and never ends."""
+    line = WeightedPoints(np.array([[-3.0], [-1.0], [4.0]]), np.array([1.0, 2.0, 3.0]))
+    centers = line.points[:1][None]
+    for _ in range(60):
+        centers = line.stepped(centers, z, *line.assigned(centers))
+    force = line.weights @ (np.sign(line.points - centers[0]) * np.abs(line.points - centers[0]) ** (z - 1))
+    assert force == pytest.approx(0.0, abs=1e-6)
+
+
 @given(problems())
 @settings(max_examples=100, deadline=None)
 def test_no_step_of_lloyd_raises_the_cost(problem):

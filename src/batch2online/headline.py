@@ -1,4 +1,4 @@
-"""How well a model does, in one line: in the user's units, against the best possible fit, how often it changed."""
+"""The headline of an estimator: quality in the units of the data, regret, number of changes, order of the rows."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from batch2online.record import Averages, Handful
 from batch2online.results import Regret
 
 HUGE = 1e4
-"""Ratios above this are no measure of anything: hindsight fits nearly exactly."""
+"""Ratios above this are not reported: the best model in hindsight fits nearly exactly."""
 
 MEAN_DISTANCE, RMS_DISTANCE = "mean distance", "RMS distance"
 SAMPLE = 1_000
 """Rows that a silhouette is measured on."""
 
 Measure = tuple[str, str]
-"""What is measured, and how much it is."""
+"""Name of a measure, and its formatted value."""
 
 Metrics = dict[str, float]
 """Measures of quality by their names."""
 
 _FORMATS = {"R2": ".4f", "variance kept": ".2%", "accuracy": ".2%", "log loss": ".4f", "silhouette": ".3f"}
-"""How numbers are shown that are not shown by four digits."""
+"""Formats of measures that do not have four digits."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Headline:
     Attributes
     ----------
     subject : what is predicted, or nothing
-    quality : measures of quality, plain averages over all rows, each judged before it was learned
+    quality : measures of quality, plain averages over all rows, each predicted before it was learned
     rows : how many rows these are, where old rows are forgotten; 0 where all rows count alike
     recent : the same measures of the last rows, where old rows are forgotten
     recent_rows : how many rows these are
-    handful : that a few rows hold most of the loss, where they do
+    handful : the few rows that hold most of the loss, if there are any
     distance : the loss relative to that of the best possible model, with its uncertainty
     changes : how often the model changed, and when last
     order : whether the rows looked as if they came in random order
@@ -75,6 +75,13 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
     regret, order = model.regret_, model.order_
     averages, recent = model._averages()
     quality = {} if averages is None else model._quality(averages) | model._further_quality()
+    if model.has_model_:
+        error = float(getattr(model, "error_", 0.0))  # estimated distance to the fit on all rows
+        above = f", the current model {excess(error)} above a fit on all its rows" if error > 0 else ""
+        compared = distance(regret, model._best + of_rows(model)) + above
+    else:
+        at = model._engine.current.refresh.next_check
+        compared = f"no model yet: the first comes at row {at:,}, {model.n_seen_:,} seen"
     return Headline(
         subject=target or "",
         quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
@@ -82,9 +89,7 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         recent=() if recent is None else tuple(_shown(each, scale, unit) for each in model._quality(recent).items()),
         recent_rows=0 if recent is None else recent.rows,
         handful=of_handful(model._handful(), model.n_seen_),
-        distance=distance(regret, model._best + of_rows(model)) + _above(model)
-        if model.has_model_
-        else _waiting(model),
+        distance=compared,
         changes=changes(model),
         order=order.sentence() if order.ranked or not regret.reason else "",
     )
@@ -118,14 +123,8 @@ def of_handful(found: Handful | None, rows: int) -> str:
     return f"{found.rows} of {rows:,} rows {holds} {share} % of the loss ({ids} {', '.join(map(str, found.ids))})"
 
 
-def _above(model: Any) -> str:
-    """Return how far the present model is estimated to be from the fit on all rows, where it knows."""
-    error = float(getattr(model, "error_", 0.0))
-    return f", the present model {excess(error)} above a fit on all its rows" if error > 0 else ""
-
-
 def excess(error: float) -> str:
-    """Return a share by which a model costs more, in words.
+    """Return a relative excess of the loss as a string.
 
     >>> excess(0.0123), excess(1e-7)
     ('1.23 %', 'less than 0.01 %')
@@ -184,17 +183,12 @@ def _below_one(regret: Regret) -> str:
 
 
 def changes(model: Any) -> str:
-    """Return how often the model changed, and when last."""
+    """Return the number of changes of the model, and the row of the last one."""
     n_changes = model.n_changes_
     if not n_changes:
         return "no change" if model.has_model_ else ""
     count = "1 change" if n_changes == 1 else f"{n_changes:,} changes, the last"
     return f"{count} at row {model.changes_[-1].at:,}"
-
-
-def _waiting(model: Any) -> str:
-    engine = model._engine
-    return f"no model yet: the first comes at row {engine.current.refresh.next_check:,}, {engine.n_seen:,} seen"
 
 
 def number(value: float) -> str:

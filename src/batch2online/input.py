@@ -1,4 +1,4 @@
-"""What callers pass, as rows that can be trusted: arrays, data frames, sparse matrices, mapped files."""
+"""Validation of input: arrays, data frames, sparse matrices and memory-mapped files as rows of finite numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DTYPES = (np.float64, np.float32)
 def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
     """Return X as an (n, d) array of finite numbers, single or double, or a CSR matrix of them, names checked.
 
-    With ``reset`` the estimator learns the number and the names of the columns.
+    With ``reset`` the number and the names of the columns are set on the estimator.
     """
     X = unmasked(at_hand(X), "X")
     try:
@@ -36,8 +36,13 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
         raise naming_the_cell(X, error) from error
     names = getattr(estimator, "feature_names_in_", None)
     if sp.issparse(X):
-        X = _canonical(X)
-        check_sparse(X, names, largest)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        bad = np.flatnonzero(~(np.abs(X.data) <= largest))
+        if bad.size:
+            row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+            check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
     else:
         check_finite(X, "X", names, largest=largest)
     return X
@@ -47,8 +52,10 @@ def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
     """Iterate over rows of positive weight as arrays of doubles, with their targets and weights."""
     if sample_weight is not None:
         sample_weight = np.asarray(unmasked(sample_weight, "sample_weight"))
+        if sample_weight.ndim and sample_weight.shape != X.shape[:1]:
+            raise ValueError(f"sample_weight must have shape ({X.shape[0]},), got {sample_weight.shape}.")
     for piece, points in dense_pieces(X):
-        own = piece_of(sample_weight, piece, X.shape[0])
+        own = sample_weight if sample_weight is None or not sample_weight.ndim else sample_weight[piece]
         weights = check_weights(own, points, targets[piece], first=piece.start)
         if (weights > 0).all():
             yield points, targets[piece], weights
@@ -57,17 +64,8 @@ def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
             yield points[positive], targets[piece][positive], weights[positive]
 
 
-def _canonical(X: Any) -> Any:
-    """Return a sparse matrix in which each cell stands once: entries that repeat one are summed."""
-    if X.has_canonical_format:
-        return X
-    X = X.copy()
-    X.sum_duplicates()
-    return X
-
-
 def at_hand(X: Any) -> Any:
-    """Return rows that can be read more than once: a mapped file as an array, an Arrow stream as a table."""
+    """Return rows that can be read more than once: a memory map as an array, an Arrow stream as a table."""
     return np.asarray(X) if type(X) is np.memmap else encoding.table(X)
 
 
@@ -86,7 +84,7 @@ def target_array(y: Any) -> Any:
 
 
 def flattened(y: Any) -> Any:
-    """Return a single column of targets as a list of them, with the warning that scikit-learn gives."""
+    """Return a single column of targets as a 1d array, with the warning of scikit-learn."""
     if y.ndim != 2 or y.shape[1] != 1:
         return y
     warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, 3)
@@ -104,24 +102,8 @@ def dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
         yield piece, rows.astype(np.float64, copy=False)
 
 
-def piece_of(sample_weight: Any, piece: slice, n: int) -> Any:
-    if sample_weight is None or np.ndim(sample_weight) == 0:
-        return sample_weight
-    weights = np.asarray(sample_weight)
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {weights.shape}.")
-    return weights[piece]
-
-
-def check_sparse(X: Any, names: Any, largest: float) -> None:
-    bad = np.flatnonzero(~(np.abs(X.data) <= largest))
-    if bad.size:
-        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
-
-
 def naming_the_cell(X: Any, error: Exception) -> Exception:
-    """Return the same error with the row and column of the first cell that is no number, where there is one."""
+    """Return the same error with the row and column of the first value that is not a number, if there is one."""
     if not any(word in str(error) for word in ("convert", "float", "number")):
         return error
     columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None

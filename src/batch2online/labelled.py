@@ -1,4 +1,4 @@
-"""Targets that are labels: known by their codes, learned as they come."""
+"""Online estimators whose targets are labels, encoded as numbers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FEW = 32
 
 
 class Labelled(OnlineEstimator):
-    """An online estimator whose targets may be labels, which its problem remembers by their codes."""
+    """Base of online estimators whose targets may be labels; the problem holds the labels by their codes."""
 
     _has_labels = True
 
     @property
     def _labels(self) -> labels.Labels:
-        """Labels of a classifier by their codes; none for all other kinds."""
+        """Labels of a classifier by their codes; empty for all other estimators."""
         if not self.__sklearn_is_fitted__():
             return {}
         problem: Any = self._engine.problem
@@ -97,15 +97,11 @@ class Labelled(OnlineEstimator):
             _, known = self._encoded(labels.single(y))
             if known is self._labels:
                 return super().learn_one(x, y)
-            self._engine = self._with_label(x, y, known)
+            codes, _ = labels.encoded(labels.single(y), known)
+            row = np.asarray(self._values_of(x), dtype=np.float64)[None]
+            problem: Any = self._engine.problem
+            self._engine = self._engine.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
         return self
-
-    def _with_label(self, x: Any, y: Any, known: labels.Labels) -> Stream:
-        """Return the engine after a row with a label that was not known."""
-        codes, _ = labels.encoded(labels.single(y), known)
-        row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-        problem: Any = self._engine.problem
-        return self._engine.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
 
     @property
     def _takes_any_number(self) -> bool:

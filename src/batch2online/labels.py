@@ -11,7 +11,7 @@ from batch2online.frames.strings import hash_code
 from batch2online.validation import LARGEST
 
 _WHOLE = 2**53
-"""Whole numbers beyond it cannot all be told apart as float64."""
+"""Integers beyond it are not all distinct as float64."""
 
 Labels = dict[float, Any]
 """Labels by their codes. Never written to: what is learned makes a new one."""
@@ -62,10 +62,10 @@ def united(known: Labels, more: Labels) -> Labels:
 
 
 def _check_kind(labels: list[Any]) -> None:
-    """Refuse a mixture of text and numbers: as codes they could not be told apart."""
+    """Refuse a mixture of strings and numbers: their codes could be equal."""
     examples = {isinstance(label, str): label for label in labels}
     if len(examples) > 1:
-        raise ValueError(f"Labels must be all text or all numbers, got {examples[True]!r} and {examples[False]!r}.")
+        raise ValueError(f"Labels must be all strings or all numbers, got {examples[True]!r} and {examples[False]!r}.")
 
 
 def code(value: Any) -> float:
@@ -102,7 +102,7 @@ _AS_STRINGS = "labels are strings or numbers, as y.astype(str) makes them"
 
 
 def _fault(value: Any) -> str | None:
-    """Return what is wrong with a label, as the end of a sentence; None if nothing is."""
+    """Return what is wrong with a label, as the end of an error message; None if it is valid."""
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         return "a missing value: leave out rows without a label, or give them a label of their own"
     if not isinstance(value, _PLAIN):
@@ -110,7 +110,7 @@ def _fault(value: Any) -> str | None:
     if isinstance(value, str):
         return None if is_unicode(value) else "which is no valid Unicode string"
     if isinstance(value, int) and abs(value) > _WHOLE:
-        return "a whole number beyond 2**53, which no double tells from its neighbours: pass labels as strings"
+        return "an integer beyond 2**53, which no float64 holds exactly: pass labels as strings"
     return None if abs(value) <= LARGEST else "which is too large for a label: pass labels as strings"
 
 

@@ -114,11 +114,6 @@ class Problem(ABC):
         """Return the values (n, k) whose spread the loss is compared with (R2, variance kept); None where none is."""
         return None
 
-    def total_losses(self, model: Any, rows: Rows) -> Totals:
-        """Return the sums of both numbers over rows, weights apart; a problem may know a shorter way to them."""
-        losses, second = self.losses(model, rows.points, rows.targets)
-        return totals_of(losses, second)
-
     def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""
         return losses, second

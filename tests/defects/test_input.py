@@ -256,8 +256,8 @@ BAD_LABELS = {
     "NaN in a float array": (np.array([1.0, np.nan]), "NaN or infinity at row 1"),
     "NA of pandas": (pd.array(["low", pd.NA], dtype="string"), f"<NA> at row 1, {MISSING}"),
     "empty category": (pd.Categorical(["low", None]), f"nan at row 1, {MISSING}"),
-    "mixed list": (["low", 1], "all text or all numbers, got 'low' and 1"),
-    "mixed array": (np.array([1, "low"], dtype=object), "all text or all numbers, got 'low' and 1"),
+    "mixed list": (["low", 1], "all strings or all numbers, got 'low' and 1"),
+    "mixed array": (np.array([1, "low"], dtype=object), "all strings or all numbers, got 'low' and 1"),
     "bytes": (np.array([b"low", b"high"]), f"b'low' at row 0, which is of type bytes: {OTHER}"),
     "dates": (np.array(["2024-01-01", "NaT"], dtype="M8[ns]"), f"dates or durations: {OTHER}"),
     "tuple": (np.array([None, (1,)], dtype=object)[1:].repeat(2), rf"\(1,\) at row 0, which is of type tuple: {OTHER}"),
@@ -274,4 +274,4 @@ def test_labels_that_are_none_are_refused_with_their_row(case, name, started):
     labels, message = BAD_LABELS[case]
     refuses(model, lambda: model.partial_fit(X[:2], labels), message)
     if model.__sklearn_is_fitted__() and case not in ("mixed array", "dates"):
-        refuses(model, lambda: model.learn_one(X[0], list(labels)[1]), "y (holds|contains)|all text or all numbers")
+        refuses(model, lambda: model.learn_one(X[0], list(labels)[1]), "y (holds|contains)|all strings or all numbers")

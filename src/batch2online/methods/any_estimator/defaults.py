@@ -1,4 +1,4 @@
-"""What kind of batch algorithm an estimator is, and what suits it when nothing is said."""
+"""What type of batch algorithm an estimator is, and the default loss and coreset of each type."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.sketches.uniform import Uniform
 
 DEFAULT_SIZE = 5_000
-"""Expected rows of a weighted coreset when nothing is said, to begin with."""
+"""Expected rows of a weighted coreset by default, to begin with."""
 
 LARGEST_SIZE = 20_000
-"""Rows up to which a weighted coreset grows when nothing is said, where models gain by it."""
+"""Rows up to which a weighted coreset grows by default, where models gain by it."""
 
 UNWEIGHTED_SIZE, UNWEIGHTED_BYTES = 100_000, 2**29
 """Rows up to which all are kept to draw unweighted samples of, and the bytes that they may take."""
@@ -68,7 +68,7 @@ def kind_of(estimator: Any) -> str:
 
 
 def default_loss(kind: str, estimator: Any) -> str:
-    """Return the loss by which a kind of estimator is judged when nothing is said."""
+    """Return the default loss of a type of estimator."""
     if kind == "classifier":
         return "log" if hasattr(estimator, "predict_proba") else "zero_one"
     names = {
@@ -85,10 +85,10 @@ def default_loss(kind: str, estimator: Any) -> str:
 def default_coreset(
     kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False, are_numbers: bool = True
 ) -> Choice:
-    """Return the construction that suits a kind of estimator when nothing is said.
+    """Return the default coreset of a type of estimator.
 
-    A window is summed anew at every look, from rows alone, and shards have no order: there no model in force has a say.
-    Rows that are not numbers, or may have gaps, have no leverage.
+    A window is summed again at every refresh check, from rows alone, and shards have no order: no current model can
+    score their rows. Rows that are not numeric, or may have missing values, have no leverage.
     """
     last = final_step(estimator)
     if resample:
@@ -99,12 +99,15 @@ def default_coreset(
     if not are_numbers:
         return Choice(Uniform, "Uniform", "rows are not all numbers")
     if kind == "regressor":
-        return Choice(_leverage, "Leverage", "a regressor")
+        return Choice(partial(Leverage, intercept=True), "Leverage", "a regressor")
     if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
-        return Choice(_clustering(int(last.n_clusters)), "Clustering", f"{last.n_clusters} clusters")
+        k = int(last.n_clusters)
+        return Choice(  # it always keeps its rows
+            lambda keep_history=True, **settings: Clustering(k, **settings), "Clustering", f"{k} clusters"
+        )
     if last is estimator and type(last) in (PCA, TruncatedSVD) and isinstance(last.n_components, int | np.integer):
-        rank, centred = int(last.n_components), type(last) is PCA
-        return Choice(_ridge_leverage(rank, centred), "RidgeLeverage", f"rank {rank}")
+        rank = int(last.n_components)
+        return Choice(partial(RidgeLeverage, rank, intercept=type(last) is PCA), "RidgeLeverage", f"rank {rank}")
     return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
 
 
@@ -127,7 +130,7 @@ def unweighted_size(estimator: Any, memory: int | None, width: int) -> int:
 def largest_size(memory: int | None, width: int) -> int:
     """Return the rows up to which a coreset of no given size grows: 20,000, or as many as this many bytes hold.
 
-    A row has its numbers, a target, a score, a weight, an id, a random word and a limit; while rows come, up to twice
+    A row has its numbers, a target, a score, a weight, an id, a random draw and a limit; while rows come, up to twice
     as many are held.
     """
     if memory is None:
@@ -147,24 +150,6 @@ def checked_budget(seconds: float | None) -> float | None:
 def final_step(estimator: Any) -> Any:
     """Return the last step of a pipeline; the estimator itself otherwise."""
     return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-
-
-def _leverage(**settings: Any) -> Leverage:
-    return Leverage(intercept=True, **settings)
-
-
-def _ridge_leverage(rank: int, centred: bool) -> Callable[..., Any]:
-    def make(**settings: Any) -> RidgeLeverage:
-        return RidgeLeverage(rank, intercept=centred, **settings)
-
-    return make
-
-
-def _clustering(k: int) -> Callable[..., Any]:
-    def make(keep_history: bool = True, **settings: Any) -> Clustering:  # it always keeps its rows
-        return Clustering(k, **settings)
-
-    return make
 
 
 def start_of(estimator: Any, width: int) -> int:

@@ -52,9 +52,9 @@ def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
 
 @dataclass(frozen=True)
 class BoundedRegret(Regret):
-    """A :class:`Regret` that also says how much of the loss ``loss_bound`` has cut off.
+    """A :class:`Regret` with ``excess``, the loss that was clipped at ``loss_bound``.
 
-    The optimum is that of the best model known, the current one or one solved now, measured on all rows if
+    The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
     they are kept and on the coreset otherwise. There is no secondary loss.
     """
 
@@ -62,13 +62,13 @@ class BoundedRegret(Regret):
 
 
 class BatchToOnline(Labelled):
-    """Any batch algorithm on a stream: solved on a small coreset, at times that grow geometrically.
+    """Any batch algorithm on a stream: refitted on a small coreset, at times that grow geometrically.
 
     At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
     a pure function of the sequence and the seed, whatever the chunks. ``predict``, ``transform``, ``predict_proba``,
     ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well. Rows are
-    arrays, tables of pandas, polars or Arrow with text, categories, dates and gaps, or lists of texts or dictionaries:
-    the estimator is given them as the kind that came in, see ``docs/tables.md``.
+    arrays, tables of pandas, polars or Arrow with strings, categories, dates and missing values, or lists of strings or
+    dictionaries: the estimator receives them in the container in which they came, see ``docs/tables.md``.
 
     Parameters
     ----------
@@ -77,43 +77,44 @@ class BatchToOnline(Labelled):
         ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
     coreset : construction, class or function, optional
         An empty construction of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
-        settings below, like ``coresets.Uniform``. None chooses by the kind of estimator, and ``repr`` says what:
+        settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
 
-        - regressors and classifiers: ``Piloted``, which keeps rows that pull at the model in force, outlying ones and
-          some of all; with a ``window`` and in shards, ``Leverage`` of rows with their targets and ``Uniform``
+        - regressors and classifiers: ``Piloted``, which keeps rows with large gradients under the current model,
+          outliers and a uniform sample; with a ``window`` and in shards, ``Leverage`` of rows with their targets and
+          ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have doubled,
-        unless what the last solve has gained says that the next one gains nothing, and when recent rows cost more.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have doubled, unless the
+        gain of the last refit shows that the next one gains nothing, and when the loss of recent rows has risen.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
-        "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that gives one number a row. None
+        "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
         is squared for regressors, log (or zero_one) for classifiers, squared_distance for clusterers, reconstruction
         for transformers, negative_log_likelihood for densities; functions need one.
     loss_bound : float, optional
-        Clip losses to [0, loss_bound], which the theorem needs. When that cuts something off, a
-        :class:`LossBoundWarning` says so, and ``regret_.excess`` how much.
+        Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
+        clipped; ``regret_.excess`` is the total amount.
     resample : bool, default False
         Fit to rows without weights: for estimators without ``sample_weight``. These are all rows as long as they are
         kept (see ``coreset_size``), then a sample in which the copies of a row follow its weight.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights lie.
     coreset_size : int or None
-        Expected number of rows to fit to. None begins with 5,000; for regressors and classifiers the size doubles
-        while models of more rows are found to gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
+        Expected number of rows to fit to. None starts with 5,000; for regressors and classifiers the size doubles
+        while models of more rows gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
         With ``resample`` None keeps all rows up to 100,000, as far as 512 MB or ``coreset_memory`` hold them, and then
         a uniform sample of as many; 5,000 for estimators that take the square of their rows in memory, like Gaussian
         processes, and 20,000 for support vector machines.
     coreset_memory : int or None
         Bytes that a coreset of no given size may grow to.
     budget_seconds_per_million_rows : float or None
-        Seconds that solves may take for a million rows seen: a look that would exceed them leaves the model in place.
-        Results then depend on the clock; with None nothing does.
+        Seconds that refits may take for a million rows seen: a refit that would exceed them is skipped. Results then
+        depend on the clock; with None they do not.
     half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" learns with
-        5,000 and without any side by side, and uses the one that has cost less lately. None is never.
+        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
+        5,000 and none, and uses the one with the lower recent loss. None is no decay.
     window : int or None
         Learn from the last so many rows alone, which are kept. None is all rows.
     keep_history : bool, default False
@@ -128,13 +129,13 @@ class BatchToOnline(Labelled):
     model_ : the current model, a fitted estimator or what the function has returned
     n_seen_, n_changes_, changes_, coreset_, regret_, costs_
         Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
-        rows of solves.
+        rows of refits.
 
     Notes
     -----
     Algorithm 1 of the paper with Algorithm 2 inside, for any estimator. Costs are estimated on the coreset, the
-    hindsight optimum on all rows if they are kept. Before the first refresh there is no model; rows then cost what the
-    simplest one would.
+    hindsight optimum on all rows if they are kept. Before the first refresh there is no model; the loss of a row is
+    then that of the simplest one.
 
     ``save`` stores the rows that the current model was fitted on and, if skops is installed, the fitted model in its
     form. ``load`` takes the model if all of its types are known to be harmless or trusted (``trusted=`` of
@@ -365,7 +366,7 @@ class BatchToOnline(Labelled):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Learn from further rows. The result does not depend on how rows are split into calls.
 
-        ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
+        ``classes`` is accepted for compatibility and ignored; new labels may come at any time.
         """
         return super().partial_fit(X, y, sample_weight)
 

@@ -1,7 +1,7 @@
-"""Estimators as plain data, so that a checkpoint can name them without pickle.
+"""Specifications: estimators and other parameters as plain data, so that a file can name them without pickle.
 
-Only classes of scikit-learn are named in a file. When it is read, those that :mod:`trust` lists are made again; others
-only if the caller trusts them. What cannot be named is left out, and must be given again. No parameter is a path: the
+Only classes of scikit-learn are named in a file. When it is read, those that :mod:`trust` lists are built again; others
+only if the caller trusts them. What cannot be named is left out, and must be passed again. No parameter is a path: the
 ``memory`` of a pipeline is left out when it is written, and a file that names one is refused.
 """
 
@@ -45,8 +45,10 @@ def spec_of(value: Any) -> Any:
         value = value.item()
     if isinstance(value, (*_PLAIN, Policy)):
         return _missing(value) if _is_path(value) else value
-    if isinstance(value, Construction) and not _has_function(value):
-        return value
+    if isinstance(value, Construction) and not any(
+        callable(part) and not hasattr(part, "__dataclass_fields__") for part in vars(value).values()
+    ):
+        return value  # none of its parts is a score of the user's own
     if isinstance(value, type) and value.__name__ in _DTYPES and value is getattr(np, value.__name__):
         return {"dtype": value.__name__}
     if value in _CONSTRUCTIONS.values():
@@ -118,16 +120,11 @@ def _built_estimator(value: dict[str, Any], name: str, trust: Trust) -> Any:
         estimator = _class_of(value["module"], value["class"], params, trust)(**params)
     except TypeError as error:
         raise CheckpointError(f"this version of scikit-learn has other parameters of {value['class']}.") from error
-    _check_parameters(estimator)
-    return estimator
-
-
-def _check_parameters(estimator: Any) -> None:
-    """Raise ValueError for parameters that ``fit`` would refuse, which may come much later."""
     if isinstance(estimator, Pipeline) and not conforms(estimator.steps, list[tuple[str, Any]]):
         raise CheckpointError("the steps of a pipeline have names.")
     if hasattr(estimator, "_validate_params"):
-        estimator._validate_params()
+        estimator._validate_params()  # what fit would refuse, perhaps much later
+    return estimator
 
 
 def _class_of(module: str, name: str, params: dict[str, Any], trust: Trust) -> Any:
@@ -184,8 +181,3 @@ def _is_path(value: Any) -> bool:
 def is_missing(value: Any) -> bool:
     """Whether a specification says that the value must be passed again."""
     return isinstance(value, dict) and "missing" in value
-
-
-def _has_function(construction: Construction) -> bool:
-    """Whether a construction holds a score of the user's own."""
-    return any(callable(value) and not hasattr(value, "__dataclass_fields__") for value in vars(construction).values())

@@ -1,4 +1,4 @@
-"""How many numbers a fitted model of any kind has found, relative to those of the loss of one row."""
+"""The problem that a wrapped estimator poses: fit it on the coreset, and measure a loss on rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
 
 def degrees_of(model: Any) -> float | None:
-    """Return the degrees of freedom of a fitted scikit-learn model; None where nothing in it tells.
+    """Return the degrees of freedom of a fitted scikit-learn model; None if they are not known.
 
     Coefficients and the intercept of one output; clusters, components of a mixture or of a decomposition; leaves of a
     tree, on average over those of a forest.
@@ -55,11 +55,11 @@ Scores = Callable[[IntArray], BoolArray]
 
 
 class LossBoundWarning(UserWarning):
-    """A row has cost more than ``loss_bound``: the theorem's promise is for the clipped loss."""
+    """The loss of a row is above ``loss_bound``: the theorem holds for the clipped loss."""
 
 
 class FitNeededError(RuntimeError):
-    """An estimator would have to be fitted where nothing may be: the caller has only opened a file."""
+    """An estimator would have to be fitted to open a file, which fits nothing."""
 
 
 _may_fit: ContextVar[bool] = ContextVar("may_fit", default=True)
@@ -99,7 +99,7 @@ class DeferredFit(FittedEstimator):
 
 @dataclass(frozen=True)
 class EstimatorProblem(Problem):
-    """The problem: an estimator or a function, solved on the coreset, and a loss measured on it.
+    """An estimator or a function, fitted on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
     """
@@ -122,7 +122,7 @@ class EstimatorProblem(Problem):
         return self.start
 
     def warm_up(self) -> WarmUp:
-        """Return that of the loss; a row of texts and gaps has no distance to others, and costs nothing."""
+        """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""
         known = self.loss.warm_up()
         needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
         return Free() if needs_numbers and not self.encoding.are_numbers else known
@@ -134,25 +134,24 @@ class EstimatorProblem(Problem):
         return None
 
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
-        """Return the loss of each row, clipped to [0, loss_bound] if one is given, and what the clipping took away."""
+        """Return the loss of each row, clipped to [0, loss_bound] if there is one, and the amount that was clipped."""
         targets = self._decoded(targets)
         own = self.loss(model.model, self.encoding.decoded(points, model.rows.points), targets)
         return self.bounded(own, own)
 
     def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
-        """Return losses clipped to [0, loss_bound], and what that took away."""
+        """Return losses clipped to [0, loss_bound], and the amount that was clipped."""
         if self.loss_bound is None:
             return losses, np.zeros(len(losses))
         clipped = np.clip(losses, 0.0, self.loss_bound)
         return clipped, np.abs(losses - clipped)
 
     def solve(self, construction: Any, current: Any) -> FittedEstimator:
-        """Return the batch algorithm on the coreset; the current model is not consulted."""
-        coreset = construction.coreset()
-        return self.solved_on(self._training_rows(coreset))
+        """Fit the estimator on the coreset; the current model is not used."""
+        return self.solved_on(self._training_rows(construction.coreset()))
 
     def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
-        """Return the model that was fitted on these rows; None stands for that before the first refresh."""
+        """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
         return None if rows is None else DeferredFit(self, rows)
 
     def _training_rows(self, coreset: Coreset) -> Rows:
@@ -161,7 +160,7 @@ class EstimatorProblem(Problem):
             rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
             rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
         if not len(rows):
-            raise ValueError("There are no rows to solve on: coreset_size is too small.")
+            raise ValueError("There are no rows to fit on: coreset_size is too small.")
         return rows
 
     def solved_on(self, rows: Rows) -> FittedEstimator:
@@ -178,7 +177,7 @@ class EstimatorProblem(Problem):
         return FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows)
 
     def _decoded(self, targets: FloatArray) -> Any:
-        """Targets as the user gave them: labels for a classifier."""
+        """Return targets as the user passed them: labels for a classifier."""
         if not self.labels or not len(targets):
             return targets
         codes, inverse = np.unique(targets[:, 0], return_inverse=True)
@@ -213,7 +212,7 @@ class EstimatorProblem(Problem):
         return len(model.rows)
 
     def sizes(self, losses: FloatArray) -> FloatArray:
-        """Return the sizes of the gradients of rows with these losses, with respect to the prediction."""
+        """Return the gradient norms of rows with these losses, with respect to the prediction."""
         return self.loss.sizes(losses)
 
     def sizes_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
@@ -223,7 +222,7 @@ class EstimatorProblem(Problem):
         return 0.0
 
     def optimum(self, construction: Any, model: FittedEstimator | None) -> float:
-        """Return the cost of the best model known, this one or one solved now: on all rows if they are kept.
+        """Return the cost of the best model known, this one or one fitted now: on all rows if they are kept.
 
         Before the first model it is not known, and not a number.
         """
@@ -253,7 +252,7 @@ class EstimatorProblem(Problem):
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
 
     def degrees(self, model: FittedEstimator | None, construction: Any) -> float:
-        """Return the degrees of freedom that the model tells of, or one for each column and one more.
+        """Return the degrees of freedom of the model if they are known, else one for each column and one more.
 
         Where the coreset holds fewer rows than have come, its own noise counts: as if these were all.
         """
@@ -269,7 +268,7 @@ class EstimatorProblem(Problem):
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 
     def same(self, old: FittedEstimator | Rows | None, new: FittedEstimator | Rows | None) -> bool:
-        """Whether two models are identical in all that they hold; None stands for that before the first refresh."""
+        """Whether two models hold the same; None is the model before the first refresh."""
         if old is None or new is None:
             return old is new
         mine, theirs = rows_of(old), rows_of(new)

@@ -1,6 +1,6 @@
-"""What a row costs under a model of any kind: losses by name, or a function of one's own.
+"""Losses of rows under a fitted estimator: by name, or a function of the user.
 
-A loss is called with a fitted model, points (n, d) and targets (n, k), k maybe zero, and gives (n,) numbers. Before
+A loss is called with a fitted model, points (n, d) and targets (n, k), k may be zero, and returns an array (n,). Before
 there is a model, rows are scored by those before them, see ``warm_up``.
 """
 
@@ -29,7 +29,7 @@ class RowLoss(Protocol):
     def warm_up(self) -> WarmUp: ...
 
     def sizes(self, losses: FloatArray) -> FloatArray:
-        """Return the sizes of the gradients of rows with these losses: their losses, where no more is known."""
+        """Return the gradient norms of rows with these losses: the losses themselves, if nothing else is known."""
         return np.maximum(losses, 0.0)
 
     def measure(self, mean: float) -> tuple[str, float]:
@@ -151,7 +151,7 @@ class OwnLoss(RowLoss):
         given = (targets[:, 0] if targets.shape[1] == 1 else targets,) if targets.shape[1] else ()
         losses = np.asarray(self.function(model, points, *given), dtype=np.float64)
         if losses.shape != (len(points),):
-            raise ValueError(f"loss must give one number for each of {len(points)} rows, got shape {losses.shape}.")
+            raise ValueError(f"loss must return an array of shape ({len(points)},), got shape {losses.shape}.")
         return losses
 
     def warm_up(self) -> WarmUp:

@@ -24,8 +24,6 @@ from batch2online.storage.tree import Array, array_header
 
 _LOADERS = ("DictNode", "JsonNode", "ListNode", "NdArrayNode", "ObjectNode", "TupleNode", "TypeNode")
 _DEEPEST, _MOST_VISITS, _MOST_THREADS = 100, 10, 1024
-
-
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -38,7 +36,10 @@ def dumped(model: Any) -> Array | None:
     with suppress(Exception):  # the rows are stored as well, and saving warns
         import skops.io
 
-        return np.frombuffer(_canonical(skops.io.dumps(_without_memory(model))), dtype=np.uint8)
+        memories = _memories(model)
+        if memories:
+            model = copy.deepcopy(model).set_params(**dict.fromkeys(memories))
+        return np.frombuffer(_canonical(skops.io.dumps(model)), dtype=np.uint8)
     return None
 
 
@@ -113,12 +114,6 @@ def _memories(model: Any) -> list[str]:
     return [name for name, value in params.items() if name.split("__")[-1] == "memory" and value is not None]
 
 
-def _without_memory(model: Any) -> Any:
-    """Return the model itself, or a copy that keeps nothing in files."""
-    memories = _memories(model)
-    return copy.deepcopy(model).set_params(**dict.fromkeys(memories)) if memories else model
-
-
 def _check_compiled(model: Any) -> None:
     """Check what compiled code believes of the parts of a fitted model."""
     for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
@@ -190,14 +185,13 @@ class _Walk:
         is_plain = name.split(".")[0] in ("builtins", "numpy") or name in harmless_fitted()
         if not is_plain or loader not in _LOADERS:
             self.others.add(name)
-        if "file" in node and is_new:
-            self._look_at_file(node["file"])
-
-    def _look_at_file(self, name: str) -> None:
-        if name in self.files:
+        if "file" not in node or not is_new:
+            return
+        file = node["file"]
+        if file in self.files:
             raise UnusableError("an array of it is in several places.")
-        self.files.add(name)
-        if name.endswith(".npy"):
-            array_header(self.archive.read(name))
+        self.files.add(file)
+        if file.endswith(".npy"):
+            array_header(self.archive.read(file))
         else:
-            self.others.add(name)
+            self.others.add(file)

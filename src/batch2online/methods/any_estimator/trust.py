@@ -97,12 +97,9 @@ def is_modest(params: dict[str, Any]) -> bool:
     """Whether these parameters ask for no more work than the rows explain."""
     work = prod(value for name, value in params.items() if name in _WORK and type(value) is int and value > 0)
     are_small = all(_is_small(value) for name, value in params.items() if name not in _FREE)
-    return work <= _LARGEST_WORK and are_small and _has_cores(params.get("n_jobs"))
-
-
-def _has_cores(n_jobs: Any) -> bool:
-    """Whether there are as many cores as processes are asked for."""
-    return not isinstance(n_jobs, int) or abs(n_jobs) <= (os.cpu_count() or 1)
+    n_jobs = params.get("n_jobs")
+    has_cores = not isinstance(n_jobs, int) or abs(n_jobs) <= (os.cpu_count() or 1)
+    return work <= _LARGEST_WORK and are_small and has_cores
 
 
 def _is_small(value: Any) -> bool:

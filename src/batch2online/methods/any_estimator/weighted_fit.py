@@ -30,25 +30,17 @@ _NESTED = ("estimator", "regressor", "base_estimator")
 def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray | None, seed: int) -> Any:
     """Return a seeded clone of the estimator, fitted to rows; ``targets`` and ``weights`` may be None."""
     model = seeded(estimator, seed)
-    if _is_classifier(model) and len(np.unique(targets)) == 1:
+    is_own = isinstance(model, BaseEstimator)
+    is_labelled = is_classifier(model) if is_own else getattr(model, "_estimator_type", None) == "classifier"
+    if is_labelled and len(np.unique(targets)) == 1:
         model = DummyClassifier(strategy="most_frequent")  # many classifiers refuse a single class
     if weights is not None and type(model) in _WITHOUT_WEIGHTS:
-        return _named(_WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights), points)
+        model = _WITHOUT_WEIGHTS[type(model)](model, np.asarray(points, dtype=np.float64), weights)
+        if hasattr(points, "columns"):
+            model.feature_names_in_ = np.asarray(points.columns, dtype=object)
+        return model
     arguments = () if targets is None else (targets,)
     model.fit(points, *arguments, **({} if weights is None else weight_arguments(model, weights)))
-    return model
-
-
-def _is_classifier(model: Any) -> bool:
-    if isinstance(model, BaseEstimator):
-        return bool(is_classifier(model))
-    return getattr(model, "_estimator_type", None) == "classifier"
-
-
-def _named(model: Any, points: Any) -> Any:
-    """Return a model that was fitted to an array as one of the columns of this table, if it is one."""
-    if hasattr(points, "columns"):
-        model.feature_names_in_ = np.asarray(points.columns, dtype=object)
     return model
 
 

@@ -24,7 +24,6 @@ from batch2online.problem import (
     Contender,
     Hindsight,
     Problem,
-    Totals,
     certain_weight,
     held_out_bound,
     resolution,
@@ -151,12 +150,6 @@ class KZClustering(Problem):
         require_equal("types", (type(model), type(construction)), (Centers, Clustering))
         require_equal("k and z", (construction.k, construction.z), (self.k, self.z))
         require_equal("shape of centers", model.points.shape, (self.k, construction.shape[0]))
-
-    def total_losses(self, model: Centers, rows: Rows) -> Totals:
-        """Return the sums of both; the lengths of rows are wanted again by the race for seeds."""
-        squared = nearest_squared(rows.points, model.points, rows.lengths)
-        losses = power(squared, self.z)
-        return Totals(float(losses.sum()), float(np.sqrt(squared).sum()), float(losses.max()), lambda: losses)
 
     def solve(self, construction: Clustering, current: Centers | None) -> Centers:
         centers: Centers = self.contender(construction, current).model

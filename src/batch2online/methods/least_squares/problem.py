@@ -18,7 +18,7 @@ from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
 from batch2online.numerics.triangular import column_norms
-from batch2online.problem import Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.problem import Hindsight, Problem, resolution, unevenness_of
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
 from batch2online.theory.bounds import DependsOn, exact_stability
@@ -88,14 +88,6 @@ class LeastSquares(Problem):
 
     def spread_of(self, rows: Rows) -> FloatArray:
         return rows.targets
-
-    def total_losses(self, model: LinearModel, rows: Rows) -> Totals:
-        if rows.targets.shape[1] != 1:
-            return super().total_losses(model, rows)
-        residual = model.residuals(rows.points, rows.targets)
-        squared = float(residual @ residual)
-        absolute = float(np.abs(residual, out=residual).sum())
-        return Totals(squared, absolute, float(residual.max()) ** 2, lambda: residual * residual)
 
     def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
         """Return the least-squares model of the coreset or of all rows; the current model is not consulted.

@@ -16,7 +16,7 @@ from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.numerics.distances import squared_lengths
-from batch2online.problem import Hindsight, Problem, Totals, resolution, unevenness_of
+from batch2online.problem import Hindsight, Problem, resolution, unevenness_of
 from batch2online.rows import Rows
 from batch2online.schema import at_least, finite, require_equal, shape, storable
 from batch2online.theory.bounds import DependsOn
@@ -85,12 +85,6 @@ class LowRank(Problem):
     def spread_of(self, rows: Rows) -> FloatArray:
         """Return the points, or their lengths where these are all that matters."""
         return rows.points if self.center else np.sqrt(rows.lengths)[:, None]
-
-    def total_losses(self, model: Subspace, rows: Rows) -> Totals:
-        if self.center:
-            return super().total_losses(model, rows)
-        losses, second = self._losses(model, rows.points, rows.lengths)
-        return Totals(float(losses.sum()), float(second.sum()), float(losses.max()), lambda: losses)
 
     def _losses(self, model: Subspace, rows: FloatArray, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
         along = model.components @ rows.T  # faster than its transpose
