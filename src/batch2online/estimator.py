@@ -599,8 +599,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the id that the next row gets."""
         if not self.__sklearn_is_fitted__():
             return int(self.first_id)
-        construction = self._engine.construction
-        return int(construction.next_id + len(construction.queue))
+        return self._engine.next_id
 
     def _seed_of_shards(self) -> int:
         if self.__sklearn_is_fitted__():
@@ -870,7 +869,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Be what the estimator was when the snapshot was taken."""
         attributes, waiting = snapshot
         if "_engine" in attributes:
-            attributes["_engine"].construction.queue.count = waiting
+            attributes["_engine"].queue.count = waiting
         self.__dict__ = attributes
 
     def _stored_beside(self, points: FloatArray) -> Any:

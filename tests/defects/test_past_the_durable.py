@@ -280,3 +280,14 @@ def test_a_hard_link_beside_a_model_is_not_written_to(tmp_path):
     with pytest.raises(StoreError, match="hard link"):
         Durable(tmp_path / "model", OnlineRegression(random_state=0))
     assert victim.read_text() == "of somebody else\n" * 100
+
+
+def test_rolling_back_drops_rows_that_were_buffered_since():
+    model = OnlineRegression(random_state=0).partial_fit(np.eye(3), np.arange(3.0))
+    snapshot = model._snapshot()
+    for value in range(5):
+        model.learn_one([1.0, 2.0, 3.0], float(value))
+    assert model.n_seen_ == 8
+    model._go_back_to(snapshot)
+    assert model.n_seen_ == 3
+    assert model.partial_fit(np.eye(3), np.arange(3.0)).n_seen_ == 6

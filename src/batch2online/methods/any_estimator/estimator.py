@@ -394,12 +394,12 @@ class BatchToOnline(Labelled):
             super().learn_one(x, y)
             return self
         with self._engine.lock:
-            before = self._engine
+            before, n_buffered = self._engine, len(self._engine.queue)
             try:
                 super().learn_one(x, y)
                 self._engine = input_support.without_unused_strings(self._engine)
             except BaseException:
-                if not len(self._engine.queue) > len(before.construction.queue):
+                if len(self._engine.queue) <= n_buffered:
                     self._engine = before
                 raise
         return self
