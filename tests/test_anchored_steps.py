@@ -12,13 +12,12 @@ import pytest
 from batch2online import OnlineClassifier, OnlineRegression, sampling
 from batch2online.coresets import Anchored
 from batch2online.methods.linear_losses import class_expansions, solver
-from batch2online.methods.linear_losses import objective as objectives
+from batch2online.methods.linear_losses import newton as objectives
 from batch2online.methods.linear_losses.class_expansions import SumsByClass
 from batch2online.methods.linear_losses.expansion import Expanded
+from batch2online.methods.linear_losses.expansion_state import counted
 from batch2online.methods.linear_losses.losses import Logistic
-from batch2online.methods.linear_losses.newton import Curvature, Metric, definite_solution, minimise
-from batch2online.methods.linear_losses.objective import Objective
-from batch2online.methods.linear_losses.pilot import counted
+from batch2online.methods.linear_losses.newton import Curvature, Metric, Objective, definite_solution, minimise
 from batch2online.rows import Rows, ones
 
 RNG = np.random.default_rng(5)

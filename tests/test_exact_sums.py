@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from batch2online import OnlineLowRank, OnlineRegression
 from batch2online.coresets import Leverage
 from batch2online.methods.from_sums import ExactMatrix
-from batch2online.sketches import digits, open_sums
+from batch2online.sketches import exact_sums
 from batch2online.sketches.exact_sums import ExactGram
 
 ROWS = 300
@@ -75,13 +75,13 @@ def test_any_pieces_in_any_order_give_the_same_bits(kind, random, n_pieces, weig
 
 
 def test_a_digit_too_few_is_noticed(monkeypatch):
-    usual = digits.digits_of
+    usual = exact_sums.digits_of
 
     def with_two(*given, **settings):
         found, odd = usual(*given, **settings)
-        return digits.Digits(found.values[:2], found.exponents), odd
+        return exact_sums.Digits(found.values[:2], found.exponents), odd
 
-    monkeypatch.setattr(open_sums, "digits_of", with_two)
+    monkeypatch.setattr(exact_sums, "digits_of", with_two)
     columns = columns_of("heavy")
     assert sums_of(columns) != sums_of(columns[:100]).merged(sums_of(columns[100:]))
 

@@ -13,13 +13,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, evaluate, refresh
 from batch2online.app.cli.app import run_safely
-from batch2online.drift import betting, ranks
-from batch2online.drift.betting import BLOCK, CELLS, Capital
-from batch2online.drift.order_monitor import FREEZES, LEVEL, Monitor
-from batch2online.drift.pending_scores import runs_of
-from batch2online.drift.ranks import BINS, ranked
-from batch2online.drift.reference_model import ReferenceModel
-from batch2online.drift.sampling_plan import THINNINGS, Watched, n_watched
+from batch2online.drift import betting
+from batch2online.drift.betting import BINS, BLOCK, CELLS, Capital, ranked
+from batch2online.drift.order_monitor import FREEZES, LEVEL, Monitor, runs_of
+from batch2online.drift.reference_model import THINNINGS, ReferenceModel, Watched, n_watched
 from batch2online.rows import Rows, ones
 from batch2online.schema import check_instance
 
@@ -375,7 +372,7 @@ def test_freezes_are_at_fixed_counts():
 
 def test_words_of_bins_have_no_bit_in_common():
     places = np.random.default_rng(0).integers(0, BINS, size=(1, 1, BLOCK))
-    members = ranks._members(places)
+    members = betting._members(places)
     assert int(np.bitwise_count(members).sum()) == BLOCK
     assert np.bitwise_or.reduce(members.reshape(-1)) == np.uint64(2**64 - 1)
 

@@ -26,8 +26,7 @@ from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
-from batch2online.drift.order_monitor import Monitor
-from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.drift.order_monitor import Monitor, OrderVerdict
 from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.input import RowReader
 from batch2online.record import Averages, Handful

@@ -37,8 +37,7 @@ from batch2online.validation import LARGEST_ID
 from batch2online.warm_up import WarmUp
 
 if TYPE_CHECKING:
-    from batch2online.drift.order_monitor import Monitor
-    from batch2online.drift.order_verdict import OrderVerdict
+    from batch2online.drift.order_monitor import Monitor, OrderVerdict
 
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""

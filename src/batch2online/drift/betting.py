@@ -10,11 +10,11 @@ in the filtration of the ranks, so the chance that it ever reaches ``1 / alpha``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import ByteArray, FloatArray, IntArray, WordArray
 from batch2online.schema import Count, at_least, finite, require, shape, storable
 
 CELLS = 16
@@ -123,3 +123,61 @@ def _log_gains(counts: IntArray, past: FloatArray) -> FloatArray:
     learned *= counts[:, None]
     fixed = (counts[:, :, None] * _FIXED).sum(axis=-1)
     return np.concatenate([fixed, learned.sum(axis=-1).transpose(0, 2, 1)], axis=-1)
+
+
+BINS = 64
+_HALF = BLOCK // 2
+_BITS = 2.0 ** np.arange(_HALF)
+_EARLIER = (np.uint64(1) << np.arange(BLOCK, dtype=np.uint64)) - np.uint64(1)
+"""For each row of a block, the bits of those before it."""
+
+
+def ranked(bins: ByteArray, u: FloatArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """Return how often ranks fall into the cells, (blocks, K, cells), and the counts of the bins after these rows.
+
+    Parameters
+    ----------
+    bins : array of bytes (K, blocks, 64)
+        Where the scores of the rows fall.
+    u : array (blocks, 64)
+        The uniforms that the rows own.
+    counts : array (K, bins)
+        How often each bin has come before.
+    """
+    scores, blocks, _ = bins.shape
+    places = bins + BINS * np.arange(scores * blocks).reshape(scores, blocks, 1)
+    members = _members(places)
+    before = np.empty((scores, blocks + 1, BINS), dtype=np.int64)
+    before[:, 0] = counts
+    before[:, 1:] = np.bitwise_count(members)
+    np.cumsum(before, axis=1, out=before)
+    equal = _up_to(np.ascontiguousarray(before[:, :-1]), members, places)
+    less = _up_to(_lower(before[:, :-1]), _lower(members), places)
+    t = int(counts[0].sum()) + np.arange(1, blocks * BLOCK + 1).reshape(blocks, BLOCK)
+    cells = ((less + u * (equal + 1)) * (CELLS / t)).astype(np.intp)
+    np.minimum(cells, CELLS - 1, out=cells)  # where rounding has made a rank of one
+    cells += CELLS * np.arange(scores * blocks).reshape(scores, blocks, 1)
+    found = np.bincount(cells.reshape(-1), minlength=scores * blocks * CELLS).reshape(scores, blocks, CELLS)
+    return found.transpose(1, 0, 2), before[:, -1]
+
+
+def _members(places: IntArray) -> WordArray:
+    """Return for each bin of each block the rows in it, as bits: (K, blocks, bins)."""
+    scores, blocks, _ = places.shape
+    words = [
+        np.bincount(half.reshape(-1), np.tile(_BITS, scores * blocks), scores * blocks * BINS).astype(np.uint64)
+        for half in (places[..., :_HALF], places[..., _HALF:])
+    ]
+    return (words[0] | (words[1] << np.uint64(_HALF))).reshape(scores, blocks, BINS)
+
+
+def _lower(of_bins: Any) -> Any:
+    """Return for each bin what those below it have together."""
+    total = np.cumsum(of_bins, axis=2, dtype=of_bins.dtype)
+    total -= of_bins
+    return total
+
+
+def _up_to(counts: IntArray, members: WordArray, places: IntArray) -> IntArray:
+    """Return for each row the count of its bin, and of the members before it in its own block."""
+    return counts.take(places) + np.bitwise_count(members.take(places) & _EARLIER)

@@ -1,32 +1,19 @@
-"""The monitor of a stream: whether its rows come in random order.
-
-The first rows fix a reference model. From then on each row's scores under it are ranked among those before, and bets
-against uniform ranks multiply a capital for each score. After eight times as many rows the reference is made anew from
-more of them, and ranks start again; capital stays. Of later rows, fewer blocks are watched: half of them from row
-32,768 on, a quarter from twice that on, at places that are fixed beforehand. In random order, each capital is a
-non-negative martingale in the filtration of its own ranks, so one of K of them reaches ``K / alpha`` with a chance of
-at most alpha, ever.
-
-A monitor is a value: rows make another one of it. Rows may come in any segments. Of rows that come only the bins of
-their scores are noted, which takes little; bets on them are made when somebody asks, or when many rows are noted. When
-that happens makes no difference to what is found.
-"""
+"""What the monitor says about the order of the rows."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from itertools import groupby, pairwise
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from batch2online._types import ByteArray, FloatArray, IntArray
-from batch2online.drift.betting import BLOCK, Capital
-from batch2online.drift.order_verdict import OrderVerdict
-from batch2online.drift.pending_scores import MOST_BYTES, Noted, is_much, packed, runs_of
-from batch2online.drift.ranks import BINS, ranked
-from batch2online.drift.reference_model import ReferenceModel, names_of
-from batch2online.drift.sampling_plan import THINNINGS, Watched, n_watched
+from batch2online import sampling
+from batch2online._types import ByteArray, FloatArray, IntArray, WordArray
+from batch2online.drift.betting import BINS, BLOCK, Capital, ranked
+from batch2online.drift.reference_model import THINNINGS, ReferenceModel, Watched, n_watched, names_of
 from batch2online.rows import Rows, check_width
 from batch2online.schema import (
     Count,
@@ -41,6 +28,178 @@ from batch2online.schema import (
     shape,
     storable,
 )
+
+_REMEDY = "the guarantee does not apply; --order random for a file, --half-life for a stream"
+
+_BEYOND = 100
+"""Evidence from here on is not told in digits."""
+
+
+@dataclass(frozen=True)
+class OrderVerdict:
+    """Whether rows look as if they came in random order.
+
+    Attributes
+    ----------
+    evidence : float
+        Logarithm to base 10 of the largest e-value so far. In random order, the chance that it ever reaches e is at
+        most ``10**-e``.
+    alarm : int or None
+        Rows seen when the evidence first reached 3; None while it has not.
+    score : str or None
+        The score that shows it most clearly, None while there is no alarm.
+    rows : int
+        Rows seen.
+    ranked : int
+        Rows that were ranked: the first ones only fix the reference model.
+    scores : dict
+        The evidence of each score.
+    curve_rows, curve : arrays
+        Row counts, and the evidence at each of them; it may fall again.
+    within : str or None
+        What the guarantee is limited to where old rows are let go: "a half-life" or "the window".
+    """
+
+    evidence: float
+    alarm: int | None
+    score: str | None
+    rows: int
+    ranked: int
+    scores: dict[str, float]
+    curve_rows: IntArray = field(repr=False)
+    curve: FloatArray = field(repr=False)
+    within: str | None = None
+
+    @property
+    def looks_random(self) -> bool:
+        """Whether there was no alarm."""
+        return self.alarm is None
+
+    @property
+    def told(self) -> str:
+        """The e-value in short; beyond any doubt there is no need for digits."""
+        return f"1e{self.evidence:.0f}" if self.evidence < _BEYOND else f"beyond 1e{_BEYOND}"
+
+    def sentence(self) -> str:
+        """Return the verdict in words."""
+        if self.alarm is not None:
+            so = _REMEDY if self.within is None else f"the guarantee holds for rows that are alike within {self.within}"
+            return f"not in random order (evidence {self.told} from row {self.alarm:,}): {so}"
+        return "order looks random" if self.ranked else "too few rows to tell whether their order is random"
+
+
+MOST_BYTES = 2**20
+"""So much may be noted before it is packed, and twice as much when it is, before bets are made."""
+
+MOST_PARTS = 2**8
+
+_TOGETHER = 2**14
+"""Rows that are packed together, about."""
+
+
+class Run(NamedTuple):
+    """Rows in a row: the number of the first since the reference model was made, its id, and how many they are."""
+
+    number: int
+    first_id: int
+    n: int
+
+    def is_followed_by(self, other: Run) -> bool:
+        """Whether both are one, in which the same share of the blocks is watched."""
+        number, first_id = self.number + self.n, self.first_id + self.n
+        return other.number == number and other.first_id == first_id and number not in THINNINGS
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Rows that were watched and not yet bet on.
+
+    Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, or the bins of their scores, as
+    bytes; the runs of rows that they are the watched ones of; the row count at which numbers begin; the bytes of values
+    noted so far.
+    """
+
+    reference: ReferenceModel
+    is_first: bool
+    values: Any
+    runs: tuple[Run, ...]
+    origin: int
+    seed: int
+    total: int
+
+    def bins(self) -> ByteArray:
+        """Return the bins of the scores of these rows, (K, n)."""
+        return self.values if self.values.dtype == np.uint8 else self.reference.bins(self.values)
+
+    def uniforms(self) -> FloatArray:
+        """Return the uniforms that rows own, which break ties."""
+        return sampling.uniforms_of(np.concatenate([_words(self.seed, run) for run in self.runs]))
+
+    def ends(self) -> IntArray:
+        """Return the row counts after the blocks of these rows."""
+        return (
+            self.origin + BLOCK + np.unique(np.concatenate([Watched(run.number, run.n).blocks() for run in self.runs]))
+        )
+
+
+def _words(seed: int, run: Run) -> WordArray:
+    """Return the words of rows that are watched: drawn with those between them, which is fastest."""
+    words = sampling.words(seed, sampling.ORDER, range(run.first_id, run.first_id + run.n))
+    watched: WordArray = Watched(run.number, run.n).of_values(words)
+    return watched
+
+
+def runs_of(number: int, ids: IntArray) -> tuple[Run, ...]:
+    """Return the runs that rows with these ids consist of, the first of which has this number.
+
+    >>> runs_of(100, np.array([3, 4, 5, 9]))
+    (Run(number=100, first_id=3, n=3), Run(number=103, first_id=9, n=1))
+    """
+    if int(ids[-1] - ids[0]) == len(ids) - 1:
+        return (Run(number, int(ids[0]), len(ids)),)
+    cuts = [0, *(np.flatnonzero(np.diff(ids) != 1) + 1).tolist(), len(ids)]
+    return tuple(Run(number + start, int(ids[start]), stop - start) for start, stop in pairwise(cuts))
+
+
+def is_much(parts: tuple[Noted, ...]) -> bool:
+    """Whether what is noted is to be packed."""
+    return len(parts) > MOST_PARTS or (bool(parts) and parts[-1].total > MOST_BYTES)
+
+
+def packed(parts: tuple[Noted, ...]) -> tuple[Noted, ...]:
+    """Return the same in bins, those that one reference model has scored together, but not too many."""
+    groups = groupby(parts, key=lambda part: (id(part.reference), part.seed))
+    return tuple(_as_one(own) for _, group in groups for own in _batches(group))
+
+
+def _batches(parts: Iterable[Noted]) -> list[list[Noted]]:
+    """Return the parts in lists of enough rows each, but for the last: bets are made on one at a time."""
+    batches: list[list[Noted]] = [[]]
+    for part in parts:
+        batches[-1].append(part)
+        if sum(each.values.shape[1] for each in batches[-1]) >= _TOGETHER:
+            batches.append([])
+    return [batch for batch in batches if batch]
+
+
+def _as_one(parts: list[Noted]) -> Noted:
+    if len(parts) == 1 and parts[0].values.dtype == np.uint8:
+        return parts[0]
+    bins = np.concatenate([part.bins() for part in parts], axis=1)
+    return replace(parts[0], values=bins, runs=_joined([run for part in parts for run in part.runs]), total=0)
+
+
+def _joined(runs: list[Run]) -> tuple[Run, ...]:
+    """Return the same rows in as few runs as possible."""
+    result = runs[:1]
+    for run in runs[1:]:
+        last = result[-1]
+        if last.is_followed_by(run):
+            result[-1] = last._replace(n=last.n + run.n)
+        else:
+            result.append(run)
+    return tuple(result)
+
 
 FREEZES = ((0, 600), (3600, 4800))
 """Rows that a reference model is made of: it is in force from the last of them on."""

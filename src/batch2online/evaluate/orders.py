@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.drift.order_monitor import Monitor
-from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.drift.order_monitor import Monitor, OrderVerdict
 from batch2online.numerics.threads import one_thread
 from batch2online.rows import Rows, block_rows, ones
 from batch2online.sampling import seed_from

@@ -1,7 +1,6 @@
-"""Sums of products without any rounding: the same whatever the order, the blocks, the machine.
+"""Numbers as digits of so few bits that a matrix product of digits has no rounding (Ozaki, Ogita, Oishi & Rump 2012).
 
-Numbers are cut into digits (:mod:`batch2online.sketches.digits`), whose products are integers. They are added up in
-integers of many words, a *limb* each, so the sum of any rows is the same bits in whatever pieces and order they come.
+Three digits hold nearly every number of a usual column; the few rows that need more are taken apart.
 """
 
 from __future__ import annotations
@@ -9,26 +8,137 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from functools import cache
+from itertools import count
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.numerics.scratch import scratch
 from batch2online.rows import all_ones
 from batch2online.schema import at_least, at_most, require, shape, storable
-from batch2online.sketches.digits import (
-    CHUNK,
-    Digits,
-    Term,
-    digits_of,
-    exact_product,
-    exponents_of,
-    products,
-    terms_of,
-    with_constant,
-    without,
-)
-from batch2online.sketches.open_sums import OpenSums
+
+BITS = 23
+TILE = 512
+"""Rows of a product that is exact: 2 ** 9 products of digits below 2 ** 22 in size are at most 2 ** 53."""
+
+CHUNK = 5120
+"""Rows that are cut into digits together: so many products add up in 64 bits."""
+
+_ODD = 0.02
+"""Share of rows, at most, that are taken apart since they need more digits than the others."""
+
+_USUAL = 3
+"""Digits that a usual column needs."""
+
+_LEAST = -1000
+"""No first digit begins below this power of two: it could not be scaled. Columns that small have more digits."""
+
+_PEEK = 16
+_SPLITTER = 2.0**27 + 1
+
+Term = tuple[IntArray, IntArray]
+"""Integers, and the exponents of two that they are multiplied by."""
+
+
+class Digits(NamedTuple):
+    """Columns as digits: ``sum_s values[s] * 2 ** (exponents - s * BITS)``."""
+
+    values: FloatArray  # (digits, columns, rows), integers
+    exponents: IntArray  # (columns,)
+
+
+def with_constant(parts: tuple[FloatArray, ...], rows: slice) -> FloatArray:
+    """Return the columns of these rows transposed, below a constant one, in memory that is used again."""
+    n = len(range(*rows.indices(len(parts[0]))))
+    columns: FloatArray = scratch.room("exact columns", (1 + sum(part.shape[1] for part in parts), n))
+    columns[0] = 1.0
+    start = 1
+    for part in parts:
+        columns[start : start + part.shape[1]] = part[rows].T
+        start += part.shape[1]
+    return columns
+
+
+def exponents_of(columns: FloatArray) -> IntArray:
+    """Return the exponent of the lowest bit of the first digit of each column."""
+    largest = np.maximum(columns.max(axis=1), -columns.min(axis=1))
+    return np.asarray(np.maximum(np.frexp(largest)[1].astype(np.int64) - (BITS - 1), _LEAST))
+
+
+def digits_of(
+    columns: FloatArray, exponents: IntArray, name: str = "", most_odd: float = _ODD
+) -> tuple[Digits, IntArray]:
+    """Return as many digits as all but a few rows need, and these few; digits are in memory of this name."""
+    rest = scratch.room("exact rest", columns.shape)
+    np.multiply(columns, np.ldexp(1.0, -exponents)[:, None], out=rest)
+    values = scratch.room(f"exact digits{name}", (_USUAL, *columns.shape))
+    for place in count():
+        if place == len(values):
+            values = np.concatenate([values, np.empty((1, *columns.shape))])
+        np.rint(rest, out=values[place])
+        rest -= values[place]
+        if place + 1 >= _USUAL or not rest[:, :_PEEK].any():
+            odd = np.flatnonzero(rest.any(axis=0))
+            if len(odd) <= most_odd * columns.shape[1]:
+                break
+        rest *= 2.0**BITS
+    return Digits(values[: place + 1], exponents), odd
+
+
+def without(digits: list[Digits], odd: IntArray) -> list[Digits]:
+    """Return the digits with those of some rows set to zero."""
+    for each in digits:
+        each.values[:, :, odd] = 0.0
+    return digits
+
+
+def exact_product(m: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return two arrays whose sum is ``m * weights``: what is rounded, and what rounding has left (Dekker 1971)."""
+    fraction, exponent = np.frexp(weights)  # so that no part is too large
+    product = m * fraction
+    of_m, of_fraction = _halves(m), _halves(fraction)
+    rest = of_m[0] * of_fraction[0] - product
+    rest += of_m[0] * of_fraction[1] + of_m[1] * of_fraction[0]
+    rest += of_m[1] * of_fraction[1]
+    return np.ldexp(product, exponent), np.ldexp(rest, exponent)
+
+
+def _halves(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return two numbers of half as many bits for each."""
+    large = values * _SPLITTER
+    high = large - (large - values)
+    return high, values - high
+
+
+def products(left: FloatArray, right: FloatArray) -> IntArray:
+    """Return ``left @ right.T`` of digits (digits, columns, rows), digit by digit and column by column."""
+    n = left.shape[2]
+    one, other = left.reshape(-1, n), right.reshape(-1, n)
+    both = np.zeros((len(one), len(other)), dtype=np.int64)
+    for start in range(0, n, TILE):
+        both += (one[:, start : start + TILE] @ other[:, start : start + TILE].T).astype(np.int64)
+    return both
+
+
+def terms_of(both: IntArray, left: IntArray, right: IntArray) -> Iterator[Term]:
+    """Yield the upper triangles of products, one for each exponent that pairs of digits have."""
+    p = len(left)
+    upper, blocks = _upper(p), both.reshape(-1, p, both.shape[1] // p, p)
+    n_right = blocks.shape[2]
+    totals = np.zeros((len(blocks) + n_right - 1, len(upper[0])), dtype=np.int64)
+    for i, row in enumerate(blocks):
+        totals[i : i + n_right] += row.transpose(1, 0, 2)[:, *upper]
+    exponents = left[upper[0]] + right[upper[1]]
+    for place, total in enumerate(totals):
+        yield total, exponents - place * BITS
+
+
+@cache
+def _upper(p: int) -> tuple[IntArray, IntArray]:
+    return np.triu_indices(p)
+
 
 _LIMB = 32
 _MASK = np.int64(2**_LIMB - 1)
@@ -211,3 +321,72 @@ def exact_weight(sums: ExactGram) -> float:
     """Return the weight of all rows, rounded once."""
     integers, exponent = sums.integers()
     return rounded(integers[0], exponent)
+
+
+_ROOM = 1
+"""Bits by which columns may become larger before other sums begin."""
+
+_FINER = 3
+"""Bits by which they may become smaller."""
+
+_MOST_ROWS = 2**18
+"""Rows times digits of which products of 44 bits, and sums over pairs of digits, have less than 63 bits."""
+
+_MOST_ODD = 2048
+
+
+@dataclass(frozen=True)
+class OpenSums:
+    """Products of digits of columns with these exponents, and the rows that need more digits than others."""
+
+    exponents: IntArray  # (columns,)
+    totals: IntArray  # (digits, columns) by (digits, columns)
+    rows: int
+    odd: tuple[FloatArray, ...]  # (columns, few) each
+
+    @classmethod
+    def added(cls, known: OpenSums | None, parts: tuple[FloatArray, ...]) -> Iterator[OpenSums]:
+        """Yield open sums one after the other: the last one is open still, those before it are to be closed."""
+        for start in range(0, len(parts[0]), CHUNK):
+            columns = with_constant(parts, slice(start, start + CHUNK))
+            before, known = known, cls._of(known, columns)
+            if before is not None and known.rows == columns.shape[1]:
+                yield before
+        if known is not None:
+            yield known
+
+    @classmethod
+    def _of(cls, known: OpenSums | None, columns: FloatArray) -> OpenSums:
+        """Return the sums with these columns, or new ones that begin with them."""
+        own = exponents_of(columns)
+        if known is None or not known._takes(columns, own):
+            known = None
+            own += _ROOM
+        digits, few = digits_of(columns, own if known is None else known.exponents)
+        odd = (columns[:, few],) if len(few) else ()
+        values = without([digits], few)[0].values
+        n_values = values.shape[0] * values.shape[1]
+        if known is not None and n_values <= len(known.totals):
+            totals = known.totals.copy()
+            totals[:n_values, :n_values] += products(values, values)
+            return cls(known.exponents, totals, known.rows + columns.shape[1], known.odd + odd)
+        return cls(digits.exponents, products(values, values), columns.shape[1], odd)
+
+    def _takes(self, columns: FloatArray, own: IntArray) -> bool:
+        """Whether columns with exponents of their own can be cut into digits by those that are known."""
+        lower = self.exponents - own
+        n_digits = len(self.totals) // len(own) + 1
+        is_small = (self.rows + columns.shape[1]) * n_digits <= _MOST_ROWS
+        few_odd = sum(part.shape[1] for part in self.odd) <= _MOST_ODD
+        other = np.flatnonzero((lower < 0) | (lower > _FINER))
+        return is_small and few_odd and not columns[other].any()
+
+    def terms(self) -> Iterator[Term]:
+        """Yield the sums as integers with their exponents."""
+        yield from terms_of(self.totals, self.exponents, self.exponents)
+        if self.odd:
+            rest = np.concatenate(self.odd, axis=1)
+            for start in range(0, rest.shape[1], CHUNK):
+                part = rest[:, start : start + CHUNK]
+                digits, _ = digits_of(part, exponents_of(part), most_odd=0.0)
+                yield from terms_of(products(digits.values, digits.values), digits.exponents, digits.exponents)

@@ -9,8 +9,7 @@ import numpy as np
 
 from batch2online.app.report.elements import figure, section
 from batch2online.app.report.figures import ACCENT, SECOND, drawing, rows_axis, svg_of
-from batch2online.drift.order_monitor import LEVEL
-from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.drift.order_monitor import LEVEL, OrderVerdict
 
 _MEANING = (
     "In random order, the evidence ever reaches 3 in at most one stream of a thousand. It comes from ranks of each "

@@ -11,8 +11,7 @@ from batch2online.methods.from_sums import leverage_moments
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
 from batch2online.schema import require, require_equal, storable, stores
-from batch2online.sketches.antitone import Statistics
-from batch2online.sketches.deferred import Deferred, GrowingStatistics
+from batch2online.sketches.antitone import Deferred, GrowingStatistics, Statistics
 from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory.bounds import leverage_sensitivity
 

@@ -22,8 +22,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.methods.collinear import projection
 from batch2online.methods.linear_losses.expansion_state import Sample
-from batch2online.methods.linear_losses.newton import Metric, Solution, minimise
-from batch2online.methods.linear_losses.objective import Objective, predictors
+from batch2online.methods.linear_losses.newton import Metric, Objective, Solution, minimise, predictors
 from batch2online.schema import storable
 
 _ACCURACY = 1e-10

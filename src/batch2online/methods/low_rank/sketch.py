@@ -11,8 +11,7 @@ from batch2online.methods.from_sums import ridge_moments
 from batch2online.methods.low_rank.moments import RidgeMoments
 from batch2online.rows import Rows
 from batch2online.schema import at_least, require_equal, storable, stores
-from batch2online.sketches.antitone import Statistics
-from batch2online.sketches.deferred import Deferred
+from batch2online.sketches.antitone import Deferred, Statistics
 from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory.bounds import ridge_leverage_sensitivity
 

@@ -13,8 +13,7 @@ from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks.builtin import RegressionTask
-from batch2online.drift.order_monitor import FREEZES, Monitor
-from batch2online.drift.order_verdict import OrderVerdict
+from batch2online.drift.order_monitor import FREEZES, Monitor, OrderVerdict
 from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
 from batch2online.rows import Rows, ones
