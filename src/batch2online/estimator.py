@@ -35,8 +35,6 @@ from batch2online.results import ChangeEvent, Costs, Regret, Solve
 from batch2online.rows import ones
 from batch2online.schema import classes, conforms, require
 from batch2online.sketches.base import Coreset
-from batch2online.storage import model_file
-from batch2online.storage.tree import CheckpointError
 from batch2online.stream import Given, Stream, StreamState
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
 
@@ -782,6 +780,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_fitted()
         self._check_settings()
         fitted = self._fitted_state()
+        from batch2online.storage import model_file  # who saves nothing loads no database
+
         model_file.save(path, self._state() | fitted | {"costs": self._costs_state()})
         self._warn_of_missing(fitted)
 
@@ -903,6 +903,8 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    from batch2online.storage import model_file
+
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)
 
 
@@ -910,6 +912,8 @@ def estimator_from(
     state: Any, source: str, *, trusted: Trusted = None, refit: bool = False, like: OnlineEstimator | None = None
 ) -> Any:
     """Return the estimator that a state out of a file stands for; ``like`` is one that the caller has made."""
+    from batch2online.storage.tree import CheckpointError
+
     try:
         cls: Any = estimators[state["estimator"]]
         given = like._own_parameters(state) if like is not None and type(like) is cls else {}

@@ -14,7 +14,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.frames import encoding
 from batch2online.stream import Given
 from batch2online.validation import check_finite, check_weights, unmasked
 
@@ -66,7 +65,11 @@ def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
 
 def at_hand(X: Any) -> Any:
     """Return rows that can be read more than once: a memory map as an array, an Arrow stream as a table."""
-    return np.asarray(X) if type(X) is np.memmap else encoding.table(X)
+    if isinstance(X, np.ndarray):
+        return np.asarray(X) if type(X) is np.memmap else X
+    from batch2online.frames import encoding  # arrays do without
+
+    return encoding.table(X)
 
 
 def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -75,7 +78,11 @@ def all_at_hand(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def _values_at_hand(values: Any, what: str) -> Any:
-    return np.asarray(values) if type(values) is np.memmap else encoding.column(values, what)
+    if values is None or isinstance(values, np.ndarray):
+        return np.asarray(values) if type(values) is np.memmap else values
+    from batch2online.frames import encoding
+
+    return encoding.column(values, what)
 
 
 def target_array(y: Any) -> Any:
