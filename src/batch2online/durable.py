@@ -31,6 +31,7 @@ from typing import Any, Self
 from batch2online._types import FloatArray
 from batch2online.estimator import estimator_from
 from batch2online.methods.any_estimator.problem import FitNeededError, without_fitting
+from batch2online.methods.linear_losses import problem as _linear_losses  # noqa: F401  # files may name its classes
 from batch2online.results import ChangeEvent
 from batch2online.storage import journal, model_file
 from batch2online.storage.disk_history import DiskHistory

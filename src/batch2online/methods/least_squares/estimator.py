@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -13,16 +13,16 @@ from batch2online.headline import Metrics, mean_loss, regression_quality
 from batch2online.input import flattened
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.least_squares.sketch import Leverage
-from batch2online.methods.linear_losses.losses import PredictorLoss, of_regression
-from batch2online.methods.linear_losses.problem import GeneralizedLinear
-from batch2online.methods.linear_losses.sketch import Anchored
-from batch2online.methods.linear_losses.solver import Penalty
 from batch2online.numerics.threads import one_thread
+from batch2online.problem import Problem
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
 from batch2online.schema import require
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
+
+if TYPE_CHECKING:
+    from batch2online.methods.linear_losses.losses import PredictorLoss
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
 """What :class:`OnlineRegression` can be asked for."""
@@ -125,7 +125,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     _needs_targets = True
 
-    _problem = (LeastSquares, GeneralizedLinear)
+    _problem = Problem  # which of two, _assembled checks
     _best = "possible linear fit"
 
     def _quality(self, rows: Averages) -> Metrics:
@@ -182,10 +182,16 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return self._is_plain
 
     def _predictor_loss(self) -> PredictorLoss:
+        from batch2online.methods.linear_losses.losses import of_regression  # least squares does without
+
         self._check_choice("loss", *LOSSES)
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_engine(self, n_targets: int) -> Stream:
+        from batch2online.methods.linear_losses.problem import GeneralizedLinear
+        from batch2online.methods.linear_losses.sketch import Anchored
+        from batch2online.methods.linear_losses.solver import Penalty
+
         construction = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
@@ -274,7 +280,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
         problem: Any = estimator._engine.problem
-        require(isinstance(problem, LeastSquares) == estimator._is_plain, "the problem is that of the loss.")
+        from batch2online.methods.linear_losses.problem import GeneralizedLinear
+
+        expected = LeastSquares if estimator._is_plain else GeneralizedLinear
+        require(isinstance(problem, expected), f"the problem is a {type(problem).__name__}, not a {expected.__name__}.")
         require(estimator._is_plain or problem.loss == estimator._predictor_loss(), "the problem has the same loss.")
         return estimator
 
@@ -282,7 +291,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 def _predictions(engine: Stream, points: Any) -> FloatArray:
     """Predictions (n, n_targets) of the model in force."""
     model, problem = engine.present_model, engine.problem
-    if isinstance(problem, GeneralizedLinear):
-        return problem.predict(model, points)[:, None]
+    if not isinstance(problem, LeastSquares):
+        return np.asarray(problem.predict(model, points)[:, None])
     linear: LinearModel = model
     return linear.predict(points)
