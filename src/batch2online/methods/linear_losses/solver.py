@@ -88,7 +88,8 @@ def fit(sample: Sample, penalty: Penalty, current: FloatArray | None, is_complet
 
     ``current`` parameters (K, p) are one of the starts; ``order`` is what they were solved with, 0 where all orders are
     to be tried from the highest on. Along directions in which rows hardly vary the model is flat, see
-    :mod:`batch2online.methods.linear_losses.collinear`; not where the penalty has absolute values, which choose among columns.
+    :mod:`~batch2online.methods.linear_losses.collinear`; not where the penalty has absolute values, which choose among
+    columns.
     """
     if not penalty.has_absolute_values:
         kept = projection(sample, penalty.strength(sample.weight))
