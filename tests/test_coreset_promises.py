@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batch2online import OnlineClustering, coresets, sampling
+from batch2online import OnlineClustering, OnlineRegression, coresets, sampling
 from batch2online.methods import scores
 from batch2online.methods.clustering.sketch import (
     AssignedStatistics,
@@ -15,6 +15,7 @@ from batch2online.methods.clustering.sketch import (
     largest_value,
 )
 from batch2online.numerics.distances import power
+from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 from batch2online.sketches.candidates import Candidates
 
@@ -362,6 +363,19 @@ def test_a_coreset_does_not_follow_the_arrays_of_its_caller(kind):
     construction = KINDS[kind](coreset_size=10**6, random_state=0).add(given)
     given[...] = np.nan
     assert np.array_equal(construction.coreset().points, points)
+
+
+def test_a_coreset_does_not_follow_rows_that_a_check_has_cut_short():
+    """Segments that end at a check, long before the block does, are views of the caller's array."""
+    points = RNG(15).uniform(1, 9, size=(2_000, 2))
+    given = points.copy()
+    model = OnlineRegression(random_state=0, coreset_size=10**6, refresh=Geometric(1.2)).fit(given, points[:, 0])
+    online = OnlineRegression(random_state=0, coreset_size=10**6, refresh=Geometric(1.2)).partial_fit(
+        given, points[:, 0]
+    )
+    given[...] = np.nan
+    assert np.array_equal(model.coreset_.points, points)
+    assert np.array_equal(online.coreset_.points, points)
 
 
 @pytest.mark.parametrize("kind", KINDS)
