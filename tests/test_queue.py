@@ -8,7 +8,9 @@ import pickle
 import numpy as np
 import pytest
 
+from batch2online import OnlineRegression
 from batch2online.numerics.arena import Arena
+from batch2online.refresh import Geometric
 from batch2online.rows import Queue, block_rows
 
 WIDTH, TARGETS = 2, 1
@@ -83,3 +85,21 @@ def test_rows_handed_on_are_not_written_to_again():
 @pytest.mark.parametrize(("columns", "rows"), [(1, 10_000), (25, 10_000), (26, 5_000), (125, 2_000), (10_000, 1_000)])
 def test_a_block_is_about_two_megabytes(columns, rows):
     assert block_rows(columns) == rows
+
+
+def test_no_two_streams_write_to_one_queue():
+    """A row that ends a block leaves nothing buffered before and after; single rows then go to the new stream alone."""
+    rng = np.random.default_rng(0)
+    model = OnlineRegression(random_state=0, refresh=Geometric(2, start=4)).partial_fit(
+        rng.normal(size=(4, 2)), rng.normal(size=4)
+    )
+    for change in ("cut", "nothing new", "refit"):
+        before = model._engine
+        if change == "cut":
+            model.partial_fit(rng.normal(size=(4, 2)), rng.normal(size=4))
+        else:
+            model._engine = before.append([]) if change == "nothing new" else before.refit("fit")
+        assert len(model._engine.queue) == len(before.queue) == 0, change
+        model.learn_one([0.5, 1.0], 2.0)
+        assert (len(model._engine.queue), len(before.queue)) == (1, 0), change
+        model._engine = model._engine.flushed()

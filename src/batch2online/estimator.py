@@ -120,7 +120,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- owners ----------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, if whoever owns the estimator does so; calls that learn end here, too."""
+        """Set an attribute; refused if a ``Durable`` owns the estimator and is not the caller."""
         if name not in _CACHES:
             self._check_may_change()
         super().__setattr__(name, value)
@@ -638,7 +638,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def changes_(self) -> list[ChangeEvent]:
-        """The newest changes of the model, at most 1,000, each with its reason and what it has cost.
+        """The newest changes of the model, at most 10,000, each with its reason and what it has cost.
 
         ``n_changes_`` counts all of them; ``Durable(log_changes=True)`` keeps them all in the file.
         """

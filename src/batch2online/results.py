@@ -126,7 +126,7 @@ class Regret:
     Attributes
     ----------
     loss : float
-        Prequential loss: each row under the model that was in force before it came; before the first one, by the mean
+        Prequential loss: each row under the model that was current before it came; before the first one, by the mean
         of the targets or of the rows before it. The very first row costs nothing. For a loss of one's own and for
         densities, which nothing scores before the first model, loss, optimum, ``rows`` and ``weight`` are those of
         the rows that were scored.

@@ -696,9 +696,9 @@ class Stream:
     room : int
         How many rows make the next cut; 0 while that is not known.
     lock : RLock
-        For whoever puts the next stream in the place of this one.
+        Held while the next stream is put in the place of this one.
     recorder, on_change : callable or None
-        Called with all rows that are learned, and with all changes of the model, for whoever keeps them.
+        Called with all rows that are learned, and with all changes of the model; ``Durable`` journals them.
     """
 
     learner: Any
@@ -708,6 +708,9 @@ class Stream:
     recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
     on_change: Callable[[ChangeEvent], None] | None = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queue", self.queue.copy())  # append_one writes to it: no other stream may share it
 
     def validate(self) -> None:
         """Require a learner, and a queue as wide as its rows, with fewer rows than make the next cut."""
@@ -801,7 +804,7 @@ class Stream:
 
     @property
     def n_seen(self) -> int:
-        """Rows learned, and rows that wait."""
+        """Rows learned, and rows buffered."""
         return self.n_learned + len(self.queue)
 
     @property
@@ -843,7 +846,7 @@ class Stream:
         return replace(self, learner=learner, queue=queue, room=_rows_to_cut(learner))
 
     def _fed(self, learner: Learner, queue: Queue, given: Given) -> tuple[Learner, Queue]:
-        """Return the learner after all cuts that these rows make, and the rows that wait then."""
+        """Return the learner after all cuts that these rows make, and the rows that stay buffered."""
         start, n = 0, len(given[0])
         while start < n:
             waiting, room = len(queue), _rows_to_cut(learner)

@@ -104,7 +104,7 @@ class HalfLifeScores:
         return replace(self, waiting=np.concatenate([self.waiting, losses], axis=2))
 
     def judged(self, n_learned: int) -> HalfLifeScores:
-        """Return the scores with the losses of all rows that wait in its sums, after so many rows."""
+        """Return the scores with the losses of all buffered rows added to their sums."""
         n = self.waiting.shape[2]
         if not n or n_learned <= _UNCOUNTED:
             return self._emptied()

@@ -202,7 +202,7 @@ def _joined(runs: list[Run]) -> tuple[Run, ...]:
 
 
 FREEZES = ((0, 600), (3600, 4800))
-"""Rows that a reference model is made of: it is in force from the last of them on."""
+"""Rows that a reference model is made of: it is current from the last of them on."""
 
 _REFERENCES_AT = tuple(last for _, last in FREEZES)
 _CUTS = (*(at for window in FREEZES for at in window), *(_REFERENCES_AT[-1] + at for at in THINNINGS))
@@ -229,7 +229,7 @@ class Monitor:
     kept : tuple of Rows
         Rows for the next reference model.
     reference : ReferenceModel or None
-        The model in force.
+        The current reference model.
     counts : array (K, bins)
         How often each bin has come since it is.
     waiting, uniforms : bytes (K, m), array (m,)
@@ -270,7 +270,7 @@ class Monitor:
         require((self.reference is None) == (frozen is None), f"reference: found {self.reference} at row {self.rows}")
         n_ranked = 0 if frozen is None else n_watched(self.rows - frozen)
         waiting = n_ranked % BLOCK
-        require_equal("rows that wait", len(self.uniforms), waiting)
+        require_equal("buffered rows", len(self.uniforms), waiting)
         counts = self.counts.sum(axis=1)
         require((counts == n_ranked - waiting).all(), f"counts: found {counts} rows, expected {n_ranked - waiting}")
         if (model := self.reference) is not None:
@@ -443,5 +443,5 @@ class Monitor:
 
 
 def frozen_at(rows: int) -> int:
-    """Return the row count at which the reference model in force was made."""
+    """Return the row count at which the current reference model was made."""
     return max(last for last in _REFERENCES_AT if last <= rows)

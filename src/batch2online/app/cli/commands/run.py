@@ -109,7 +109,7 @@ def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | No
     if options.json:
         click.echo(json_text(result))
         return
-    with redirect_stdout(sys.stderr if options.emit else sys.stdout):  # lines are for whoever reads standard output
+    with redirect_stdout(sys.stderr if options.emit else sys.stdout):  # --emit: JSON lines alone on stdout
         terminal.show_result(result, rate, report_path)
 
 

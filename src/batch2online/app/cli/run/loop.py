@@ -23,9 +23,9 @@ _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 class Emitter:
-    """Whoever writes to standard output what the model says and when it changes.
+    """Writer of predictions and changes to standard output.
 
-    A row is predicted by the model that was in force before it came, whatever the chunks: they are cut where the model
+    A row is predicted by the model that was current before it came, whatever the chunks: they are cut where the model
     may change. Lines are written before the row is learned, so a run that is killed and resumed may write the last
     ones twice, and never leaves one out.
 
@@ -125,7 +125,7 @@ class LearningLoop:
     preparation : Preparation, optional
         How the rows were prepared, to be kept with the model.
     emitter : Emitter, optional
-        Whoever is told of predictions or changes while rows come.
+        Writer that receives predictions and changes while rows come.
     """
 
     def __init__(
