@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -67,10 +67,12 @@ class History:
     def tidy(self) -> None:
         """Remove from disk what only histories before this one hold."""
 
-    def append(self, rows: Rows) -> None:
-        """Add a copy of rows of one block, with larger ids than all before."""
-        self._add(len(rows), _copied(rows))
-        self._join_small_ones()
+    def append(self, rows: Rows) -> Self:
+        """Return the history with a copy of rows of one block, with larger ids than all before."""
+        new = self.copy()
+        new._add(len(rows), _copied(rows))
+        new._join_small_ones()
+        return new
 
     def _add(self, n: int, rows: Rows | None) -> None:
         segment = len(self) + n, rows
@@ -182,20 +184,20 @@ class History:
         """Return both together; ids are disjoint."""
         new = self.emptied()
         for rows in _interleaved(self, other):
-            new.append(rows)
+            new = new.append(rows)
         return new
 
     def emptied(self) -> History:
         """Return a history of the same shape and in the same place without any rows."""
         return type(self)(self.block, self.width, self.n_targets)
 
-    def copy(self) -> History:
+    def copy(self) -> Self:
         """Return an independent copy; what is appended later to one is not in the other."""
-        twin: History = object.__new__(type(self))
+        twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
-    def for_reading(self) -> History:
+    def for_reading(self) -> Self:
         """Return a copy to look at with further rows: nothing of it reaches a disk."""
         return self.copy()
 
