@@ -147,7 +147,7 @@ def test_no_look_is_left_out_where_rows_fade(settings):
         for floor in (0.0, 1e-9)
     )
     assert [event.at for event in plain.changes_] == [event.at for event in floored.changes_]
-    assert floored._engine.current.refresh.last_fit is None
+    assert floored._stream.current.refresh.last_fit is None
 
 
 # -- a pure function of the sequence and the seed ---------------------------------------------------------------
@@ -168,7 +168,7 @@ def learned(model, X, y, step):
 
 
 def times_of(model):
-    engine = model._engine
+    engine = model._stream
     return (
         [event.at for event in engine.current.changes],
         engine.current.refresh.next_check,
@@ -200,7 +200,7 @@ def test_a_merge_begins_with_short_steps_again(name):
         learned(MODELS[name](refresh=POLICY, first_id=first), *rows, 500)
         for first, *rows in ((0, X[:3_000], y[:3_000]), (3_000, X[3_000:], y[3_000:]))
     )
-    engine = left.merge(right)._engine
+    engine = left.merge(right)._stream
     assert engine.current.refresh.n_kept == 0
     assert engine.current.refresh.next_check <= np.ceil(1.1 * N) + 1
 
@@ -217,7 +217,7 @@ def test_weights_count_by_what_they_say_not_by_their_size():
     weights = rng.choice([0.5, 4.0], N)
     model = OnlineRegression(random_state=1).partial_fit(X, y, weights)
     expected = weights.sum() ** 2 / np.square(weights).sum()
-    assert model._engine.view().construction.effective_rows == pytest.approx(expected)
+    assert model._stream.view().construction.effective_rows == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_fitted_models_tell_their_degrees_of_freedom(estimator, degrees):
 def test_the_noise_of_a_coreset_counts():
     X, y = stream("gaussian", 2_000)
     model = BatchToOnline(Ridge(), coreset_size=100, random_state=0, refresh=Adaptive()).partial_fit(X, y)
-    engine = model._engine.view()
+    engine = model._stream.view()
     rows = len(engine.construction.coreset())
     assert 60 < rows < 140
     assert engine.problem.degrees(engine.model, engine.construction) == pytest.approx(6 * 2_000 / rows)
@@ -294,7 +294,7 @@ def test_regret_is_what_changes_have_gained(name):
     model = OnlineRegression(solve="exact", refresh=Adaptive(), random_state=1).partial_fit(X[:start], y[:start])
     before, first_optimum = model.regret_.loss, model.regret_.optimum
     model.partial_fit(X[start:], y[start:])
-    engine = model._engine.view()
+    engine = model._stream.view()
     gained = sum(event.cost_before - event.cost_after for event in model.changes_)
     left = engine.problem.cost(engine.model, engine.construction) - model.regret_.optimum
     assert model.n_changes_ > 3

@@ -36,7 +36,7 @@ def slopes_of(known, design, n_classes):
 
 def anchors(n_classes):
     model = OnlineClassifier(coreset_size=300, random_state=0).partial_fit(ROWS[:4_000], labels(n_classes)[:4_000])
-    return model._engine.view().construction.anchors
+    return model._stream.view().construction.anchors
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -193,7 +193,7 @@ def test_second_derivatives_are_left_out_where_nobody_notices():
 
     def widths(y, n):
         model = OnlineClassifier(coreset_size=500, random_state=0).partial_fit(X[:n], y[:n])
-        return model, model._engine.view().construction.in_full().anchored.width
+        return model, model._stream.view().construction.in_full().anchored.width
 
     model, found = widths(easy, 16_000)
     assert 0 < (found == 0).mean() < 1

@@ -55,6 +55,6 @@ def test_a_copy_begins_empty_and_holds_no_rows():
 
 def test_the_coreset_of_a_learner_is_not_written_into():
     model = OnlineClustering(3, coreset_size=50, random_state=0).partial_fit(X)
-    sample = model._engine.view().construction.coreset()
-    model._engine.problem.cost(model._engine.model, model._engine.construction)
+    sample = model._stream.view().construction.coreset()
+    model._stream.problem.cost(model._stream.model, model._stream.construction)
     assert set(vars(sample)) == {field.name for field in dataclasses.fields(Coreset)}

@@ -80,7 +80,7 @@ def test_what_is_forgotten_was_never_there(ids):
     unwanted = sorted(ids)
     model = classifier(keep_history=True).partial_fit(DOCUMENTS, LABELS).forget(unwanted)
     kept = [document for number, document in enumerate(DOCUMENTS) if number not in ids]
-    texts = model._engine.problem.encoding.texts
+    texts = model._stream.problem.encoding.texts
     assert sorted(texts._known.values()) == sorted(set(kept))
 
 
@@ -113,7 +113,7 @@ def test_texts_of_rows_that_left_are_dropped():
     )
     for start in range(0, 100_000, 5_000):
         model.partial_fit([f"text {number}" for number in range(start, start + 5_000)])
-        assert len(model._engine.problem.encoding.texts) <= 25_000  # a block waits, as many may be gone
+        assert len(model._stream.problem.encoding.texts) <= 25_000  # a block waits, as many may be gone
     assert model.n_seen_ == 100_000
 
 

@@ -145,10 +145,10 @@ def test_the_promise_of_each_policy_for_each_problem_is_that_of_its_theorem(name
     model, (refresh, growth, tolerance) = learned(name), POLICIES[policy]
     _, scale, warm, exact_costs, exact_optimum = PROBLEMS[name]
     beta = lambda n: min(1.0, scale / n)  # noqa: E731
-    before = model._engine
-    model._engine = replace(before, learner=replace(before.learner, policy=refresh))
+    before = model._stream
+    model._stream = replace(before, learner=replace(before.learner, policy=refresh))
     promise = theory.certificate(model, L)
-    model._engine = before
+    model._stream = before
     if tolerance is not None:
         additive = lazy(beta, growth, START, 8 / math.log((1 + tolerance) / (1 + tolerance / 2)))
     elif warm:
@@ -233,8 +233,8 @@ def test_before_the_first_model_none_is_counted():
 
 def test_a_certificate_that_is_exceeded_says_so():
     model = learn(OnlineRegression(solve="coreset", **SETTINGS))
-    stream = model._engine
-    model._engine = replace(stream, learner=replace(stream.learner, loss=stream.learner.loss + 1e8))
+    stream = model._stream
+    model._stream = replace(stream, learner=replace(stream.learner, loss=stream.learner.loss + 1e8))
     promise = theory.certificate(model, L)
     assert not promise.holds
     assert "exceeded" in str(promise)

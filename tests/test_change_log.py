@@ -57,7 +57,7 @@ def test_merged_rows_are_known_when_their_change_is_not_held(few):
     online = model().partial_fit(X[:50], Y[:50]).merge(model(first_id=5000).partial_fit(X[50:90], Y[50:90]))
     online.partial_fit(X[90:190], Y[90:190])
     assert not any(event.kind == "merged" for event in online.changes_)
-    assert dict(online._engine.current.change_counts)["merged"] == 1
+    assert dict(online._stream.current.change_counts)["merged"] == 1
 
 
 def test_a_file_logs_every_change_if_it_is_asked_to(path, few):

@@ -137,7 +137,7 @@ def place(history, folder):
 
 
 def seeds_of(model):
-    return model._engine.view().construction.seeds
+    return model._stream.view().construction.seeds
 
 
 def assert_identical(one, other):
@@ -260,7 +260,7 @@ def test_a_saved_learner_of_any_stream_continues_where_it_was(name, tmp_path):
 @every_stream
 def test_seeds_and_coreset_are_those_computed_from_scratch(name):
     X, weights = data(name)
-    built = learned_at_once(name)._engine.view().construction
+    built = learned_at_once(name)._stream.view().construction
     assert_from_scratch(built, X, np.arange(len(X)), weights)
     assert len(built.coreset()) in (range(len(X) // 4) if len(X) > 3 else [3])
 
@@ -268,12 +268,12 @@ def test_seeds_and_coreset_are_those_computed_from_scratch(name):
 @every_power
 def test_seeds_and_coreset_of_any_power_are_those_computed_from_scratch(z):
     X, weights = data("weighted")
-    built = learned_at_once("weighted", z)._engine.view().construction
+    built = learned_at_once("weighted", z)._stream.view().construction
     assert_from_scratch(built, X, np.arange(N), weights)
 
 
 def test_more_clusters_than_there_are_need_a_look_at_all_rows():
-    built = learned_at_once("tight_clusters")._engine.construction
+    built = learned_at_once("tight_clusters")._stream.construction
     assert any(winner is not None for winner in built.race.winners)
 
 
@@ -318,14 +318,14 @@ def test_clusters_know_nothing_of_forgotten_rows(name, history, tmp_path):
     gone = np.union1d(seeds[:2], np.random.default_rng(5).choice(at, size=50, replace=False))
     ids = np.setdiff1d(np.arange(at), gone)
     model.forget(gone)
-    assert_from_scratch(model._engine.view().construction, X[ids], ids, weights[ids])
+    assert_from_scratch(model._stream.view().construction, X[ids], ids, weights[ids])
     assert model.n_seen_ == model.regret_.rows == len(ids)
     never = new(start_from_current=False, refresh=Geometric(start=10**6))
-    never._engine = model._engine.refit("solved anew")
+    never._stream = model._stream.refit("solved anew")
     assert_same_centers_up_to_ids(model.cluster_centers_, never.cluster_centers_)
     model.partial_fit(X[at:], sample_weight=weights[at:])
     ids = np.concatenate([ids, np.arange(at, N)])
-    assert_from_scratch(model._engine.view().construction, X[ids], ids, weights[ids])
+    assert_from_scratch(model._stream.view().construction, X[ids], ids, weights[ids])
 
 
 def test_a_coreset_read_before_rows_are_forgotten_is_not_read_again():

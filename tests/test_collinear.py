@@ -159,7 +159,7 @@ def test_the_optimum_is_the_exact_minimum_and_costs_are_those_of_the_models():
     least = np.square(y - clear @ np.linalg.lstsq(clear, y)[0]).sum()
     assert model.regret_.optimum == pytest.approx(least, rel=1e-3)
     assert model.regret_.loss > 10 * model.regret_.optimum
-    now = model._engine.view()
+    now = model._stream.view()
     present = np.square(y - model.predict(X)).sum()
     assert now.problem.cost(now.model, now.construction) == pytest.approx(present, rel=1e-6)
 
@@ -187,12 +187,12 @@ def test_standard_errors_are_those_of_the_directions_that_are_kept():
     X, y, rng = table(1, fee=0.0)
     y = y + rng.normal(size=N)
     model = OnlineRegression(random_state=0).fit(X, y)
-    errors = standard_errors(model._engine.view().construction)[0]
+    errors = standard_errors(model._stream.view().construction)[0]
     mean, spread = standardised(X)
     unit = (X - mean) / spread
     inverse = np.linalg.pinv(unit, rcond=1e-6)
     residual = y - y.mean() - unit @ (inverse @ (y - y.mean()))
     deviation = np.sqrt(residual @ residual / (N - 1 - (X.shape[1] - 1)))
     np.testing.assert_allclose(errors, deviation * np.linalg.norm(inverse, axis=1) / spread, rtol=1e-6)
-    best = least_squares(model._engine.view().construction.statistics.moments).coefficients[0]
+    best = least_squares(model._stream.view().construction.statistics.moments).coefficients[0]
     assert (np.abs(best[:4]) < 6 * errors[:4]).all()

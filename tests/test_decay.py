@@ -63,7 +63,7 @@ def parts_of(engine):
 
 def same_models(one, other):
     assert [event.at for event in one.changes_] == [event.at for event in other.changes_]
-    for own, others in zip(parts_of(one._engine), parts_of(other._engine), strict=True):
+    for own, others in zip(parts_of(one._stream), parts_of(other._stream), strict=True):
         np.testing.assert_array_equal(own, others)
 
 
@@ -86,7 +86,7 @@ def test_equal_to_explicit_sample_weights(name, policy):
     same_models(fading, weighted)
     np.testing.assert_array_equal(fading.coreset_.ids, weighted.coreset_.ids)
     np.testing.assert_array_equal(fading.coreset_.weights, weighted.coreset_.weights * scale)
-    assert fading._engine.view().current.loss == weighted._engine.view().current.loss * scale
+    assert fading._stream.view().current.loss == weighted._stream.view().current.loss * scale
     assert fading.regret_.ratio == pytest.approx(weighted.regret_.ratio, rel=1e-12)
     assert fading.regret_.half_life == N
     assert weighted.regret_.half_life is None
@@ -160,7 +160,7 @@ def test_shards_merge_by_their_ids(name):
         if name not in ("bounded clustering", "classifier", "any"):  # these say so
             np.testing.assert_array_equal(merged.coreset_.ids, whole.coreset_.ids)
             np.testing.assert_array_equal(merged.coreset_.weights, whole.coreset_.weights)
-            for own, others in zip(parts_of(merged._engine), parts_of(whole._engine), strict=True):
+            for own, others in zip(parts_of(merged._stream), parts_of(whole._stream), strict=True):
                 np.testing.assert_allclose(own, others, rtol=1e-6, atol=1e-9)
 
 

@@ -170,7 +170,7 @@ def test_merged_losses_and_counts_are_sums_and_the_next_look_is_that_of_one_stre
         assert one.regret_.loss == pytest.approx(loss)
         assert one.regret_.secondary_loss == pytest.approx(unsquared)
         assert one.changes_[-1].rows == 200
-        assert one._engine.current.refresh.next_check == whole._engine.current.refresh.next_check
+        assert one._stream.current.refresh.next_check == whole._stream.current.refresh.next_check
 
 
 def model_of(learner):
@@ -261,12 +261,12 @@ def test_a_change_brings_the_looks_close_again():
     online = OnlineClustering(3, refresh=policy, random_state=0)
     was_idle = 0
     for at in range(2_400):
-        before = online._engine.current.refresh.n_kept if at else 0
+        before = online._stream.current.refresh.n_kept if at else 0
         changes = online.n_changes_ if at else 0
         online.partial_fit(X[at : at + 1])
         if online.n_changes_ > changes:
             was_idle += before > 0
-            assert online._engine.current.refresh.next_check == policy.next_check(at + 1, 0)
+            assert online._stream.current.refresh.next_check == policy.next_check(at + 1, 0)
     assert was_idle
 
 

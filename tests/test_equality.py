@@ -161,7 +161,7 @@ def test_a_saved_learner_continues_where_it_was(name, at, tmp_path):
 
 @every_stream
 def test_the_coreset_is_the_one_computed_from_scratch(name):
-    construction = fitted(name)._engine.construction
+    construction = fitted(name)._stream.construction
     ids, weights = from_scratch(*data(name), np.arange(N), construction=construction)
     assert 0 < len(ids) < N / 10
     assert_same_coreset(fitted(name).coreset_, ids, weights)
@@ -194,7 +194,7 @@ def test_forgotten_rows_were_never_there(name):
     others = rng.choice(np.setdiff1d(np.arange(N), heavy), 50, replace=False)
     model.forget(np.concatenate([heavy, others]))
     remaining = np.setdiff1d(np.arange(N), [*heavy, *others])
-    ids, weights = from_scratch(X[remaining], y[remaining], remaining, construction=model._engine.construction)
+    ids, weights = from_scratch(X[remaining], y[remaining], remaining, construction=model._stream.construction)
     assert_same_coreset(model.coreset_, ids, weights)
     solved = least_squares(coreset_moments(Coreset(X[ids], y[ids], weights, ids), intercept=True))
     assert np.array_equal(model.coef_, solved.coefficients.reshape(model.coef_.shape))
@@ -359,7 +359,7 @@ def test_a_stream_may_begin_with_rows_of_zeros():
     X[:100], y[:100] = 0.0, 0.0
     model = OnlineRegression(fit_intercept=False, random_state=SEED)
     learn(model, X, y, [50])
-    ids, weights = from_scratch(X, y, np.arange(1000), construction=model._engine.construction)
+    ids, weights = from_scratch(X, y, np.arange(1000), construction=model._stream.construction)
     assert_same_coreset(model.coreset_, ids, weights)
 
 

@@ -377,7 +377,7 @@ def test_the_schedule_after_merging_is_that_of_one_stream():
     ]
     merged = parts[0].merge(parts[1])
     whole = OnlineRegression(random_state=0).partial_fit(X[:2500], y[:2500])
-    assert merged._engine.current.refresh.next_check == whole._engine.current.refresh.next_check
+    assert merged._stream.current.refresh.next_check == whole._stream.current.refresh.next_check
 
 
 def test_the_magnitude_of_a_change_does_not_depend_on_the_unit_of_weights():

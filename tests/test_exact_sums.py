@@ -125,7 +125,7 @@ def test_models_of_ill_conditioned_rows_are_those_of_a_stream():
     X, y = far_and_dependent()
     shard = OnlineRegression(random_state=0).new_shard(0).partial_fit(X, y)
     stream = OnlineRegression(random_state=0).partial_fit(X, y)
-    stream._engine = stream._engine.refit("fit")
+    stream._stream = stream._stream.refit("fit")
     assert shard.regret_.optimum == pytest.approx(stream.regret_.optimum, rel=1e-7)
     np.testing.assert_array_equal(shard.coreset_.ids, stream.coreset_.ids)
     np.testing.assert_allclose(shard.predict(X[:50]), stream.predict(X[:50]), rtol=1e-7)

@@ -71,9 +71,9 @@ def test_rows_learned_in_two_steps_are_caught(monkeypatch):
 
 def test_a_lock_that_is_not_given_back_is_caught(monkeypatch):
     def careless(self, ids):
-        self._engine.lock.acquire()
-        self._engine = self._engine.forget(ids)
-        self._engine.lock.release()
+        self._stream.lock.acquire()
+        self._stream = self._stream.forget(ids)
+        self._stream.lock.release()
         return self
 
     monkeypatch.setattr(OnlineRegression, "forget", careless)

@@ -394,7 +394,7 @@ def of_half_lives(path):
     model = BatchToOnline(Ridge(), half_life="auto", coreset_size=60, random_state=0)
     for start in range(0, 900, 300):
         model.partial_fit(rows[start : start + 300], targets[start : start + 300])
-    assert all(state.has_model for state in model._engine.learner.states)
+    assert all(state.has_model for state in model._stream.learner.states)
     model.save(path)
     return path
 
@@ -428,7 +428,7 @@ def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypa
         model = load(path)
         assert np.isfinite(model.predict(X)).all()
     twin = load(path).partial_fit(X, Y)
-    assert twin._engine.current.loss == model.partial_fit(X, Y)._engine.current.loss
+    assert twin._stream.current.loss == model.partial_fit(X, Y)._stream.current.loss
 
 
 def test_a_fitted_form_keeps_what_compiled_code_believes(tmp_path, monkeypatch):
@@ -535,7 +535,7 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
 @pytest.mark.parametrize(
     ("path", "name", "value"),
     [
-        ((), "queue", {"object": "Nothing", "fields": {}}),
+        ((), "buffer", {"object": "Nothing", "fields": {}}),
         (("learner",), "sketch", None),
         (("learner",), "n_learned", -1),
         (("learner",), "n_learned", 10**6),

@@ -153,7 +153,7 @@ def test_chunk_sizes_do_not_matter_to_a_subspace(name, center, size):
 @every_stream
 def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
     model = learned_at_once(name, center)
-    ids, weights = from_scratch(data(name), np.arange(N), model._engine.construction)
+    ids, weights = from_scratch(data(name), np.arange(N), model._stream.construction)
     assert np.array_equal(model.coreset_.ids, ids)
     assert np.array_equal(model.coreset_.weights, weights)
 
@@ -187,7 +187,7 @@ def test_a_subspace_knows_nothing_of_forgotten_rows(name, center):
     gone = np.random.default_rng(5).choice(N, size=100, replace=False)
     model = new(center, keep_history=True).partial_fit(X).forget(gone)
     rest = np.setdiff1d(np.arange(N), gone)
-    ids, weights = from_scratch(X[rest], rest, model._engine.construction)
+    ids, weights = from_scratch(X[rest], rest, model._stream.construction)
     assert np.array_equal(model.coreset_.ids, ids)
     assert np.array_equal(model.coreset_.weights, weights)
     assert model.n_seen_ == model.regret_.rows == N - 100
@@ -264,7 +264,7 @@ def test_costs_and_optimum_are_exact(name, center):
     values = np.linalg.svd(rows / np.abs(X).max(), compute_uv=False) * np.abs(X).max()
     total = np.square(rows).sum()
     assert model.regret_.optimum == pytest.approx(np.square(values[2:]).sum(), rel=1e-6, abs=1e-13 * np.square(X).sum())
-    engine = model._engine.view()
+    engine = model._stream.view()
     residual = X - model.inverse_transform(model.transform(X))
     cost = engine.problem.cost(engine.model, engine.construction)
     assert cost == pytest.approx(np.square(residual).sum(), rel=1e-6, abs=1e-13 * max(total, np.square(X).sum()))

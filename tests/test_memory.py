@@ -80,7 +80,7 @@ def test_what_is_said_to_be_taken_is_about_what_is_taken(name):
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    construction = model._engine.construction
+    construction = model._stream.construction
     said = 8 * construction.statistics_size(*construction.shape)
     assert taken / 2 < said < 2 * taken
 
@@ -122,7 +122,7 @@ def test_a_coreset_takes_no_more_than_its_size(there):
     there(1_000)
     X, y = np.zeros((1_300_000, 3)), np.zeros(1_300_000)
     model = OnlineRegression(random_state=0).partial_fit(X[:100], y[:100])
-    model._engine.construction.check_rows_fit(len(X))
+    model._stream.construction.check_rows_fit(len(X))
     with pytest.raises(MemoryError, match="coreset of 1,300,000 more rows"):
         BatchToOnline(Ridge(), coreset=coresets.Everything, random_state=0).partial_fit(X, y)
 

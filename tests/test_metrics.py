@@ -73,11 +73,11 @@ def test_averages_without_an_intercept_are_around_zero():
 def test_averages_of_labels_are_those_of_the_predictions(settings):
     start = 60
     early = OnlineClassifier(random_state=0, **settings).partial_fit(X[:start], LABELS[:start])
-    before = early._engine.averages()
+    before = early._stream.averages()
     said, model = followed(early, X[start:], LABELS[start:], lambda model, row: model.predict_proba(row)[0])
     first = OnlineClassifier(random_state=0, **settings).partial_fit(X[:start], LABELS[:start])
     shares = np.concatenate([first.predict_proba(X[start : start + 1]), said])
-    after, truth = model._engine.averages(), LABELS[start:]
+    after, truth = model._stream.averages(), LABELS[start:]
     loss = log_loss(truth, shares, labels=["no", "yes"], normalize=False)
     assert after.loss - before.loss == pytest.approx(loss, rel=1e-9)
     wrong = accuracy_score(truth, np.array(["no", "yes"])[shares.argmax(axis=1)], normalize=False)
@@ -97,8 +97,8 @@ def test_averages_of_rows_without_targets_are_those_of_their_distances(make, set
         make(random_state=0, **settings), spread, answer=lambda model, row: -model.score_samples(row)[0]
     )
     start = 100
-    early = make(random_state=0, **settings).partial_fit(spread[: start + 1])._engine.averages()
-    late = model._engine.averages()
+    early = make(random_state=0, **settings).partial_fit(spread[: start + 1])._stream.averages()
+    late = model._stream.averages()
     assert late.loss - early.loss == pytest.approx(said[start:].sum(), rel=1e-9)
     assert late.secondary_loss - early.secondary_loss == pytest.approx(np.sqrt(said[start:]).sum(), rel=1e-9)
     if isinstance(model, OnlineLowRank):
@@ -114,8 +114,8 @@ def test_averages_of_any_estimator_do_not_decay(estimator, settings):
     make = lambda: BatchToOnline(estimator, loss=loss, random_state=0, **settings)  # noqa: E731
     said, model = followed(make(), X, y, lambda model, row: model.predict(row)[0] if model.has_model_ else None)
     start = next(i for i, each in enumerate(said) if each is not None)
-    early = make().partial_fit(X[: start + 1], y[: start + 1])._engine.averages()
-    gained = model._engine.averages().loss - early.loss
+    early = make().partial_fit(X[: start + 1], y[: start + 1])._stream.averages()
+    gained = model._stream.averages().loss - early.loss
     if loss == "squared":
         assert gained == pytest.approx(np.square(Y[start + 1 :] - said[start:].astype(float)).sum(), rel=1e-9)
     else:
@@ -146,15 +146,15 @@ def test_averages_weigh_rows_as_given_and_survive_copies_merges_and_files(settin
     model = batch2online.load(tmp_path / "model.b2o").partial_fit(X[rest], Y[rest], weights[rest])
     whole = OnlineRegression(random_state=0, **settings).partial_fit(X, Y, weights)
     assert (model.metrics_, model.recent_metrics_) == (whole.metrics_, whole.recent_metrics_)
-    assert whole._engine.averages().weight == pytest.approx(weights.sum())
+    assert whole._stream.averages().weight == pytest.approx(weights.sum())
     parts = [
         OnlineRegression(random_state=0, first_id=part.start, **settings).partial_fit(X[part], Y[part], weights[part])
         for part in (half, rest)
     ]
-    losses = [part._engine.averages().loss for part in parts]
+    losses = [part._stream.averages().loss for part in parts]
     merged, other = parts[1].merge(parts[0]), parts[0]
-    assert merged._engine.averages().loss == pytest.approx(sum(losses), rel=1e-12)
-    total = merged._engine.averages().total
+    assert merged._stream.averages().loss == pytest.approx(sum(losses), rel=1e-12)
+    total = merged._stream.averages().total
     assert total == pytest.approx(weights @ np.square(Y - np.average(Y, weights=weights)), rel=1e-9)
     if merged.recent_metrics_:
         assert merged.headline().recent_rows == whole.headline().recent_rows
@@ -280,7 +280,7 @@ def test_a_loss_of_ones_own_is_compared_on_the_rows_that_were_scored(start, sett
     if "window" not in settings:
         assert regret.rows == 500 - start
     assert model.metrics_ == {"mean loss": 1.0}
-    assert model._engine.averages().rows == 500 - start
+    assert model._stream.averages().rows == 500 - start
 
 
 def test_a_sampled_coreset_estimates_the_optimum_of_scored_rows():
@@ -317,7 +317,7 @@ def test_a_density_is_compared_on_the_rows_that_were_scored():
     )
     model.partial_fit(X)
     assert model.regret_.rows == 600
-    best = min(-each.score_samples(X[300:]).sum() for each in (density.fit(X), model._engine.view().model.model))
+    best = min(-each.score_samples(X[300:]).sum() for each in (density.fit(X), model._stream.view().model.model))
     assert model.regret_.optimum == pytest.approx(best, rel=1e-6)
     assert model.metrics_["mean loss"] == pytest.approx(model.regret_.loss / 600)
     narrow = BatchToOnline(KernelDensity(bandwidth=1e-3), loss=loss, random_state=0).partial_fit(1e-3 * X)

@@ -172,11 +172,11 @@ def test_the_coreset_grows_where_models_gain_by_it_and_only_there():
 def test_by_default_20000_rows_are_the_most_unless_a_memory_is_named():
     X, y = waves(400)
     sizes = [
-        BatchToOnline(TREE, random_state=0, coreset_memory=memory).partial_fit(X, y)._engine.construction.largest_size
+        BatchToOnline(TREE, random_state=0, coreset_memory=memory).partial_fit(X, y)._stream.construction.largest_size
         for memory in (None, 16_000_000)
     ]
     assert sizes == [20_000, 125_000]
-    assert BatchToOnline(TREE, coreset_size=100, random_state=0).fit(X, y)._engine.construction.largest_size is None
+    assert BatchToOnline(TREE, coreset_size=100, random_state=0).fit(X, y)._stream.construction.largest_size is None
     with pytest.raises(ValueError, match="coreset_memory must be a positive number of bytes"):
         BatchToOnline(TREE, coreset_memory=0).fit(X, y)
 
@@ -185,7 +185,7 @@ def test_by_default_20000_rows_are_the_most_unless_a_memory_is_named():
 def test_chunks_do_not_matter_while_the_coreset_grows(chunk):
     X, y = waves(5_000)
     whole, pieces = learn(growing(), X, y, 5_000), learn(growing(), X, y, chunk)
-    assert whole._engine.construction.growths > 0
+    assert whole._stream.construction.growths > 0
     assert whole.coreset_ == pieces.coreset_
     assert whole.changes_ == pieces.changes_
     assert whole.regret_ == pieces.regret_
@@ -197,8 +197,8 @@ def test_checkpoints_in_the_middle_of_a_trial_continue_as_the_original(at, tmp_p
     half = learn(growing(), X[:at], y[:at], at)
     half.save(tmp_path / "model")
     twin = load(tmp_path / "model", trusted=True)
-    assert (twin._engine.current.refresh.benefit.former is None) == (
-        half._engine.current.refresh.benefit.former is None
+    assert (twin._stream.current.refresh.benefit.former is None) == (
+        half._stream.current.refresh.benefit.former is None
     )
     whole, continued = learn(growing(), X, y, 5_000), learn(twin, X[at:], y[at:], 5_000)
     assert whole.coreset_ == continued.coreset_
@@ -249,7 +249,7 @@ def deviations(construction, monkeypatch):
         total = np.zeros(N_ROWS)
         total[model.coreset_.ids] = model.coreset_.weights
         found.append(groups @ (total - 1))
-        growths.append(model._engine.view().construction.growths)
+        growths.append(model._stream.view().construction.growths)
     return np.mean(found, axis=0) / (np.std(found, axis=0) / np.sqrt(RUNS)), np.array(growths)
 
 

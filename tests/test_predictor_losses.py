@@ -257,7 +257,7 @@ def test_a_huber_fit_is_that_of_scikit_learn(rows):
     y = 1e3 * (eta + np.random.default_rng(4).standard_t(2, size=N))
     theirs, ours = HuberRegressor(alpha=0.0, **EXACT).fit(X, y), OnlineRegression(loss="huber").fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3, atol=1)
-    assert ours._engine.model.width == pytest.approx(theirs.scale_, rel=1e-4)
+    assert ours._stream.model.width == pytest.approx(theirs.scale_, rel=1e-4)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -233,9 +233,9 @@ def test_a_call_that_is_carried_out_twice_is_caught(monkeypatch):
 @pytest.mark.full
 def test_a_model_changed_in_two_steps_is_caught(monkeypatch):
     def torn(self, X):
-        first = self._engine.model.coefficients
+        first = self._stream.model.coefficients
         np.linalg.svd(np.ones((60, 60)))
-        return X @ first.T + self._engine.model.intercepts
+        return X @ first.T + self._stream.model.intercepts
 
     monkeypatch.setattr("batch2online.OnlineRegression.predict", torn)
     with pytest.raises(AssertionError, match="no version"):

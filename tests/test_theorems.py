@@ -148,7 +148,7 @@ def regret_of(algorithm, **settings):
         model = BatchToOnline(
             algorithm, loss=squared, coreset_size=SIZE, epsilon=EPSILON, random_state=seed, **settings
         )
-        values.append(model.partial_fit(X)._engine.view().current.loss - N * COIN * (1 - COIN))
+        values.append(model.partial_fit(X)._stream.view().current.loss - N * COIN * (1 - COIN))
     return np.array(values)
 
 
@@ -286,7 +286,7 @@ def losses_of_lazy(make):
 def measured_on_the_coreset(algorithm):
     def run(seed, settings):
         model = BatchToOnline(algorithm, coreset=coresets.Uniform, loss=squared, **settings)
-        return model.partial_fit(coins(seed)[:, None])._engine.view().current.loss
+        return model.partial_fit(coins(seed)[:, None])._stream.view().current.loss
 
     return run
 

@@ -68,7 +68,7 @@ def parameters(model):
     if isinstance(model, OnlineClustering):
         return [model.cluster_centers_]
     if isinstance(model, OnlineLowRank):
-        return [model.components_, model._engine.model.mean]
+        return [model.components_, model._stream.model.mean]
     fitted = model.model_ if isinstance(model, BatchToOnline) else model
     return [fitted.coef_, fitted.intercept_]
 
@@ -83,7 +83,7 @@ def assert_same(one, other):
     assert equal(parameters(one), parameters(other))
     assert repr(one.changes_) == repr(other.changes_)
     assert one.regret_ == other.regret_
-    assert one._engine.current.refresh.next_check == other._engine.current.refresh.next_check
+    assert one._stream.current.refresh.next_check == other._stream.current.refresh.next_check
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def mean_loss(model, X, y, width):
     if isinstance(model, OnlineClassifier):
         found = model.predict_proba(X)[np.arange(len(X)), np.searchsorted(model.classes_, y)]
         return -np.log(found).mean()
-    own = replace(model._engine.model, width=width)
-    return model._engine.problem.losses(own, X, y[:, None])[0].mean()
+    own = replace(model._stream.model, width=width)
+    return model._stream.problem.losses(own, X, y[:, None])[0].mean()
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if "any" not in name])
@@ -207,7 +207,7 @@ def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(n
     X, y = stream("gaussian", 3_000)
     y = targets_of(name, y)
     best = OTHERS[name](coreset_size=10_000, random_state=7).fit(X, y)
-    width = best._engine.model.width
+    width = best._stream.model.width
     least = mean_loss(best, X, y, width)
     for order in ORDERS:
         merged = merged_shards(name, X, y, order, 300, (0, 700, 1_700, 3_000))

@@ -30,7 +30,7 @@ def test_unevenness_is_that_of_all_rows(spread):
     X, y = uneven_rows(spread=spread)
     found = []
     for seed in range(8):
-        engine = OnlineRegression(random_state=seed, coreset_size=2_000).partial_fit(X, y)._engine.view()
+        engine = OnlineRegression(random_state=seed, coreset_size=2_000).partial_fit(X, y)._stream.view()
         fresh = engine.problem.solve(engine.construction, None)
         found.append(engine.problem.unevenness(fresh, engine.construction))
     expected = noise_by_all_rows(X, y)
@@ -80,7 +80,7 @@ def test_low_rank_measures_unevenness_too():
     uneven = even * np.exp(rng.normal(size=(20_000, 1)) / 2)
     for rows, least, most in ((even, 1.0, 1.2), (uneven, 2.0, 8.0)):
         for center in (False, True):
-            engine = OnlineLowRank(2, center=center, coreset_size=2_000, random_state=0).partial_fit(rows)._engine
+            engine = OnlineLowRank(2, center=center, coreset_size=2_000, random_state=0).partial_fit(rows)._stream
             factor = engine.problem.unevenness(engine.model, engine.construction)
             assert least <= factor <= most, (center, factor)
 

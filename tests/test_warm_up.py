@@ -74,7 +74,7 @@ def test_any_chunks_give_the_same_bits(name):
 @pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("wrapped")])
 def test_losses_by_hand(name):
     model = learned(name, X, Y, [0, 30])
-    n = min(30, model._engine.current.policy.start - 1)
+    n = min(30, model._stream.current.policy.start - 1)
     values = Y[:, None] if name.startswith("regression") else X
     away = [np.linalg.norm(values[t] - values[:t].mean(axis=0)) for t in range(1, n)]
     early = learned(name, X, Y, [0, n])
@@ -95,7 +95,7 @@ def test_the_first_row_costs_nothing(name):
 @pytest.mark.covering
 def test_a_checkpoint_before_the_first_model_goes_on_with_the_same_bits(name, at, tmp_path):
     model = learned(name, X, Y, [0, at])
-    model._engine = model._engine.view()  # rows that wait would be learned again: the state is what is tried
+    model._stream = model._stream.view()  # rows that wait would be learned again: the state is what is tried
     model.save(tmp_path / "model.b2o")
     twin = batch2online.load(tmp_path / "model.b2o")
     assert twin.regret_ == model.regret_
@@ -119,7 +119,7 @@ def test_shards_keep_the_losses_of_their_own_warm_ups():
     shards = [OnlineRegression(first_id=a, random_state=0).partial_fit(X[a:b], Y[a:b]) for a, b in parts]
     losses = sum(shard.regret_.loss for shard in shards)
     assert shards[0].merge(shards[1]).regret_.loss == losses
-    assert shards[0]._engine.current.warm_up is None
+    assert shards[0]._stream.current.warm_up is None
 
 
 def test_forgetting_begins_the_warm_up_again():

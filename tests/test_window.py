@@ -55,7 +55,7 @@ def targets_of(name, y):
 
 
 def parts_of(model):
-    model = model._engine.model
+    model = model._stream.model
     model = getattr(model, "model", model)
     names = ("coefficients", "intercepts", "components", "mean", "points", "coef_", "intercept_")
     return [np.asarray(getattr(model, name)) for name in names if hasattr(model, name)]
@@ -402,7 +402,7 @@ def test_rivals_are_judged_by_the_models_that_a_block_began_with():
     model = OnlineRegression(half_life="auto", refresh=often, random_state=0)
     for start in range(0, 1_000, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100])
-    engine = model._engine.view()
+    engine = model._stream.view()
     at, learner = engine.n_learned - engine.n_learned % ROWS_PER_REFERENCE, engine.learner
     for each, waiting in zip(learner.states, learner.scores.waiting[1], strict=True):
         half_life = None if each.sketch.decay is None else each.sketch.decay.half_life

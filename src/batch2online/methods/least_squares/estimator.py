@@ -188,7 +188,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self._check_choice("loss", *LOSSES)
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
-    def _anchored_engine(self, n_targets: int) -> Stream:
+    def _anchored_stream(self, n_targets: int) -> Stream:
         from batch2online.methods.linear_losses.problem import GeneralizedLinear
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
@@ -198,10 +198,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         self._check_choice("solve", "coreset", "exact")
         if not self._is_plain:
-            return self._anchored_engine(n_targets)
+            return self._anchored_stream(n_targets)
         exact = self.solve == "exact"
         settings = self._sampling(without_use=exact)
         construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
@@ -280,7 +280,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     @classmethod
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
-        problem: Any = estimator._engine.problem
+        problem: Any = estimator._stream.problem
         from batch2online.methods.linear_losses.problem import GeneralizedLinear
 
         expected = LeastSquares if estimator._is_plain else GeneralizedLinear

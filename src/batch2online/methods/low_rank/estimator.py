@@ -125,7 +125,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         width = self.n_features_in_
         self._check_choice("solve", "coreset", "exact")
         self._check_choice("basis", "stable", "variance")
