@@ -83,7 +83,7 @@ def _results(name: str) -> dict[str, Any]:
         "changes": [
             {
                 key: getattr(event, key)
-                for key in ("at", "kind", "magnitude", "cost_before", "cost_after", "allowed", "rows", "solved_on")
+                for key in ("at", "kind", "magnitude", "cost_before", "cost_after", "tolerance", "rows", "n_fit_rows")
             }
             for event in model.changes_
         ],
