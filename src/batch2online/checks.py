@@ -38,7 +38,7 @@ from sklearn.exceptions import NotFittedError
 
 from batch2online import load
 from batch2online.refresh import Geometric
-from batch2online.results import Costs
+from batch2online.results import Timings
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.storage.tree import parts_of, state_of
 
@@ -219,7 +219,7 @@ def _bytes_of(content: object, subject: Any) -> bytes:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, Construction):
             stream = twin._stream  # seconds differ from run to run
-            twin._stream = replace(stream, learner=stream.learner.map(lambda state: replace(state, timings=Costs())))
+            twin._stream = replace(stream, learner=stream.learner.map(lambda state: replace(state, timings=Timings())))
         return pickle.dumps(twin)
 
 

@@ -31,7 +31,7 @@ from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.input import RowReader
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
-from batch2online.results import ChangeEvent, Costs, Regret, Solve
+from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import ones
 from batch2online.schema import classes, conforms, require
 from batch2online.sketches.base import Coreset
@@ -647,7 +647,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
 
     @property
-    def costs_(self) -> Costs:
+    def timings_(self) -> Timings:
         """What solves have cost: how many, on how many rows, in how many seconds; and what refits would have cost."""
         return self._check_fitted().current.timings
 
@@ -782,7 +782,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fitted = self._fitted_state()
         from batch2online.storage import model_file  # who saves nothing loads no database
 
-        model_file.save(path, self._state() | fitted | {"costs": self._costs_state()})
+        model_file.save(path, self._state() | fitted | {"timings": self._timings_state()})
         self._warn_of_missing(fitted)
 
     def _state(self) -> dict[str, Any]:
@@ -797,7 +797,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "engine": engine,
         }
 
-    def _costs_state(self) -> list[Any]:
+    def _timings_state(self) -> list[Any]:
         """Return what solves have cost: beside the state, since seconds differ from run to run."""
         costs = self._stream.current.timings
         return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
@@ -820,7 +820,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         check_state(state, cls)
         estimator = cls(**state["params"])
         stream: Stream = state["engine"]
-        timings = costs_from(state.get("costs"))
+        timings = timings_from(state.get("timings"))
         estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
         estimator.n_features_in_ = estimator._stream.width
         if state["columns"] is not None:
@@ -936,17 +936,17 @@ def check_state(state: Any, cls: Any) -> None:
     require(columns is None or len(columns) == engine.width, "each column has a name.")
 
 
-def costs_from(stored: Any) -> Costs:
+def timings_from(stored: Any) -> Timings:
     """Return the costs that a file holds; none where it holds none."""
     if stored is None:
-        return Costs()
+        return Timings()
     require(isinstance(stored, list) and len(stored) == 4, "costs are sums and solves.")
     solves, rows, seconds, models = stored
     require(conforms(models, list[tuple[int, int, float]]), "a solve has rows and seconds.")
     require(conforms((solves, rows, float(seconds)), tuple[int, int, float]), "costs are numbers.")
     numbers = [solves, rows, seconds, *chain.from_iterable(models)]
     require(all(0 <= number < math.inf for number in numbers), "costs are not negative.")
-    return Costs(solves, rows, float(seconds), tuple(Solve(*model) for model in models))
+    return Timings(solves, rows, float(seconds), tuple(FitTiming(*model) for model in models))
 
 
 def check_plain(params: dict[str, Any]) -> None:

@@ -28,8 +28,8 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Contender, Problem, check_joined, check_losses
 from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record, Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
-from batch2online.refresh.benefit import Pace
-from batch2online.results import KEPT, ChangeEvent, Costs, Counts, Regret, counted, regret_of
+from batch2online.refresh.benefit import RefitBenefit
+from batch2online.results import KEPT, ChangeEvent, Counts, Regret, Timings, counted, regret_of
 from batch2online.rows import RowBuffer, Rows, check_width, ones
 from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable
 from batch2online.sketches.base import Construction, Coreset
@@ -81,7 +81,7 @@ class RefreshState:
     last_fit : (rows, weight, loss, cost) or None
         At the last refit: rows of equal loss that say as much as those so far, their weight and loss, and the cost of
         the model; None where no check may be skipped.
-    benefit : Pace or None
+    benefit : RefitBenefit or None
         What the current model gains over the one before.
     last_coreset : (ids, weights) or None
         The coreset at the last check, for policies that compare it.
@@ -92,7 +92,7 @@ class RefreshState:
     next_check: int
     n_kept: Count = 0
     last_fit: tuple[_Positive, Annotated[_Positive, finite], _NotNegative, _NotNegative] | None = None
-    benefit: Pace | None = None
+    benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
 
@@ -122,7 +122,7 @@ class StreamState:
         Whether rows come in random order; None for a candidate as well.
     changes, change_counts
         The newest changes of the model, at most ``KEPT``, and how many there were of each kind.
-    timings : Costs
+    timings : Timings
         Seconds of refits.
     max_step : int or None
         Rows between two checks, at most, where old rows lose weight.
@@ -146,7 +146,7 @@ class StreamState:
     monitor: Monitor | None = None
     changes: Events = ()
     change_counts: Counts = ()
-    timings: Costs = field(default_factory=Costs)
+    timings: Timings = field(default_factory=Timings)
     max_step: Annotated[int, at_least(1)] | None = None
     ordered: bool = True
 
@@ -287,7 +287,7 @@ class StreamState:
             n_learned=0,
             loss=0.0,
             secondary_loss=0.0,
-            timings=Costs(),
+            timings=Timings(),
         )._without_order(skipped=0)
 
     def as_set(self) -> StreamState:
@@ -444,7 +444,7 @@ def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
 
 def schedule(state: StreamState, at: int | None = None) -> StreamState:
     """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight."""
-    at = state.policy.following(state.n_learned, state.refresh.n_kept) if at is None else at
+    at = state.policy.next_check(state.n_learned, state.refresh.n_kept) if at is None else at
     at = at if state.max_step is None else min(at, state.n_learned + state.max_step)
     return _refreshed(state, next_check=at)
 
@@ -471,21 +471,21 @@ def check(state: StreamState) -> tuple[StreamState, Events]:
     problem, policy, sketch = state.problem, state.policy, state.sketch
     before = 0.0 if problem.tells_costs else problem.cost(state.model, sketch)
     noise = problem.degrees(state.model, sketch) / sketch.effective_rows
-    tolerance = policy.allowance(sketch.seed, state.n_learned, noise)
+    tolerance = policy.cost_tolerance(sketch.seed, state.n_learned, noise)
     if tolerance and not problem.tells_costs and before <= tolerance * problem.lower_bound(sketch):
         return state, ()
     state, new = timed_fit(state, state.model)
     before, after = new.costs or (before or problem.cost(state.model, sketch), problem.cost(new.model, sketch))
-    if policy.uneven > 1 and before > tolerance * after:
-        noise *= min(policy.uneven, problem.unevenness(new.model, sketch))
-        tolerance = policy.allowance(sketch.seed, state.n_learned, noise)
+    if policy.max_noise_factor > 1 and before > tolerance * after:
+        noise *= min(policy.max_noise_factor, problem.unevenness(new.model, sketch))
+        tolerance = policy.cost_tolerance(sketch.seed, state.n_learned, noise)
     if tolerance and before <= tolerance * after:
         # Where costs are exact a check takes next to nothing, so that it need not become rare.
         state = _refreshed(state, n_kept=state.refresh.n_kept + (not problem.costs_are_exact))
         return record_fit(state, before, new.evenness), ()
     former, state = state.model, _refreshed(state, n_kept=0)
-    allowed = tolerance - 1 if tolerance else None
-    state, events = install(state, new.model, before, after, kind=trigger, allowed=allowed)
+    details = {"kind": trigger, "tolerance": tolerance - 1 if tolerance else None}
+    state, events = install(state, new.model, before, after, **details)
     return start_benefit(record_fit(state, after, new.evenness), former), events
 
 
@@ -504,7 +504,7 @@ def can_skip(state: StreamState) -> bool:
     error = math.sqrt(variance / sketch.effective_rows * growth**2 / (growth - 1))
     rise = recent / mean - 1 - 2 * degrees / rows - 2 * error
     gain, noise = degrees / rows * (1 - 1 / growth), degrees / sketch.effective_rows
-    return state.policy.may_wait(state.n_learned, gain, noise, rise, growth)
+    return state.policy.can_skip(state.n_learned, gain, noise, rise, growth)
 
 
 def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
@@ -520,7 +520,7 @@ def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState
 
 def find_trigger(state: StreamState) -> tuple[StreamState, str | None]:
     """Return why a check refits, None if it need not: the coreset is the same, or the expected benefit is too small."""
-    if state.policy.only_on_change:
+    if state.policy.on_coreset_change:
         state, changed = compare_coreset(state)
         if not changed:
             return state, None
@@ -531,8 +531,8 @@ def find_trigger(state: StreamState) -> tuple[StreamState, str | None]:
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    trigger = policy.reason(benefit, state.n_learned, len(state.sketch.coreset()), state.max_step)
-    return (state if trigger else _refreshed(state, benefit=benefit.looked())), trigger
+    trigger = policy.trigger(benefit, state.n_learned, len(state.sketch.coreset()), state.max_step)
+    return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
 
 def compare_coreset(state: StreamState) -> tuple[StreamState, bool]:
@@ -548,7 +548,7 @@ def timed_fit(state: StreamState, current: Any | None) -> tuple[StreamState, Con
     fit = problem.contender if current is not None else lambda sketch, _: Contender(problem.solve(sketch, None))
     new = fit(state.sketch, current)
     seconds = time.perf_counter() - start
-    timings = state.timings.after(problem.solved_rows(new.model, state.sketch), seconds)
+    timings = state.timings.plus(problem.solved_rows(new.model, state.sketch), seconds)
     return replace(state, timings=timings), new
 
 
@@ -559,7 +559,7 @@ def fit_first(state: StreamState) -> StreamState:
     if state.policy.floor > 0:
         state = record_fit(state, state.problem.cost(state.model, state.sketch), 1.0)
     state = start_benefit(state, None)
-    return compare_coreset(state)[0] if state.policy.only_on_change else state
+    return compare_coreset(state)[0] if state.policy.on_coreset_change else state
 
 
 def adopt(state: StreamState, model: Any) -> StreamState:
@@ -579,7 +579,7 @@ def install(state: StreamState, new: Any, before: float, after: float, **details
         state.n_learned,
         cost_before=before,
         cost_after=after,
-        solved_on=state.timings.last[0] if details["kind"] != "half_life" else None,
+        n_fit_rows=state.timings.last[0] if details["kind"] != "half_life" else None,
         **state.problem.difference(state.model, new, state.sketch),
         **details,
     )
@@ -605,7 +605,7 @@ def refit(state: StreamState, kind: str, **details: Any) -> tuple[StreamState, E
     elif state.n_learned:
         state = fit_first(state)
     state = _refreshed(state, n_kept=0, last_fit=None)
-    return schedule(state, state.policy.after(state.n_learned)), events
+    return schedule(state, state.policy.first_check_after(state.n_learned)), events
 
 
 # -- what refits gain -----------------------------------------------------------------------------------
@@ -613,14 +613,14 @@ def refit(state: StreamState, kind: str, **details: Any) -> tuple[StreamState, E
 
 def start_benefit(state: StreamState, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not (state.policy.measures or state.sketch.can_grow):
+    if not (state.policy.measures_benefit or state.sketch.can_grow):
         return state
     old, size = state.refresh.benefit, float(state.problem.solved_rows(state.model, state.sketch))
     if former is state.model and old is not None:  # the same model came out: it gains nothing
-        return _refreshed(state, benefit=replace(old.looked(), at=state.n_learned))
+        return _refreshed(state, benefit=replace(old.after_check(), at=state.n_learned))
     if old is None or former is None:
-        return _refreshed(state, benefit=Pace(state.n_learned, size))
-    return _refreshed(state, benefit=Pace(state.n_learned, size, former, old.size))
+        return _refreshed(state, benefit=RefitBenefit(state.n_learned, size))
+    return _refreshed(state, benefit=RefitBenefit(state.n_learned, size, former, old.size))
 
 
 def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamState:
@@ -632,7 +632,7 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
         return _refreshed(state, benefit=benefit.with_rows(losses, rows.weights))
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
-    benefit = benefit.with_gains(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
+    benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
     state = _refreshed(state, benefit=benefit)
     if benefit.gains.rows < TRIAL_ROWS:
         return state
@@ -645,7 +645,7 @@ def grow(state: StreamState) -> StreamState:
     if benefit is None or not sketch.can_grow:
         return state
     size = sketch.expected_size
-    gain = benefit.foreseen(2 * size, -1.0) - benefit.foreseen(size, -1.0)
+    gain = benefit.expected_benefit(2 * size, -1.0) - benefit.expected_benefit(size, -1.0)
     if not (sketch.n_rows > size / 2 and gain >= MIN_BENEFIT):
         return state
     sketch = sketch.copy()

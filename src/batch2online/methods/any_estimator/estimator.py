@@ -127,7 +127,7 @@ class BatchToOnline(Labelled):
     Attributes
     ----------
     model_ : the current model, a fitted estimator or what the function has returned
-    n_seen_, n_changes_, changes_, coreset_, regret_, costs_
+    n_seen_, n_changes_, changes_, coreset_, regret_, timings_
         Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
         rows of refits.
 

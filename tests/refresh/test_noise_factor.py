@@ -57,19 +57,21 @@ def test_noise_is_what_unevenness_tells():
 
 def test_uneven_rows_are_allowed_more_and_even_ones_as_much():
     X, y = np.random.default_rng(1).normal(size=(2, 20_000, 4))
-    even = OnlineRegression(refresh=Adaptive(1.5, uneven=4.0), coreset_size=2_000, random_state=0).partial_fit(
-        X, y[:, 0]
-    )
-    assert max(event.allowed * event.at / (1.5 * 5) for event in even.changes_ if event.at > 1_000) < 1.2
+    even = OnlineRegression(
+        refresh=Adaptive(1.5, max_noise_factor=4.0), coreset_size=2_000, random_state=0
+    ).partial_fit(X, y[:, 0])
+    assert max(event.tolerance * event.at / (1.5 * 5) for event in even.changes_ if event.at > 1_000) < 1.2
     X, y = uneven_rows()
-    plain, aware = (OnlineRegression(refresh=Adaptive(1.5, uneven=most), random_state=0) for most in (1.0, 4.0))
+    plain, aware = (
+        OnlineRegression(refresh=Adaptive(1.5, max_noise_factor=most), random_state=0) for most in (1.0, 4.0)
+    )
     for model in (plain, aware):
         model.partial_fit(X, y)
-    factors = np.array([event.allowed * event.at / (1.5 * 5) for event in aware.changes_])
+    factors = np.array([event.tolerance * event.at / (1.5 * 5) for event in aware.changes_])
     assert (factors <= 4).all()
     assert factors.max() > 1.5
     assert aware.n_changes_ < plain.n_changes_
-    assert all(event.cost_before > (1 + event.allowed) * event.cost_after for event in aware.changes_)
+    assert all(event.cost_before > (1 + event.tolerance) * event.cost_after for event in aware.changes_)
 
 
 def test_low_rank_measures_unevenness_too():
@@ -84,8 +86,11 @@ def test_low_rank_measures_unevenness_too():
 
 
 def test_certificates_allow_for_unevenness():
-    promises = [Adaptive(2.0, start=100, uneven=u).promise(lambda n: 0.0, 10**6, 0.1, degrees=10) for u in (1.0, 4.0)]
-    more = Adaptive(8.0, start=100).promise(lambda n: 0.0, 10**6, 0.1, degrees=10)
+    promises = [
+        Adaptive(2.0, start=100, max_noise_factor=u).guarantee(lambda n: 0.0, 10**6, 0.1, degrees_of_freedom=10)
+        for u in (1.0, 4.0)
+    ]
+    more = Adaptive(8.0, start=100).guarantee(lambda n: 0.0, 10**6, 0.1, degrees_of_freedom=10)
     assert promises[0].additive < promises[1].additive == pytest.approx(more.additive)
-    with pytest.raises(ValueError, match="uneven must be"):
-        Adaptive(uneven=0.5)
+    with pytest.raises(ValueError, match="max_noise_factor must be"):
+        Adaptive(max_noise_factor=0.5)

@@ -9,11 +9,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
-from batch2online.estimator import costs_from
+from batch2online.estimator import timings_from
 from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.clustering.problem import LastLosses
 from batch2online.refresh import Geometric
-from batch2online.results import Costs, Solve
+from batch2online.results import FitTiming, Timings
 from batch2online.rows import Rows
 from wrapped_cases import N, assert_same, data, learn, learned, new, weighted_mean
 
@@ -96,9 +96,9 @@ def test_what_is_remembered_changes_nothing():
 
 def test_changes_carry_the_rows_and_seconds_of_their_solves():
     model = learned("Ridge")
-    assert [event.solved_on for event in model.changes_[:2]] == [event.at for event in model.changes_[:2]]
+    assert [event.n_fit_rows for event in model.changes_[:2]] == [event.at for event in model.changes_[:2]]
     assert all(event.seconds > 0 for event in model.changes_)
-    costs = model.costs_
+    costs = model.timings_
     assert [solve.at for solve in costs.models[1:]] == [event.at for event in model.changes_]
     assert costs.solves == len(costs.models)
     assert costs.rows == sum(solve.rows for solve in costs.models)
@@ -108,40 +108,40 @@ def test_changes_carry_the_rows_and_seconds_of_their_solves():
 def test_solves_that_leave_the_model_in_place_are_counted():
     X, y = data("regression")
     model = OnlineRegression(random_state=0).partial_fit(X, y)
-    assert model.costs_.solves >= len(model.costs_.models) == model.n_changes_ + 1
-    assert model.costs_.models[-1].rows == model.changes_[-1].at
+    assert model.timings_.solves >= len(model.timings_.models) == model.n_changes_ + 1
+    assert model.timings_.models[-1].rows == model.changes_[-1].at
 
 
 def test_seconds_take_no_part_in_comparisons_nor_in_the_state():
     one, other = learned("Ridge"), learn(new("Ridge"), "Ridge", N)
     assert one.changes_ == other.changes_
     assert all(event.seconds is None for event in one._stream.current.changes)
-    assert "costs" not in one._stream.stored_fields()
+    assert "timings" not in one._stream.stored_fields()
 
 
 def test_costs_are_kept_in_files(tmp_path):
     model = learned("Ridge")
     model.save(tmp_path / "model")
     twin = load(tmp_path / "model")
-    assert twin.costs_ == model.costs_
+    assert twin.timings_ == model.timings_
     assert [event.seconds for event in twin.changes_] == [event.seconds for event in model.changes_]
 
 
 @pytest.mark.parametrize("stored", [3, [1, 2, 3.0], [1, 2, -1.0, []], [1, 2, 3.0, [(1, 2)]], [1, "a", 3.0, []]])
 def test_forged_costs_are_refused(stored):
     with pytest.raises(ValueError, match=r"costs|solve"):
-        costs_from(stored)
-    assert costs_from(None) == Costs()
+        timings_from(stored)
+    assert timings_from(None) == Timings()
 
 
 def test_seconds_are_foretold_by_a_power_of_the_rows():
-    cubic = Costs(models=tuple(Solve(n, n, 1e-9 * n**3) for n in (100, 200, 400)))
+    cubic = Timings(models=tuple(FitTiming(n, n, 1e-9 * n**3) for n in (100, 200, 400)))
     assert cubic.expected(1_000) == pytest.approx(1.0)
-    assert Costs(models=(Solve(10, 100, 0.5),)).expected(200) == pytest.approx(1.0)
-    falling = Costs(models=(Solve(10, 100, 0.5), Solve(20, 200, 0.1)))
+    assert Timings(models=(FitTiming(10, 100, 0.5),)).expected(200) == pytest.approx(1.0)
+    falling = Timings(models=(FitTiming(10, 100, 0.5), FitTiming(20, 200, 0.1)))
     assert falling.expected(400) == pytest.approx(0.2)
-    assert Costs().expected(100) == 0
-    linear = Costs(models=(Solve(100, 100, 1.0), Solve(200, 200, 2.0)))
+    assert Timings().expected(100) == 0
+    linear = Timings(models=(FitTiming(100, 100, 1.0), FitTiming(200, 200, 2.0)))
     assert linear.of_refits(300, times=3) == pytest.approx(1 + 2 + 3)
 
 
@@ -152,14 +152,14 @@ def test_without_seconds_there_is_one_model_and_with_many_all_of_them():
     poor = BatchToOnline(Ridge(), budget_seconds_per_million_rows=0, **settings).partial_fit(X, y)
     rich = BatchToOnline(Ridge(), budget_seconds_per_million_rows=1e9, **settings).partial_fit(X, y)
     assert poor.n_changes_ == 0
-    assert poor.costs_.solves == 1
+    assert poor.timings_.solves == 1
     assert rich.changes_ == free.changes_
     with pytest.raises(ValueError, match="budget_seconds_per_million_rows must be"):
         BatchToOnline(Ridge(), budget_seconds_per_million_rows=-1).fit(X, y)
 
 
 def test_a_budget_allows_for_the_next_solve():
-    costs = Costs(2, 200, 3.0, (Solve(100, 100, 1.0), Solve(200, 100, 2.0)))
+    costs = Timings(2, 200, 3.0, (FitTiming(100, 100, 1.0), FitTiming(200, 100, 2.0)))
     assert not costs.affords(1_000_000, 100, 3.5)
     assert costs.affords(1_000_000, 100, 5.0)
     assert costs.affords(2_000_000, 100, 2.6)
@@ -175,4 +175,4 @@ def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
 def test_a_function_has_costs_too():
     X, _ = data("rows")
     model = BatchToOnline(weighted_mean, loss=lambda theta, points: np.abs(points - theta).sum(axis=1), random_state=0)
-    assert model.fit(X).costs_.solves > 3
+    assert model.fit(X).timings_.solves > 3

@@ -19,7 +19,7 @@ LOOKS = range(1, 4_001)
 
 
 def thresholds(tolerance, seed=0):
-    return np.array([Lazy(tolerance=tolerance).allowance(seed, at) for at in LOOKS])
+    return np.array([Lazy(tolerance=tolerance).cost_tolerance(seed, at) for at in LOOKS])
 
 
 def is_log_uniform(values, tolerance):
@@ -68,7 +68,7 @@ def test_which_policies_compare_costs():
     assert Adaptive().compares_costs
     for policy in (EveryStep(), OnChange(), Geometric(), Budget(3, 100)):
         assert not policy.compares_costs
-        assert policy.allowance(0, 10) == 0.0
+        assert policy.cost_tolerance(0, 10) == 0.0
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.45, 0.9])

@@ -113,7 +113,7 @@ def test_models_without_weights_are_refits_on_all_rows_at_doublings():
     model = BatchToOnline(KNeighborsRegressor(), resample=True, random_state=0)
     for first in range(0, len(X), 500):
         model.partial_fit(X[first : first + 500], y[first : first + 500])
-    sizes = [change.solved_on for change in model.changes_]
+    sizes = [change.n_fit_rows for change in model.changes_]
     assert sizes == [change.at for change in model.changes_]
     assert sizes[-1] >= len(X) / 2.1
     assert len(sizes) >= np.log2(len(X) / start) - 1

@@ -39,7 +39,7 @@ def test_the_newest_changes_are_held_and_all_are_counted(path, few, monkeypatch)
     assert KEPT >= 1_000  # no ordinary stream meets it
     online = model().partial_fit(X, Y)
     assert online.n_changes_ > FEW + 100
-    assert len(online.changes_) == FEW == len(online.costs_.models)
+    assert len(online.changes_) == FEW == len(online.timings_.models)
     assert online.changes_[-1].at == len(X)
     assert all(event.seconds is not None for event in online.changes_)
     assert f"{online.n_changes_:,} changes, the last at row {len(X):,}" in str(online.headline())

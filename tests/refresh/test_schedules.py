@@ -41,7 +41,7 @@ def test_refreshes_come_at_the_counts_of_the_formula(policy):
     expected, at = times(policy, 2_000), policy.start
     for count in expected:
         assert at == count
-        at = policy.following(at)
+        at = policy.next_check(at)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -49,7 +49,7 @@ def test_the_refresh_after_any_count_is_the_next_of_the_formula(policy):
     """A refresh due exactly at n has been done: the next one counts."""
     expected = np.array(times(policy, 5_000))
     for n in range(2_000):
-        assert policy.after(n) == expected[expected > n][0]
+        assert policy.first_check_after(n) == expected[expected > n][0]
 
 
 def test_a_budget_is_spent_at_its_horizon_and_not_before():
@@ -90,14 +90,14 @@ def test_a_lazy_run_written_out(weighted, tolerance):
     for at in looks:
         new, new_loss = least_squares(X[:at], y[:at], w[:at])
         before, after = (w[:at] @ each(X[:at], y[:at]) for each in (loss_of, new_loss))
-        if before > policy.allowance(6, at) * after:
+        if before > policy.cost_tolerance(6, at) * after:
             theta, loss_of = new, new_loss
             models.append((at, loss_of))
-            changes.append((at, before, after, policy.allowance(6, at) - 1))
+            changes.append((at, before, after, policy.cost_tolerance(6, at) - 1))
     assert [event.at for event in online.changes_] == [at for at, *_ in changes]
     for event, (_, before, after, allowed) in zip(online.changes_, changes, strict=True):
         np.testing.assert_allclose([event.cost_before, event.cost_after], [before, after], rtol=1e-6)
-        assert event.allowed == pytest.approx(allowed)
+        assert event.tolerance == pytest.approx(allowed)
         assert event.excess == pytest.approx(before / after - 1)
     np.testing.assert_allclose(np.append(online.intercept_, online.coef_), theta, rtol=1e-6)
     each, unsquared = np.empty(400), np.empty(400)
@@ -235,8 +235,8 @@ def test_a_lazy_clustering_changes_only_for_more_than_was_allowed():
     online = OnlineClustering(3, refresh=policy, random_state=0).partial_fit(X)
     assert 1 <= online.n_changes_ < len(times(policy, 900)) / 2
     for event in online.changes_:
-        assert event.excess > event.allowed
-        assert event.allowed == pytest.approx(policy.allowance(0, event.at) - 1)
+        assert event.excess > event.tolerance
+        assert event.tolerance == pytest.approx(policy.cost_tolerance(0, event.at) - 1)
 
 
 def test_what_adaptive_allows_counts_rows_by_their_weights():
@@ -249,8 +249,8 @@ def test_what_adaptive_allows_counts_rows_by_their_weights():
     for event in online.changes_:
         own = w[: event.at]
         most = 0.5 * 3 * np.square(own).sum() / own.sum() ** 2
-        assert most / 2 <= event.allowed <= most
-        assert event.excess > event.allowed
+        assert most / 2 <= event.tolerance <= most
+        assert event.excess > event.tolerance
 
 
 def test_a_change_brings_the_looks_close_again():
@@ -266,7 +266,7 @@ def test_a_change_brings_the_looks_close_again():
         online.partial_fit(X[at : at + 1])
         if online.n_changes_ > changes:
             was_idle += before > 0
-            assert online._stream.current.refresh.next_check == policy.following(at + 1, 0)
+            assert online._stream.current.refresh.next_check == policy.next_check(at + 1, 0)
     assert was_idle
 
 

@@ -59,7 +59,7 @@ def test_refresh_times_are_those_of_the_policy():
     at, times = 7, []
     while at < 1000:
         times.append(at)
-        at = policy.following(at)
+        at = policy.next_check(at)
     assert list(theory.refresh_times(1000, 7, 1.3)) == times
 
 
@@ -171,7 +171,7 @@ def test_inconsistency_of_on_change_is_the_sum_of_sensitivities():
 def test_models_of_geometric_are_counted_and_bounded(n, start, growth):
     policy, at, count = Geometric(growth, start=start), start, 0
     while at <= n:
-        at, count = policy.following(at), count + 1
+        at, count = policy.next_check(at), count + 1
     assert theory.geometric_models(n, start, growth) == count
     assert count <= (1 + math.log(n / start, growth) + 1e-9 if n >= start else 0)
 
@@ -209,12 +209,12 @@ def test_the_sensitivity_of_clustering_is_proved_for_one_stage_and_all_rows():
 
 def test_a_policy_promises_nothing_before_its_start_is_decided():
     with pytest.raises(ValueError, match="give the policy a start"):
-        Geometric(1.5).promise(inverse(3), 100, 0.1)
+        Geometric(1.5).guarantee(inverse(3), 100, 0.1)
 
 
 def test_a_solver_that_remembers_the_order_is_promised_less():
     policy = Geometric(1.5, start=10)
-    plain, warm = (policy.promise(inverse(3), 100_000, 0.1, remembers=remembers) for remembers in (False, True))
+    plain, warm = (policy.guarantee(inverse(3), 100_000, 0.1, warm_starts=warm_starts) for warm_starts in (False, True))
     assert (plain.factor, plain.models) == (warm.factor, warm.models)
     assert plain.additive < warm.additive == theory.lazy_regret(inverse(3), 100_000, 10, 1.5, tolerance=0.0)
 

@@ -16,7 +16,7 @@ import pytest
 
 from batch2online.baselines.peers import PEERS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SUITE = ROOT / "benchmarks" / "suite"
 FIGURE = re.compile(r"[*<~]*(\d[\d,]*\.\d+|\d[\d,]+)( ?(x|s|%|MB|GB|ms|µs|MB/s))?( \(.*\))?[*]*")
 """A cell that is a number of two digits or more, with a unit or something in brackets at most."""

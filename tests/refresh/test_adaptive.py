@@ -30,7 +30,7 @@ N = 6_000
 
 
 def shares(policy, noise=0.01, seed=3):
-    return np.array([policy.allowance(seed, at, noise) - 1 for at in LOOKS])
+    return np.array([policy.cost_tolerance(seed, at, noise) - 1 for at in LOOKS])
 
 
 def is_log_uniform(values, most):
@@ -68,8 +68,8 @@ def test_changes_say_what_was_allowed():
         learned = model(refresh=Adaptive(kappa=1.5), random_state=0).partial_fit(X, y)
         assert learned.n_changes_ > 3
         for event in learned.changes_:
-            assert 0.5 <= event.allowed * event.at / (1.5 * degrees) <= 1
-            assert event.cost_before > (1 + event.allowed) * event.cost_after
+            assert 0.5 <= event.tolerance * event.at / (1.5 * degrees) <= 1
+            assert event.cost_before > (1 + event.tolerance) * event.cost_after
 
 
 # -- looks that are left out --------------------------------------------------------------------------------------
@@ -254,9 +254,9 @@ def test_the_noise_of_a_coreset_counts():
 
 def test_a_solve_that_changes_nothing_doubles_the_step():
     policy = Adaptive(growth=1.1)
-    assert [policy.following(1_000, idle) - 1_000 for idle in range(5)] == [100, 200, 400, 800, 1_000]
-    assert Adaptive(growth=3.0).following(1_000, 7) == 3_000
-    assert Adaptive(growth=1.01).following(3, 100) == 6
+    assert [policy.next_check(1_000, idle) - 1_000 for idle in range(5)] == [100, 200, 400, 800, 1_000]
+    assert Adaptive(growth=3.0).next_check(1_000, 7) == 3_000
+    assert Adaptive(growth=1.01).next_check(3, 100) == 6
 
 
 def solves(policy, monkeypatch):
@@ -348,6 +348,6 @@ def test_a_share_of_the_whole_loss_exceeds_it():
 def test_the_allowance_grows_like_the_logarithm():
     sums = [theory.allowed_regret(n, 100, 1.1, 20, slack=1.0) for n in (10**4, 10**5, 10**6)]
     assert sums[2] - sums[1] == pytest.approx(sums[1] - sums[0], rel=0.02)
-    promise = Adaptive(kappa=2.0, start=100).promise(lambda n: 0.0, 10**6, 0.1, degrees=10)
+    promise = Adaptive(kappa=2.0, start=100).guarantee(lambda n: 0.0, 10**6, 0.1, degrees_of_freedom=10)
     assert promise.factor == pytest.approx(1.1**2)
     assert promise.additive == pytest.approx(1.1 * (100 + theory.allowed_regret(10**6, 100, 1.1, 20, slack=0.1)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ELSEWHERE = ("make ", "pip install", "git clone", "cd ", "python -m venv", "python -m benchmarks", "python benchmarks/")
 """Commands that set up a machine, which CI does before, or that are about the repository and take minutes."""

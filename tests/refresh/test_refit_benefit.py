@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets, load, stream
 from batch2online.refresh import Geometric, Measured
-from batch2online.refresh.benefit import LossSums, Pace
+from batch2online.refresh.benefit import RefitBenefit, RunningMoments
 from wrapped_cases import squared_residual, weighted_least_squares
 
 TREE = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
@@ -45,42 +45,44 @@ def learn(model, X, y, chunk):
 def test_sums_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     values, weights = rng.normal(size=50), rng.uniform(1, 2, size=50)
-    sums = LossSums().plus(values[:20], weights[:20]).plus(values[20:], weights[20:])
+    sums = RunningMoments().plus(values[:20], weights[:20]).plus(values[20:], weights[20:])
     assert sums.mean == pytest.approx(np.average(values, weights=weights))
     spread = np.average(np.square(values - sums.mean), weights=weights)
     assert sums.variance == pytest.approx(spread / 50)
-    assert math.isnan(LossSums().mean)
+    assert math.isnan(RunningMoments().mean)
 
 
 def test_a_gain_foretells_the_next_one_by_reciprocal_rows():
-    pace = Pace(at=200, size=200.0, former="old", former_size=100.0)
+    benefit = RefitBenefit(at=200, size=200.0, former="old", former_size=100.0)
     losses = np.full(10, 2.0)
-    pace = pace.with_gains(losses + 0.1, losses, np.ones(10))
-    assert pace.gain() == pytest.approx(0.05)
-    assert pace.foreseen(400) == pytest.approx(0.05 * (1 / 200 - 1 / 400) / (1 / 100 - 1 / 200))
-    assert pace.foreseen(200) == 0
-    alike = Pace(at=400, size=200.0, former="old", former_size=199.0).with_gains(losses + 0.1, losses, np.ones(10))
-    assert alike.foreseen(200) == pytest.approx(0.05)
-    assert math.isnan(Pace(at=200, size=200.0).foreseen(400))
+    benefit = benefit.with_trial(losses + 0.1, losses, np.ones(10))
+    assert benefit.gain() == pytest.approx(0.05)
+    assert benefit.expected_benefit(400) == pytest.approx(0.05 * (1 / 200 - 1 / 400) / (1 / 100 - 1 / 200))
+    assert benefit.expected_benefit(200) == 0
+    alike = RefitBenefit(at=400, size=200.0, former="old", former_size=199.0).with_trial(
+        losses + 0.1, losses, np.ones(10)
+    )
+    assert alike.expected_benefit(200) == pytest.approx(0.05)
+    assert math.isnan(RefitBenefit(at=200, size=200.0).expected_benefit(400))
 
 
 def test_doubt_counts_standard_errors():
     losses, gains = np.full(100, 2.0), np.tile([0.0, 0.2], 50)
-    pace = Pace(200, 200.0, "old", 100.0).with_gains(losses + gains, losses, np.ones(100))
-    assert pace.gain(2.0) - pace.gain() == pytest.approx(2 * gains.std() / 10 / 2.0)
+    benefit = RefitBenefit(200, 200.0, "old", 100.0).with_trial(losses + gains, losses, np.ones(100))
+    assert benefit.gain(2.0) - benefit.gain() == pytest.approx(2 * gains.std() / 10 / 2.0)
 
 
 def test_surprise_is_a_difference_in_standard_errors():
     rng = np.random.default_rng(1)
     first, recent = rng.exponential(size=400), 2 * rng.exponential(size=100)
-    pace = Pace(10, 10.0).with_rows(first, np.ones(400)).looked().with_rows(recent, np.ones(100))
+    benefit = RefitBenefit(10, 10.0).with_rows(first, np.ones(400)).after_check().with_rows(recent, np.ones(100))
     by_hand = (recent.mean() - first.mean()) / math.sqrt(first.var() / 400 + recent.var() / 100)
-    assert pace.surprise() == pytest.approx(by_hand)
-    assert pace.excess() == pytest.approx((recent.mean() - first.mean()) / first.mean())
-    assert pace.looked().surprise() == 0
-    calm = Pace(10, 10.0).with_rows(np.ones(5), np.ones(5)).looked()
-    assert calm.with_rows(np.ones(5), np.ones(5)).surprise() == 0
-    assert calm.with_rows(np.full(5, 2.0), np.ones(5)).surprise() == math.inf
+    assert benefit.loss_increase_z() == pytest.approx(by_hand)
+    assert benefit.loss_increase() == pytest.approx((recent.mean() - first.mean()) / first.mean())
+    assert benefit.after_check().loss_increase_z() == 0
+    calm = RefitBenefit(10, 10.0).with_rows(np.ones(5), np.ones(5)).after_check()
+    assert calm.with_rows(np.ones(5), np.ones(5)).loss_increase_z() == 0
+    assert calm.with_rows(np.full(5, 2.0), np.ones(5)).loss_increase_z() == math.inf
 
 
 # -- the policy ------------------------------------------------------------------------------------------
@@ -90,13 +92,13 @@ class Known:
     def __init__(self, at, gain=0.0, surprise=0.0, excess=0.0):
         self.at, self._gain, self._surprise, self._excess = at, gain, surprise, excess
 
-    def foreseen(self, size, doubt=0.0):
+    def expected_benefit(self, size, n_standard_errors=0.0):
         return self._gain
 
-    def surprise(self):
+    def loss_increase_z(self):
         return self._surprise
 
-    def excess(self):
+    def loss_increase(self):
         return self._excess
 
 
@@ -110,23 +112,23 @@ class Known:
         (Known(100, gain=0.001, surprise=0.9, excess=0.5), 200, "scheduled"),
         (Known(100, gain=0.001, surprise=0.4, excess=0.5), 200, None),
         (Known(100, gain=0.001), 400, "scheduled"),
-        (Known(100, gain=0.1, surprise=5.0, excess=0.1), 110, "costlier"),
+        (Known(100, gain=0.1, surprise=5.0, excess=0.1), 110, "loss_increase"),
         (Known(100, gain=0.1, surprise=5.0, excess=0.001), 110, None),
         (Known(100, gain=0.1, surprise=3.0, excess=0.1), 110, None),
-        (Known(100, gain=0.1, surprise=0.9, excess=0.6), 110, "costlier"),
+        (Known(100, gain=0.1, surprise=0.9, excess=0.6), 110, "loss_increase"),
         (Known(100, gain=0.1, surprise=0.4, excess=0.6), 110, None),
     ],
 )
 def test_a_look_solves_where_that_pays(known, rows, reason):
-    assert Measured().reason(known, rows, 50) == reason
+    assert Measured().trigger(known, rows, 50) == reason
 
 
 def test_where_old_rows_fade_looks_are_due_after_so_many():
-    assert Measured().reason(Known(1_000, gain=0.1), 1_100, 50, longest=100) == "scheduled"
-    assert Measured().reason(Known(1_000, gain=0.0), 1_100, 50, longest=100) is None
+    assert Measured().trigger(Known(1_000, gain=0.1), 1_100, 50, max_step=100) == "scheduled"
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_100, 50, max_step=100) is None
 
 
-@pytest.mark.parametrize("settings", [{"growth": 1.0}, {"looks": 0}, {"floor": -1.0}, {"patience": 1.5}])
+@pytest.mark.parametrize("settings", [{"growth": 1.0}, {"checks_per_growth": 0}, {"floor": -1.0}, {"max_growth": 1.5}])
 def test_bad_settings_are_refused(settings):
     with pytest.raises(ValueError, match=f"{next(iter(settings))} must be"):
         Measured(**settings)
@@ -151,7 +153,7 @@ def test_rows_that_cost_more_are_answered_at_the_next_look():
     y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=6_000)
     y[4_200:] += 3 * X[4_200:, 0]
     model = BatchToOnline(LinearRegression(), coreset_size=500, random_state=0).partial_fit(X, y)
-    answers = [event for event in model.changes_ if event.kind == "costlier"]
+    answers = [event for event in model.changes_ if event.kind == "loss_increase"]
     assert answers[0].at < 4_200 * 2 ** (1 / 3) + 1
     assert "cost more" in answers[0].reason
 

@@ -12,9 +12,9 @@ from batch2online import results, sampling
 from batch2online.methods import scores
 from batch2online.theory import bounds
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
 MODULES = {"bounds": bounds, "sampling": sampling, "regret": results, "scores": scores}
 
 
@@ -27,7 +27,7 @@ def test_every_test_named_exists(name):
     assert f"def {name}" in TESTS
 
 
-@pytest.mark.parametrize("name", named(r"`(test_\w+\.py)`"))
+@pytest.mark.parametrize("name", named(r"`(?:tests/)?([\w/]+/test_\w+\.py)`"))
 def test_every_file_named_exists(name):
     assert (ROOT / "tests" / name).is_file()
 
