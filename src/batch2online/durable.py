@@ -332,9 +332,9 @@ class Durable:
     def _watch(self) -> None:
         """Have the engine say what it learns; rows that come past this object are refused."""
         engine = self.model._stream
-        history = engine.construction.history
+        history = engine.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
-            engine = engine.with_history(history.moved_to(self._database))
+            engine = replace(engine, history=history.moved_to(self._database))
         self.model._stream = replace(engine, recorder=self._record, on_change=self._log)
 
     def _log(self, event: ChangeEvent) -> None:

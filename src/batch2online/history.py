@@ -180,6 +180,13 @@ class History:
         """Return the ids of all rows."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(rows.ids for rows in self)])
 
+    def of(self, blocks: Iterable[Rows]) -> Self:
+        """Return a history of these rows, which are not copied, in the place of its own."""
+        new = self.emptied()
+        for rows in blocks:
+            new._add(len(rows), rows)
+        return new
+
     def merged(self, other: History) -> History:
         """Return both together; ids are disjoint."""
         new = self.emptied()
@@ -187,7 +194,7 @@ class History:
             new = new.append(rows)
         return new
 
-    def emptied(self) -> History:
+    def emptied(self) -> Self:
         """Return a history of the same shape and in the same place without any rows."""
         return type(self)(self.block, self.width, self.n_targets)
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.stream import Given
+from batch2online.rows import Batch
 from batch2online.validation import check_finite, check_weights, unmasked
 
 _PIECE_ROWS = 10_000
@@ -47,7 +47,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
     return X
 
 
-def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
+def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Batch]:
     """Iterate over rows of positive weight as arrays of doubles, with their targets and weights."""
     if sample_weight is not None:
         sample_weight = np.asarray(unmasked(sample_weight, "sample_weight"))

@@ -11,8 +11,9 @@ from batch2online import labels
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.input import flattened, target_array
+from batch2online.rows import Batch
 from batch2online.schema import conforms, require
-from batch2online.stream import Given, Stream
+from batch2online.stream import Stream
 
 _FEW = 32
 """Labels up to which rows are compared with each of them."""
@@ -75,7 +76,7 @@ class Labelled(OnlineEstimator):
     def _stored_beside(self, points: FloatArray) -> Any:
         return [[code, label] for code, label in self._labels.items()]
 
-    def _learn_again(self, given: Given, beside: Any) -> None:
+    def _learn_again(self, given: Batch, beside: Any) -> None:
         engine: Any = self._stream
         self._stream = engine.append([], replace(engine.problem, labels=dict(map(tuple, beside))))
         super()._learn_again(given, beside)

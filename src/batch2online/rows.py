@@ -31,7 +31,7 @@ from batch2online.schema import (
 Intervals = list[tuple[int, int]]
 """Half-open intervals of ids that were seen."""
 
-Batch = tuple[FloatArray, ...]
+Batch = tuple[FloatArray, FloatArray, FloatArray]
 """Points, targets and weights of validated rows."""
 
 LARGEST_ID = 2**63 - 2
@@ -222,7 +222,8 @@ class RowBuffer:
         A segment that comes as a whole is a view of the batch.
         """
         n = limit - self.count
-        taken, rest = (tuple(array[part] for array in batch) for part in (slice(n), slice(n, None)))
+        points, targets, weights = batch
+        taken, rest = (points[:n], targets[:n], weights[:n]), (points[n:], targets[n:], weights[n:])
         if len(taken[0]) < n:
             return None, self.append(*taken), rest
         if not self.count:

@@ -76,7 +76,7 @@ class _Adapter:
 def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
     """Return the rows that a learner has seen, with targets and weights: all of them, or the coreset."""
     coreset = learner.coreset_
-    history = learner._view().construction.history
+    history = learner._view().snapshot().history
     if history is None:
         return coreset.points, _decoded(learner, coreset.targets), coreset.weights
     rows = history.everything()

@@ -1,7 +1,7 @@
 """Sketches whose scores never rise as rows are added: no history needed.
 
-Such a sketch keeps statistics of the rows seen and the rows that may still be in the coreset, its candidates. Scores are
-*antitone*: a row once dropped never returns, and nothing else needs to be stored.
+Such a sketch keeps statistics of the rows seen and its candidates, the rows that may still be in the coreset. Scores
+are *antitone*: a row once dropped never returns, and nothing else needs to be stored.
 
 A new sketch implements a :class:`Statistics`, see "Adding a problem" in the documentation.
 """
@@ -106,9 +106,6 @@ class AntitoneSketch(Sketch):
 
     _stores_targets: ClassVar[bool] = True
     """Whether the targets of candidates are those of their rows, and nothing besides."""
-
-    adds_up: ClassVar[bool] = False
-    """Whether sketches of parts of the rows that are summed exactly merge to the same bits, whatever the parts."""
 
     sums: ExactGram | None = None
     """Sums of all rows without rounding, where they were asked for before the first row."""
@@ -323,10 +320,14 @@ class AntitoneSketch(Sketch):
     # -- reading ----------------------------------------------------------------------------------------
 
     def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+        settled = self.statistics.settled()
+        if settled is self.statistics and not as_set:
+            return self
         new = self._copy()
         if as_set:
             new._settle_exactly()
-        new.statistics = new.statistics.settled()
+            settled = new.statistics.settled()
+        new.statistics = settled
         return new
 
     def coreset(self, history: RowSource | None = None) -> Coreset:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -104,8 +104,8 @@ class SketchSettings:
         The seed of all random draws.
     shape : (int, int)
         Columns of the rows, and of the targets.
-    size : float
-        Expected rows of the coreset; sketches of different sizes can be merged.
+    size, max_size : float
+        Expected rows of the coreset, and up to how many it may grow; sketches of different sizes can be merged.
     flat_targets : bool
         Whether the targets of the coreset have shape (n,) rather than (n, n_targets).
     """
@@ -115,12 +115,18 @@ class SketchSettings:
     seed: Annotated[int, at_least(0), below(2**64)]
     shape: tuple[int, int]
     size: Annotated[float, above(0)] = field(default=math.inf, compare=False)
+    max_size: Annotated[float, at_least(0)] = field(default=0.0, compare=False)
     flat_targets: bool = field(default=False, compare=False)
 
     def validate(self) -> None:
         width, n_targets = self.shape
         require(width >= 1 and n_targets >= 0, f"shape: found {self.shape}")
         require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether the coreset may become larger."""
+        return self.size < self.max_size
 
     @property
     def block(self) -> int:
@@ -198,6 +204,9 @@ class RowSource(Protocol):
         """Return all rows in one piece."""
 
 
+_Sketch = TypeVar("_Sketch", bound="Sketch")
+
+
 @stores(settings=SketchSettings, totals=Totals)
 class Sketch(ABC):
     """Sums of the rows seen, and the rows that may be in their coreset. A value: methods return another sketch.
@@ -234,7 +243,7 @@ class Sketch(ABC):
 
     def merge(self, other: Self) -> Self:
         """Return the sketch of the rows of both, whose ids are disjoint."""
-        self._check_mergeable(other)
+        check_mergeable(self, other)
         new = self._copy()
         new._merge(other)
         new.totals = self.totals.merge(other.totals)
@@ -308,21 +317,25 @@ class Sketch(ABC):
         vars(new).update(vars(self))
         return new
 
-    def _with_settings(self, **changes: Any) -> Self:
-        new = self._copy()
-        new.settings = replace(self.settings, **changes)
-        return new
 
-    def _check_mergeable(self, other: Any) -> None:
-        check_same("kind", type(self).__name__, type(other).__name__)
-        mine, theirs = self.settings, other.settings
-        for name in ("epsilon", "coreset_size"):
-            check_same(name, getattr(mine, name), getattr(theirs, name))
-        check_same("random_state", mine.seed, theirs.seed)
-        for name, value in self._parameters().items():
-            check_same(name, value, other._parameters()[name])
-        if mine.shape != theirs.shape:
-            raise ValueError(f"Can only merge rows of the same width: {mine.shape} and {theirs.shape} differ.")
+def with_settings(sketch: _Sketch, **changes: Any) -> _Sketch:
+    """Return a sketch with other settings."""
+    new = sketch._copy()
+    new.settings = replace(sketch.settings, **changes)
+    return new
+
+
+def check_mergeable(one: Sketch, other: Sketch) -> None:
+    """Refuse to merge sketches that differ in a setting."""
+    check_same("kind", type(one).__name__, type(other).__name__)
+    mine, theirs = one.settings, other.settings
+    for name in ("epsilon", "coreset_size"):
+        check_same(name, getattr(mine, name), getattr(theirs, name))
+    check_same("random_state", mine.seed, theirs.seed)
+    for name, value in one._parameters().items():
+        check_same(name, value, other._parameters()[name])
+    if mine.shape != theirs.shape:
+        raise ValueError(f"Can only merge rows of the same width: {mine.shape} and {theirs.shape} differ.")
 
 
 def check_same(name: str, one: object, other: object) -> None:
@@ -348,6 +361,10 @@ class Snapshot:
     sketch: Any
     history: Any = None
     cache: dict[Any, Any] = field(default_factory=dict)
+
+    def of(self, sketch: Sketch) -> Snapshot:
+        """Return the snapshot of another sketch of the same rows: itself if it is the same one."""
+        return self if sketch is self.sketch else Snapshot(sketch, self.history)
 
     @cached_property
     def coreset(self) -> Coreset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,10 +14,27 @@ from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
 from batch2online.numerics.memory import check_available
 from batch2online.rows import Intervals, RowBuffer, Rows, check_disjoint, check_ids, check_ids_left, extended, united
-from batch2online.sketches.base import Coreset, Sketch, SketchSettings, check_same
+from batch2online.schema import above, at_least, at_most, below, require, require_equal, stores
+from batch2online.sketches.base import Coreset, Sketch, SketchSettings, check_mergeable, check_same, with_settings
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
 
+_STATE = ("sketch", "buffer", "id_ranges", "history")
+_NOT_SHARED = ("seed", "next_id", "decay", "history_place")
+
+
+@stores(
+    epsilon=Annotated[float, above(0), below(1)],
+    coreset_size=float | str | None,
+    seed=Annotated[int, at_least(0), below(2**64)],
+    next_id=Annotated[int, at_least(0), at_most(LARGEST_ID)],
+    keep_history=bool,
+    decay=ForwardDecay | None,
+    sketch=Sketch | None,
+    buffer=RowBuffer,
+    id_ranges=list[tuple[int, int]],
+    history=History | None,
+)
 class CoresetBuilder(ABC):
     """Base of all coresets: a sketch, the rows that are buffered until their block of ids is complete, and a history.
 
@@ -41,8 +58,13 @@ class CoresetBuilder(ABC):
     advice: ClassVar[str] = "Use fewer columns."
     """What to do where statistics would not fit into memory."""
 
-    needs_history: ClassVar[bool] = False
-    """Whether the sketch reads rows again, so that they are kept in any case."""
+    adds_up: bool = False
+    """Whether sketches of parts of the rows that are summed exactly merge to the same bits, whatever the parts."""
+
+    _sketch: Any = None
+    _buffer = RowBuffer(0, 0)
+    _history: History | None = None
+    _id_ranges: Intervals = []  # noqa: RUF012  # never changed in place
 
     def __init__(
         self,
@@ -64,10 +86,6 @@ class CoresetBuilder(ABC):
         self.next_id = int(first_id)
         self.keep_history = bool(keep_history)
         self.decay = ForwardDecay.of(half_life)
-        self._sketch: Any = None
-        self._buffer = RowBuffer(0, 0)
-        self._history: History | None = None
-        self._id_ranges: Intervals = []
 
     # -- to be implemented ------------------------------------------------------------------------------
 
@@ -89,11 +107,6 @@ class CoresetBuilder(ABC):
     def largest(self) -> float:
         """Largest magnitude of a value that can be worked with."""
         return LARGEST
-
-    @property
-    def takes_any_rows(self) -> bool:
-        """Whether rows may hold codes of strings and missing values: scores read none, or know which columns to read."""
-        return False
 
     # -- for streams ------------------------------------------------------------------------------------
 
@@ -149,7 +162,8 @@ class CoresetBuilder(ABC):
         draft = copy.copy(self)
         if shape is None:
             draft._begin(points.shape[1], values.shape[1])
-        draft._sketch = draft._sketch._with_settings(flat_targets=targets is not None and np.ndim(targets) == 1)
+        is_flat = targets is not None and np.ndim(targets) == 1
+        draft._sketch = with_settings(draft._sketch, flat_targets=is_flat)
         draft._feed((points, values, weight))
         return self._become(draft)
 
@@ -175,7 +189,7 @@ class CoresetBuilder(ABC):
         """Become what it would be had the rows with these ids never been added. Needs the history."""
         now = self._flushed()
         if not self.keep_history:
-            raise ValueError(self._forget_error)
+            raise ValueError(f"forget needs the history: create with {self._history_parameter}.")
         known = np.empty(0, np.int64) if now._history is None else now._history.ids()
         unwanted = check_ids(ids, known)
         if now._history is None:
@@ -198,7 +212,7 @@ class CoresetBuilder(ABC):
 
     # -- inside -----------------------------------------------------------------------------------------
 
-    _forget_error = "forget needs the history: create with keep_history=True."
+    _history_parameter = "keep_history=True"
 
     def _check_started(self) -> None:
         if self._sketch is None:
@@ -255,16 +269,20 @@ class CoresetBuilder(ABC):
         return twin
 
     def _check_mergeable(self, other: CoresetBuilder) -> None:
-        check_same("kind", type(self).__name__, type(other).__name__)
-        for name in ("epsilon", "coreset_size"):
-            check_same(name, getattr(self, name), getattr(other, name))
-        check_same("random_state", self.seed, other.seed)
-        check_same("keep_history", self.keep_history, other.keep_history)
-        half_lives = (None if each.decay is None else each.decay.half_life for each in (self, other))
-        check_same("half_life", *half_lives)
+        theirs = other._settings()
+        for name, value in self._settings().items():
+            check_same(name, value, theirs.get(name))
         if self._sketch is not None and other._sketch is not None:
-            self._sketch._check_mergeable(other._sketch)
+            check_mergeable(self._sketch, other._sketch)
         check_disjoint(self._id_ranges, other._id_ranges)
+
+    def _settings(self) -> dict[str, object]:
+        """Return what two builders must share to be merged."""
+        own = {
+            name: value for name, value in vars(self).items() if not name.startswith("_") and name not in _NOT_SHARED
+        }
+        half_life = None if self.decay is None else self.decay.half_life
+        return {"kind": type(self).__name__, **own, "random_state": self.seed, "half_life": half_life}
 
     def _merge(self, other: CoresetBuilder) -> None:
         theirs, settings = copy.copy(other), other._sketch.settings
@@ -274,7 +292,8 @@ class CoresetBuilder(ABC):
             latest = max(self.decay.reference, theirs.decay.reference)
             self._advance(latest)
             theirs._advance(latest)
-        self._sketch = self._sketch.merge(theirs._sketch)._with_settings(flat_targets=settings.flat_targets)
+        merged = self._sketch.merge(theirs._sketch)
+        self._sketch = with_settings(merged, flat_targets=settings.flat_targets)
         self._id_ranges = united(self._id_ranges, theirs._id_ranges)
         self.next_id = max(self.next_id, theirs.next_id)
         if self._history is not None and theirs._history is not None:
@@ -290,6 +309,31 @@ class CoresetBuilder(ABC):
         if self._history is not None:
             self._history.tidy()
         return self
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what a file holds."""
+        state = {name: getattr(self, f"_{name}") for name in _STATE}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")} | state
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> Self:
+        """Return the builder that :meth:`stored_fields` describes."""
+        builder = object.__new__(cls)
+        vars(builder).update({f"_{name}" if name in _STATE else name: value for name, value in fields.items()})
+        return builder
+
+    def validate(self) -> None:
+        """Require a buffer and a history as wide as the rows of the sketch."""
+        if self._sketch is None:
+            require(not len(self._buffer) and self._history is None, "sketch: found none beside rows")
+            return
+        require(isinstance(self._sketch, Sketch), f"sketch: found a {type(self._sketch).__name__}")
+        settings, buffer = self._sketch.settings, self._buffer
+        shape = buffer.width, buffer.columns - buffer.width
+        require_equal("shape and block of the buffer", (shape, buffer.block), (settings.shape, settings.block))
+        require_equal("whether there is a history", self._history is not None, self.keep_history)
+        if self._history is not None:
+            require_equal("rows of the history", len(self._history), self._sketch.totals.n_rows)
 
     def __copy__(self) -> Self:
         """Return a copy with a buffer of its own; all else is immutable."""

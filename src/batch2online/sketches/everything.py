@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class Nothing(Statistics):
 class EverythingSketch(AntitoneSketch):
     """All rows."""
 
-    adds_up = True
+    takes_any_rows: ClassVar[bool] = True
 
     def validate(self) -> None:
         held, n_rows = sum(map(len, self.parts)), self.totals.n_rows
@@ -50,6 +51,7 @@ class EverythingSketch(AntitoneSketch):
         return Nothing(), math.inf, 1
 
 
+@storable
 class Everything(CoresetBuilder):
     """All rows are kept: what any coreset is compared with.
 
@@ -57,9 +59,7 @@ class Everything(CoresetBuilder):
     [1.0, 1.0]
     """
 
-    @property
-    def takes_any_rows(self) -> bool:
-        return True
+    adds_up = True
 
     def _new_sketch(self, settings: SketchSettings) -> EverythingSketch:
         return EverythingSketch(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class TotalWeight(Statistics):
 class UniformSketch(AntitoneSketch):
     """The weight of all rows, and candidates that are as good as each other."""
 
-    adds_up = True
+    takes_any_rows: ClassVar[bool] = True
     _patience = 0.5  # scores are at hand
 
     def validate(self) -> None:
@@ -65,6 +66,7 @@ class UniformSketch(AntitoneSketch):
         return leverage_sensitivity(n, self.constant, settings.size / self.constant, settings.epsilon)
 
 
+@storable
 class Uniform(CoresetBuilder):
     """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
 
@@ -74,9 +76,7 @@ class Uniform(CoresetBuilder):
     (85, 8479)
     """
 
-    @property
-    def takes_any_rows(self) -> bool:
-        return True
+    adds_up = True
 
     def _new_sketch(self, settings: SketchSettings) -> UniformSketch:
         return UniformSketch(settings)

@@ -116,7 +116,7 @@ def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     given = getattr(model._view().problem, "encoding", None)
     if given is None or given.table is None:
         return model.coreset_, list(range(model.n_features_in_))
-    coreset, places = model._view().construction.coreset(), given.table.numbers
+    coreset, places = model._view().coreset(), given.table.numbers
     points = coreset.points[:, places]
     gaps = points == MISSING
     weights = np.where(gaps, 0.0, coreset.weights[:, None])

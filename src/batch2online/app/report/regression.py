@@ -235,10 +235,10 @@ def _half_widths(model: Any) -> FloatArray | None:
     Intervals are those of least squares on all rows, widened by how far the present model is from it.
     """
     now = model._view()
-    if not isinstance(now.problem, LeastSquares) or not now.is_solved or now.problem != LeastSquares(now.problem.exact):
+    if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
         return None
-    best = least_squares(now.construction.statistics.moments).coefficients[0]
-    return np.asarray(_NORMAL * standard_errors(now.construction)[0] + np.abs(best - model.coef_))
+    best = least_squares(now.sketch.statistics.moments).coefficients[0]
+    return np.asarray(_NORMAL * standard_errors(now.snapshot())[0] + np.abs(best - model.coef_))
 
 
 def _several_targets(context: ReportContext) -> str:

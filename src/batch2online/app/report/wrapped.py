@@ -24,7 +24,7 @@ STRONGEST, STEPS = 3, 15
 def section(context: ReportContext) -> str:
     """Return what each column is worth to the model, and its mean answer along the strongest columns."""
     engine = context.model._view()
-    if engine.model is None:
+    if engine.current.model is None:
         return ""
     rows = _coreset_rows(engine)
     worth = permutation_importance(engine, rows)
@@ -59,7 +59,7 @@ def permutation_importance(engine: Any, rows: Rows) -> FloatArray:
 
 
 def _mean_loss(engine: Any, points: FloatArray, rows: Rows) -> float:
-    return float(np.average(engine.problem.losses(engine.model, points, rows.targets)[0], weights=rows.weights))
+    return float(np.average(engine.problem.losses(engine.current.model, points, rows.targets)[0], weights=rows.weights))
 
 
 def _strongest(engine: Any, worth: FloatArray) -> list[int]:
@@ -72,19 +72,19 @@ def _strongest(engine: Any, worth: FloatArray) -> list[int]:
 
 def _answers(engine: Any) -> bool:
     """Whether the model predicts numbers, or probabilities, of which there is a mean."""
-    model = engine.model.model
+    model = engine.current.model.model
     return bool(engine.n_targets) and (hasattr(model, "predict_proba") or not hasattr(model, "classes_"))
 
 
 def _response(context: ReportContext, engine: Any, rows: Rows, column: int) -> str:
     """Return the mean answer of the model if a column had one value in all rows, for several values."""
-    model, given = engine.model.model, engine.problem.encoding
+    model, given = engine.current.model.model, engine.problem.encoding
     values = np.unique(np.quantile(rows.points[:, column], np.linspace(0.02, 0.98, STEPS), method="nearest"))
     means = []
     for value in values:
         points = rows.points.copy()
         points[:, column] = value
-        means.append(_mean_answer(model, given.decoded(points, engine.model.rows.points), rows.weights))
+        means.append(_mean_answer(model, given.decoded(points, engine.current.model.rows.points), rows.weights))
     shown = values * context.scales[column] + context.means[column]
     what = "probability of the last class" if hasattr(model, "predict_proba") else context.target or "prediction"
     picture = response_figure(context.names[column], shown, np.array(means), str(what))

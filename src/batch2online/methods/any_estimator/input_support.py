@@ -21,7 +21,7 @@ from batch2online.frames.encoding import Encoding, container_of, first_gap, read
 from batch2online.frames.schema import LISTS, Column, FrameSchema
 from batch2online.history import History
 from batch2online.rows import RowBuffer, Rows
-from batch2online.sketches.base import Construction
+from batch2online.sketches.base import Sketch
 from batch2online.stream import Stream
 
 _CATEGORIES = ("category", "Categorical", "Enum")
@@ -93,11 +93,11 @@ def check_columns(estimator: Any, points: FloatArray, table: FrameSchema) -> Non
         _check_none_missing(points, table, f"which {name} cannot take: put SimpleImputer() before it.")
 
 
-def check_coreset(construction: Construction, table: FrameSchema, points: FloatArray | None = None) -> None:
+def check_coreset(sketch: Sketch, table: FrameSchema, points: FloatArray | None = None) -> None:
     """Raise ValueError for strings and missing values where the coreset computes scores from the rows themselves."""
-    if construction.takes_any_rows:
+    if getattr(sketch, "takes_any_rows", False):
         return
-    needs = f"and coresets.{type(construction).__name__} needs numbers: pass coreset=coresets.Uniform."
+    needs = f"and coresets.{type(sketch).__name__.removesuffix('Sketch')} needs numbers: pass coreset=coresets.Uniform."
     if not table.is_numeric:
         numeric = (ColumnType.NUMBER, ColumnType.BOOLEAN)
         other = next(column for column in table.columns if column.kind not in numeric)

@@ -118,10 +118,6 @@ class SensitivitySketch(AntitoneSketch):
         require(self.total_score is not None or not has_summary, "total_score: found none beside a summary")
         require_equal("statistics", type(self.statistics), Summary if has_summary else Nothing)
 
-    @property
-    def adds_up(self) -> bool:  # type: ignore[override]
-        return self.summary is None
-
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         columns = sum(self.settings.shape)
         total = columns if self.total_score is None else self.total_score
@@ -153,6 +149,8 @@ class SensitivitySketch(AntitoneSketch):
         return {"score": self.score, "summary": self.summary, "total_score": self.total_score}
 
 
+@storable
+@stores(score=Score, summary=Score | None, total_score=Annotated[float, above(0), finite] | None)
 class Sensitivity(CoresetBuilder):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
 
@@ -212,6 +210,10 @@ class Sensitivity(CoresetBuilder):
         self.score = score
         self.summary = summary
         self.total_score = None if total_score is None else float(total_score)
+
+    @property
+    def adds_up(self) -> bool:  # type: ignore[override]
+        return self.summary is None
 
     def _new_sketch(self, settings: SketchSettings) -> SensitivitySketch:
         return SensitivitySketch(settings, self.score, self.summary, self.total_score)

@@ -18,7 +18,7 @@ from batch2online._types import FloatArray
 from batch2online.rows import Rows, ones
 from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
-from batch2online.sketches.base import SketchSettings
+from batch2online.sketches.base import SketchSettings, with_settings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.pilot_scores import Gauge
@@ -59,9 +59,7 @@ class FixedScores(Statistics):
 
 
 @storable
-@stores(
-    statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None, largest_size=int | None, growths=int
-)
+@stores(statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None, growths=int)
 class PilotedSketch(AntitoneSketch):
     """The weight of all rows, and candidates with the scores that they had when they came; see :class:`Piloted`."""
 
@@ -69,9 +67,10 @@ class PilotedSketch(AntitoneSketch):
     _patience = 0.5  # scores are at hand
     _stores_targets = False  # a score stands behind them
 
-    def __init__(self, settings: SketchSettings, labels: bool, leverage: bool, largest_size: int | None) -> None:
-        self.labels, self.leverage, self.largest_size = labels, leverage, largest_size
-        self.growths, self.gauge = 0, None
+    def __init__(self, settings: SketchSettings, labels: bool, leverage: bool) -> None:
+        self.labels, self.leverage = labels, leverage
+        self.growths = 0
+        self.gauge: Gauge | None = None
         super().__init__(settings)
 
     def validate(self) -> None:
@@ -91,6 +90,11 @@ class PilotedSketch(AntitoneSketch):
             require((part.rows.targets[:, -1] > 0).all(), "scores of candidates: found one that is not positive")
         held = sum(map(len, self.parts))
         require(not self.is_complete or held == n_rows, f"parts: found {held} rows, expected {n_rows}")
+
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether rows may hold codes of strings and missing values."""
+        return not self.leverage
 
     @property
     def is_complete(self) -> bool:
@@ -120,9 +124,10 @@ class PilotedSketch(AntitoneSketch):
             return self
         new, own, norms = self._copy(), _without_scores(rows), np.minimum(gradient_norms, _LARGEST)
         certain = 4 * self.statistics.total / self.settings.size
-        new.gauge = Gauge.of(own, weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
+        gauge = Gauge.of(own, weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
+        new.gauge = gauge
         if self.is_complete:  # nothing has been dropped yet, so nothing depends on former scores
-            scores, _ = new.gauge.scored(own, norms, labels=self.labels)
+            scores, _ = gauge.scored(own, norms, labels=self.labels)
             words = self._candidates().words
             new.parts, new.n_unthinned = (Candidates(_with_scores(own, scores), words, ones(len(words))),), 0
         return new
@@ -135,10 +140,10 @@ class PilotedSketch(AntitoneSketch):
         draw. Given all that happened, the draw of a row that is in is uniform below its probability; so weights stay
         unbiased. When the rows have grown as much as the size has, the coreset is as if it had always been as large.
         """
-        if self.largest_size is None or self.settings.size >= self.largest_size:
+        if not self.settings.can_grow:
             return None
-        size = min(2 * self.settings.size, float(self.largest_size))
-        new = self._with_settings(size=size)
+        size = min(2 * self.settings.size, self.settings.max_size)
+        new = with_settings(self, size=size)
         if not self.is_complete:
             new.growths = self.growths + 1
             new.parts, new.n_unthinned = (self._limited(new.growths),), 0
@@ -168,9 +173,11 @@ class PilotedSketch(AntitoneSketch):
         self.gauge = None if self.gauge is None else self.gauge.scaled(factor)
 
     def _parameters(self) -> dict[str, object]:
-        return {"labels": self.labels, "leverage": self.leverage, "largest_size": self.largest_size}
+        return {"labels": self.labels, "leverage": self.leverage, "largest_size": self.settings.max_size}
 
 
+@storable
+@stores(labels=bool, leverage=bool, largest_size=int | None)
 class Piloted(CoresetBuilder):
     """Rows are kept by the norm of their gradient under the current model, by their leverage, and uniformly.
 
@@ -206,12 +213,8 @@ class Piloted(CoresetBuilder):
         self.labels = bool(labels)
         self.leverage = bool(leverage)
 
-    @property
-    def takes_any_rows(self) -> bool:
-        return not self.leverage
-
     def _new_sketch(self, settings: SketchSettings) -> PilotedSketch:
-        return PilotedSketch(settings, self.labels, self.leverage, self.largest_size)
+        return PilotedSketch(replace(settings, max_size=float(self.largest_size or 0)), self.labels, self.leverage)
 
 
 def _with_scores(rows: Rows, scores: FloatArray) -> Rows:

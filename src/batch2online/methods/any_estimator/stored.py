@@ -27,8 +27,9 @@ from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.rows import Rows
 from batch2online.schema import require
+from batch2online.state import StreamState
 from batch2online.storage.tree import CheckpointError
-from batch2online.stream import Stream, StreamState
+from batch2online.stream import Stream
 from batch2online.warm_up import Free
 
 _TRIAL_ROWS = 10

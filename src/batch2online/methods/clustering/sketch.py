@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -307,6 +307,8 @@ class ClusteringSketch(Sketch):
     sketch is a sampler of bounded memory.
     """
 
+    history_parameter: ClassVar[str] = 'history="memory" or the path of a folder'
+
     def __init__(self, settings: SketchSettings, k: int, z: float, stages: int, reads_history: bool) -> None:
         self.k, self.z, self.stages, self.reads_history = k, z, stages, reads_history
         self.race: Race
@@ -434,6 +436,13 @@ class ClusteringSketch(Sketch):
         return {"k": self.k, "z": self.z, "stages": self.stages}
 
 
+@storable
+@stores(
+    k=Annotated[int, at_least(1)],
+    z=Annotated[float, at_least(1), finite],
+    stages=Annotated[int, one_of(1, 2)],
+    history_place=str,
+)
 class Clustering(CoresetBuilder):
     r"""Rows are kept by their sensitivity :math:`(|x - c|^z / cost + 1 / n_c) / (1 + k)` under D^z seeds c.
 
@@ -471,8 +480,7 @@ class Clustering(CoresetBuilder):
     True
     """
 
-    needs_history = True
-    _forget_error = 'forget needs the history: create with history="memory" or the path of a folder.'
+    _history_parameter = ClusteringSketch.history_parameter
 
     def __init__(
         self,
@@ -501,9 +509,7 @@ class Clustering(CoresetBuilder):
         return largest_value(self.z)
 
     def _new_sketch(self, settings: SketchSettings) -> ClusteringSketch:
-        return ClusteringSketch(
-            replace(settings, size=self._size()), self.k, self.z, self.stages, self.keep_history
-        )
+        return ClusteringSketch(replace(settings, size=self._size()), self.k, self.z, self.stages, self.keep_history)
 
     def _size(self) -> float:
         """Return the expected size of the (first) sample."""

@@ -80,7 +80,7 @@ class LeverageSketch(AntitoneSketch):
     ``columns`` are the places of the columns of a table that hold numbers; None for all columns of an array.
     """
 
-    adds_up = True
+    takes_any_rows: ClassVar[bool] = True
 
     def __init__(
         self, settings: SketchSettings, intercept: bool, score_targets: bool, columns: tuple[int, ...] | None
@@ -122,6 +122,8 @@ class LeverageSketch(AntitoneSketch):
         return {"intercept": self.intercept, "score_targets": self.score_targets}
 
 
+@storable
+@stores(intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
 class Leverage(CoresetBuilder):
     r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
 
@@ -151,6 +153,8 @@ class Leverage(CoresetBuilder):
     True
     """
 
+    adds_up = True
+
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(estimator) with coreset=coresets.Uniform, which keeps rows alone."
@@ -163,10 +167,6 @@ class Leverage(CoresetBuilder):
         super().__init__(**settings)
         self.intercept = bool(intercept)
         self.score_targets = bool(score_targets)
-
-    @property
-    def takes_any_rows(self) -> bool:
-        return True
 
     def _statistics_size(self, width: int, n_targets: int) -> float:
         columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept

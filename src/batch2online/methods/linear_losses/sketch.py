@@ -249,6 +249,8 @@ class AnchoredSketch(AntitoneSketch):
         return {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}
 
 
+@storable
+@stores(loss=PredictorLoss, intercept=bool, balanced=bool)
 class Anchored(CoresetBuilder):
     """Losses of a linear predictor expanded at the current model, and a coreset of what is left of them.
 

@@ -23,8 +23,6 @@ from batch2online.theory.bounds import ridge_leverage_sensitivity
 class RidgeLeverageSketch(AntitoneSketch):
     """Moments of the rows, and candidates by their ridge leverage; see :class:`RidgeLeverage`."""
 
-    adds_up = True
-
     def __init__(self, settings: SketchSettings, rank: int, intercept: bool) -> None:
         self.rank, self.intercept = rank, intercept
         super().__init__(settings)
@@ -56,14 +54,14 @@ class RidgeLeverageSketch(AntitoneSketch):
         return ridge_moments(self.statistics, sums)
 
     def sensitivity(self, n: int) -> float:
-        return ridge_leverage_sensitivity(
-            n, self.constant, self.rank, self.settings.epsilon, intercept=self.intercept
-        )
+        return ridge_leverage_sensitivity(n, self.constant, self.rank, self.settings.epsilon, intercept=self.intercept)
 
     def _parameters(self) -> dict[str, object]:
         return {"rank": self.rank, "intercept": self.intercept}
 
 
+@storable
+@stores(rank=Annotated[int, at_least(1)], intercept=bool)
 class RidgeLeverage(CoresetBuilder):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
@@ -88,6 +86,8 @@ class RidgeLeverage(CoresetBuilder):
     >>> 300 < len(coreset) < 520
     True
     """
+
+    adds_up = True
 
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "

@@ -165,8 +165,8 @@ def present_model(model: Any) -> dict[str, Any]:
     """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
     now = model._view()
     excluded = now.current.unscored.excluded
-    cost = float(now.problem.cost(now.model, now.construction, *excluded)) if now.is_solved else math.nan
-    cost /= now.construction.newest_weight
+    cost = float(now.problem.cost(now.model, now.snapshot(), *excluded)) if now.has_model else math.nan
+    cost /= now.current.newest_weight
     last = replace(model.regret_, loss=cost)
     return {"cost": cost, "ratio": last.ratio}
 
