@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets, load, stream
 from batch2online.refresh import Geometric, Measured
-from batch2online.refresh.benefit import RefitBenefit, RunningMoments
+from batch2online.refresh.measured import RefitBenefit, RunningMoments
 from wrapped_cases import squared_residual, weighted_least_squares
 
 TREE = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)

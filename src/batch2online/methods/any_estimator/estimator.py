@@ -24,7 +24,7 @@ from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.headline import Metrics
-from batch2online.labelled import Labelled
+from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, estimator_spec, input_support, skops_model, stored
 from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
