@@ -1,113 +1,219 @@
-"""A policy that solves where measurements say that it pays."""
+r"""The measured benefit of refits, and the policy that refits where the next one is expected to pay.
+
+The replaced model is scored beside its successor on the first rows after the change, which neither was fitted to. The
+difference of their losses is what the last refit gained, for models of any type. If losses exceed the least possible
+ones by a share in proportion to 1 / m for models of m rows, a gain of g from m to m' rows predicts one of
+:math:`g\,(1/m' - 1/m'') / (1/m - 1/m')` from m' to m''.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
+from batch2online._types import FloatArray
 from batch2online.refresh.policy import Policy, check_growth, is_count
-from batch2online.schema import storable
+from batch2online.schema import Count, at_least, storable
+
+_SIMILAR = 1.2
+"""Numbers of rows within this factor count as equal."""
+
+_STANDARD_ERRORS = 2.0
+"""Standard errors by which a gain may be larger or smaller than measured."""
+
+_CALM = 0.5
+"""Standard errors within which recent losses count as unchanged. A single row that costs more than all others together
+makes one."""
+
+_LARGE = 0.5
+"""Relative increase of the loss, be it of one row among the recent ones, that triggers a refit."""
+
+_SIGNIFICANT = 4.0
+"""Standard errors beyond which an increase of the loss is not chance."""
 
 
-class Measurements(Protocol):
-    """What is measured of the rows since the last solve."""
+@storable
+@dataclass(frozen=True)
+class RunningMoments:
+    """Weighted sum and sum of squares of a value per row."""
+
+    rows: Count = 0
+    weight: Annotated[float, at_least(0)] = 0.0
+    total: float = 0.0
+    squares: Annotated[float, at_least(0)] = 0.0
+
+    def plus(self, values: FloatArray, weights: FloatArray) -> RunningMoments:
+        """Return the moments with further rows."""
+        with np.errstate(over="ignore"):
+            weighted = values * weights
+            total, squares = float(weighted.sum()), float(weighted @ values)
+        return RunningMoments(
+            self.rows + len(values), self.weight + float(weights.sum()), self.total + total, self.squares + squares
+        )
 
     @property
-    def at(self) -> int:
-        """Rows seen at the last solve."""
+    def mean(self) -> float:
+        """Weighted mean of the values."""
+        return self.total / self.weight if self.weight else math.nan
 
-    def foreseen(self, size: float, doubt: float = 0.0) -> float:
-        """Return the share that a model of so many rows would gain; not a number where it is not known."""
+    @property
+    def variance(self) -> float:
+        """Variance of the mean, as if all rows had the same weight."""
+        if not self.rows:
+            return math.inf
+        return max(0.0, self.squares / self.weight - self.mean * self.mean) / self.rows
 
-    def surprise(self) -> float:
-        """Return by how many standard errors recent rows cost more than the first ones under the same model."""
 
-    def excess(self) -> float:
-        """Return by which share they do."""
+@storable
+@dataclass(frozen=True)
+class RefitBenefit:
+    """Losses since the last refit, and those of the replaced model beside them.
+
+    Attributes
+    ----------
+    at, size : int, float
+        Rows seen at the refit, and rows that the model was fitted to.
+    former, former_size : model, float
+        The replaced model, until the trial ends, and the rows that it was fitted to.
+    gains, magnitude : RunningMoments, float
+        Loss of the replaced model less that of its successor by row, and the sum of absolute losses.
+    first, recent : RunningMoments
+        Losses until the first check, and since the last check.
+    is_checked : bool
+        Whether there was a check since the refit.
+    """
+
+    at: Count
+    size: Annotated[float, at_least(0)]
+    former: Any = None
+    former_size: Annotated[float, at_least(0)] = 0.0
+    gains: RunningMoments = RunningMoments()
+    magnitude: Annotated[float, at_least(0)] = 0.0
+    first: RunningMoments = RunningMoments()
+    recent: RunningMoments = RunningMoments()
+    is_checked: bool = False
+
+    def with_rows(self, losses: FloatArray, weights: FloatArray) -> RefitBenefit:
+        """Return the benefit with the losses of further rows."""
+        if self.is_checked:
+            return replace(self, recent=self.recent.plus(losses, weights))
+        return replace(self, first=self.first.plus(losses, weights))
+
+    def with_trial(self, former: FloatArray, losses: FloatArray, weights: FloatArray) -> RefitBenefit:
+        """Return the benefit with the losses of further rows under the replaced model and under the current one."""
+        magnitude = self.magnitude + float(weights @ np.abs(losses))
+        return replace(self, gains=self.gains.plus(former - losses, weights), magnitude=magnitude)
+
+    def after_check(self) -> RefitBenefit:
+        """Return the benefit after a check that kept the model."""
+        return replace(self, recent=RunningMoments(), is_checked=True)
+
+    def gain(self, n_standard_errors: float = 0.0) -> float:
+        """Return the share of the loss that the last refit gained, plus so many standard errors; NaN if unknown."""
+        if not self.gains.rows:
+            return math.nan
+        if not self.magnitude:
+            return 0.0
+        upper = self.gains.mean + n_standard_errors * math.sqrt(self.gains.variance)
+        return upper * self.gains.weight / self.magnitude
+
+    def expected_benefit(self, size: float, n_standard_errors: float = 0.0) -> float:
+        """Return the share of the loss that a model of ``size`` rows would gain, by the gain of the last one.
+
+        If the current model has no more rows than the one before, a further one is expected to gain as much again.
+        """
+        gain = self.gain(n_standard_errors)
+        if self.size <= _SIMILAR * self.former_size:
+            return gain
+        former, current = max(1.0, self.former_size), max(2.0, self.size)
+        return gain * max(0.0, 1 / current - 1 / max(current, size)) / (1 / former - 1 / current)
+
+    def loss_increase_z(self) -> float:
+        """Return the increase of the mean loss in standard errors, recent rows against the first; 0 for too few."""
+        if min(self.first.rows, self.recent.rows) < 2:
+            return 0.0
+        error = math.sqrt(self.first.variance + self.recent.variance)
+        increase = self.recent.mean - self.first.mean
+        return increase / error if error else math.inf if increase > 0 else 0.0
+
+    def loss_increase(self) -> float:
+        """Return the relative increase of the mean loss, recent rows against the first."""
+        if not (self.first.weight and self.recent.weight):
+            return 0.0
+        increase, base = self.recent.mean - self.first.mean, abs(self.first.mean)
+        return increase / base if base else math.inf if increase > 0 else 0.0
 
 
 @storable
 @dataclass(frozen=True)
 class Measured(Policy):
-    """Solve again where it pays: by what the last solve has gained, and by what recent rows cost.
+    """Refit where it pays: by the measured gain of the last refit, and by the loss of recent rows.
 
-    For models of any kind, which overfit the rows they are solved on, so that costs on these say little. After a change
-    the old model is scored beside the new one on the next rows, which neither has seen. A look solves if
+    For models of any type, which overfit the rows they are fitted to, so that costs on these say little. After a change
+    the old model is scored beside the new one on the next rows, which neither was fitted to. A check refits if
 
-    - the rows have grown by ``growth`` since the last solve, unless the gain that it foretells is surely below
-      ``floor`` (by two standard errors) and recent rows cost hardly more than the first ones under the same model;
+    - the rows have grown by ``growth`` since the last refit, unless the expected gain is surely below ``floor`` (by two
+      standard errors) and recent rows cost hardly more than the first ones under the same model;
     - or recent rows cost more than the first ones, by four standard errors and by ``floor``, or by half, be it for a
       single row among them;
-    - or the rows have grown by ``patience``.
+    - or the rows have grown by ``max_growth``.
 
-    So a calm stream sees fewer solves once the coreset is full: a model of as many rows as before gains little. No
-    theorem covers it: when to solve depends on losses. Nothing depends on clocks.
+    So a calm stream sees fewer refits once the coreset is full: a model of as many rows as before gains little. No
+    theorem covers it: when to refit depends on losses. Nothing depends on clocks.
 
     Parameters
     ----------
     growth : float, default 2.0
-        Factor by which rows grow between two solves that pay.
-    looks : int, default 3
-        Looks in that time; one that does not solve costs nothing.
+        Factor by which rows grow between two refits that pay.
+    checks_per_growth : int, default 3
+        Checks in that time; one that does not refit costs nothing.
     floor : float, default 0.002
         Gains below this share of the loss do not matter.
-    patience : float, default 4.0
-        Factor by which rows may grow at most between two solves.
+    max_growth : float, default 4.0
+        Factor by which rows grow at most between two refits.
     start : int or None
-        Rows at the first look; None leaves it to the problem.
+        Rows at the first check; None for the default of the problem.
 
     Examples
     --------
-    >>> policy = Measured(growth=2.0, looks=3, start=100)
-    >>> policy.following(100), policy.following(126), policy.following(159)
+    >>> policy = Measured(growth=2.0, checks_per_growth=3, start=100)
+    >>> policy.next_check(100), policy.next_check(126), policy.next_check(159)
     (126, 159, 201)
     """
 
-    measures: ClassVar[bool] = True
+    measures_benefit: ClassVar[bool] = True
     growth: float = 2.0
-    looks: int = 3
+    checks_per_growth: int = 3
     floor: float = 0.002
-    patience: float = 4.0
+    max_growth: float = 4.0
     start: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_growth(self.growth)
-        if not is_count(self.looks):
-            raise ValueError(f"looks must be a positive integer, got {self.looks!r}.")
+        if not is_count(self.checks_per_growth):
+            raise ValueError(f"checks_per_growth must be a positive integer, got {self.checks_per_growth!r}.")
         if not 0 <= self.floor < math.inf:
             raise ValueError(f"floor must be a finite number that is not negative, got {self.floor!r}.")
-        if not self.patience >= self.growth:
-            raise ValueError(f"patience must be at least growth, {self.growth!r}, got {self.patience!r}.")
+        if not self.max_growth >= self.growth:
+            raise ValueError(f"max_growth must be at least growth, {self.growth!r}, got {self.max_growth!r}.")
 
-    def following(self, at: int, idle: int = 0) -> int:
-        step = math.pow(self.growth, 1 / self.looks)
-        return max(at + 1, math.ceil(min(step * at, 2.0**62)))
+    def next_check(self, n: int, n_kept: int = 0) -> int:
+        step = math.pow(self.growth, 1 / self.checks_per_growth)
+        return max(n + 1, math.ceil(min(step * n, 2.0**62)))
 
-    def reason(self, known: Measurements, rows: int, size: float, longest: int | None = None) -> str | None:
-        """Return why a look at so many rows, with a coreset of this size, solves; None if it does not.
+    def trigger(self, benefit: RefitBenefit, n: int, coreset_size: float, max_step: int | None = None) -> str | None:
+        """Return why the check at n rows refits, ``"loss_increase"`` or ``"scheduled"``; None if it does not.
 
-        ``longest`` is the most rows between two solves where old rows fade.
+        ``max_step`` is the largest number of rows between two refits where old rows decay.
         """
-        is_certain = known.surprise() > _SURPRISING and known.excess() > self.floor
-        if is_certain or (known.surprise() > _CALM and known.excess() > _MUCH):
-            return "costlier"
-        is_due = rows >= self.growth * known.at or (longest is not None and rows - known.at >= longest)
-        is_as_before = known.surprise() < _CALM or known.excess() < self.floor
-        is_calm = is_as_before and known.foreseen(size, _DOUBT) < self.floor  # false where nothing is known
-        return "scheduled" if (is_due and not is_calm) or rows >= self.patience * known.at else None
-
-
-_DOUBT = 2.0
-"""Standard errors by which a gain may be larger or smaller than it was measured."""
-
-_CALM = 0.5
-"""Standard errors within which recent rows cost as much as the first ones. A single row that costs more than all others
-together makes one."""
-
-_MUCH = 0.5
-"""Share by which recent rows may cost more, be it for one row among them, without a solve."""
-
-_SURPRISING = 4.0
-"""Standard errors beyond which recent rows are not like the first ones."""
+        z, increase = benefit.loss_increase_z(), benefit.loss_increase()
+        if (z > _SIGNIFICANT and increase > self.floor) or (z > _CALM and increase > _LARGE):
+            return "loss_increase"
+        is_due = n >= self.growth * benefit.at or (max_step is not None and n - benefit.at >= max_step)
+        expected = benefit.expected_benefit(coreset_size, _STANDARD_ERRORS)
+        is_calm = (z < _CALM or increase < self.floor) and expected < self.floor  # false where nothing is known
+        return "scheduled" if (is_due and not is_calm) or n >= self.max_growth * benefit.at else None

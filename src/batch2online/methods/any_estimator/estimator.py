@@ -24,7 +24,7 @@ from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import hash_code
 from batch2online.headline import Metrics
-from batch2online.labelled import Labelled
+from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
@@ -126,7 +126,7 @@ class BatchToOnline(Labelled):
     Attributes
     ----------
     model_ : the current model, a fitted estimator or what the function has returned
-    n_seen_, n_changes_, changes_, coreset_, regret_, costs_
+    n_seen_, n_changes_, changes_, coreset_, regret_, timings_
         Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
         rows of refits.
 
@@ -198,7 +198,7 @@ class BatchToOnline(Labelled):
 
     # -- the engine ----------------------------------------------------------------------------------------------
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
         engine = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
@@ -288,7 +288,7 @@ class BatchToOnline(Labelled):
     def _needs_targets(self) -> bool:  # type: ignore[override]
         kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
-            return self.__sklearn_is_fitted__() and bool(self._engine.n_targets)
+            return self.__sklearn_is_fitted__() and bool(self._stream.n_targets)
         return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
 
     @property
@@ -304,7 +304,7 @@ class BatchToOnline(Labelled):
     @property
     def _encoding(self) -> Encoding:
         """The encoding of rows as numbers."""
-        problem = self._engine.problem if self.__sklearn_is_fitted__() else None
+        problem = self._stream.problem if self.__sklearn_is_fitted__() else None
         return getattr(problem, "encoding", self._first_encoding)
 
     def _fresh(self) -> Self:
@@ -328,7 +328,7 @@ class BatchToOnline(Labelled):
         if reset:
             self._first_encoding = encoding
         else:
-            input_support.check_coreset(self._engine.construction, schema, points)
+            input_support.check_coreset(self._stream.construction, schema, points)
         return points, None if schema is before.schema else lambda problem: replace(problem, encoding=encoding)
 
     def _is_array(self, X: Any, reset: bool) -> bool:
@@ -349,7 +349,7 @@ class BatchToOnline(Labelled):
         return self._decoded(points, strings)
 
     def _decoded(self, points: FloatArray, strings: dict[float, str]) -> Any:
-        current = self._engine.model
+        current = self._stream.model
         return self._encoding.decoded(points, None if current is None else current.rows.points, strings)
 
     @property
@@ -368,7 +368,7 @@ class BatchToOnline(Labelled):
         return super().partial_fit(X, y, sample_weight)
 
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
-        before = self._engine.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
+        before = self._stream.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
         engine = input_support.without_unused_strings(super()._learned(X, y, sample_weight))
         excess = engine.current.secondary_loss
         if excess > before == 0:
@@ -390,14 +390,14 @@ class BatchToOnline(Labelled):
         if not self.__sklearn_is_fitted__() or self._encoding.schema is None:
             super().learn_one(x, y)
             return self
-        with self._engine.lock:
-            before, n_buffered = self._engine, len(self._engine.queue)
+        with self._stream.lock:
+            before, n_buffered = self._stream, len(self._stream.buffer)
             try:
                 super().learn_one(x, y)
-                self._engine = input_support.without_unused_strings(self._engine)
+                self._stream = input_support.without_unused_strings(self._stream)
             except BaseException:
-                if len(self._engine.queue) <= n_buffered:
-                    self._engine = before
+                if len(self._stream.buffer) <= n_buffered:
+                    self._stream = before
                 raise
         return self
 
@@ -415,11 +415,11 @@ class BatchToOnline(Labelled):
             return super()._values_of(x)
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
         input_support.check_columns(self.estimator, points, schema)
-        input_support.check_coreset(self._engine.construction, schema, points)
+        input_support.check_coreset(self._stream.construction, schema, points)
         encoding.strings.add(strings)
         if schema is not encoding.schema:
-            problem = replace(self._engine.problem, encoding=replace(encoding, schema=schema))
-            self._engine = self._engine.append([], problem)
+            problem = replace(self._stream.problem, encoding=replace(encoding, schema=schema))
+            self._stream = self._stream.append([], problem)
         return points[0]
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
@@ -430,14 +430,14 @@ class BatchToOnline(Labelled):
         """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
         with self._check_fitted().lock:
             super().forget(ids)
-            self._engine = input_support.without_unused_strings(self._engine, at_once=True)
+            self._stream = input_support.without_unused_strings(self._stream, at_once=True)
         return self
 
     # -- quality -------------------------------------------------------------------------------------------------
 
     @property
     def _row_loss(self) -> RowLoss:
-        loss: RowLoss = self._engine.problem.loss
+        loss: RowLoss = self._stream.problem.loss
         return loss
 
     def _quality(self, rows: Averages) -> Metrics:
@@ -476,14 +476,14 @@ class BatchToOnline(Labelled):
         return engine.model.model
 
     def _model_or_estimator(self) -> Any:
-        current = vars(self)["_engine"].model if "_engine" in vars(self) else None
+        current = vars(self)["_stream"].model if "_stream" in vars(self) else None
         return self.estimator if current is None else current.model
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
         if hasattr(type(self), name):
             return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
-        is_fitted = name.endswith("_") and not name.startswith("_") and "_engine" in vars(self)
+        is_fitted = name.endswith("_") and not name.startswith("_") and "_stream" in vars(self)
         if is_fitted and name not in _CORESET_ATTRIBUTES:
             model = self._model_or_estimator()
             if model is not self.estimator and hasattr(model, name):
@@ -604,13 +604,13 @@ class BatchToOnline(Labelled):
         return serialization.with_rows_for_models(super()._state())
 
     def _fitted_state(self) -> dict[str, Any]:
-        current = self._engine.model
+        current = self._stream.model
         is_nameable = current is not None and "class" in self._inner_settings()
         return {"fitted": skops_model.dumped(current.model) if is_nameable else None}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
         """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
-        if self._engine.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
+        if self._stream.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
             return
         why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
@@ -626,11 +626,11 @@ class BatchToOnline(Labelled):
         params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            engine = estimator._engine
+            engine = estimator._stream
             problem = estimator._new_problem(engine.construction)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             engine = engine.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._engine = serialization.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+            estimator._stream = serialization.with_restored_models(engine, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -683,6 +683,6 @@ class BatchToOnline(Labelled):
             encoding = replace(self._encoding, schema=schema)
             encoding.strings.add({hash_code(string): string for string in beside["strings"]})
             encoding.check(given[0])
-            self._engine = self._engine.append([], replace(self._engine.problem, encoding=encoding))
+            self._stream = self._stream.append([], replace(self._stream.problem, encoding=encoding))
             beside = beside["labels"]
         super()._learn_again(given, beside)

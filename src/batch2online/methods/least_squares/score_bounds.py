@@ -10,8 +10,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.numerics.distances import squared_lengths
-from batch2online.numerics.scratch import scratch
+from batch2online.numerics.distances import scratch, squared_lengths
 from batch2online.numerics.triangular import correlations, inverse
 from batch2online.schema import at_least, finite, number, require, shape, storable
 
