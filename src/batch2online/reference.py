@@ -13,7 +13,7 @@ They draw with replacement, perturb weights uniformly and draw anew at each step
 number of rows. They are oracles for tests and the baseline of the paper's experiment; the rest of the package does
 the same in one pass. The first argument is always a ``numpy.random.Generator``.
 
-``errata=True`` corrects the errata listed in ``docs/theory.md``; ``errata=False`` follows the printed text to the letter
+``errata=True`` corrects the errata in ``docs/theory.md``; ``errata=False`` follows the printed text to the letter
 wherever it can be run at all. Online algorithms return ``(models, losses)``, one of each for every step of ``steps``:
 the model of step t is computed from rows 1 to t - 1 and scored on row t. ``steps=None`` is all of 1 to n.
 The paper's columns a_t are rows here, as everywhere in this package.
