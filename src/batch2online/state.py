@@ -22,7 +22,7 @@ from batch2online.history import History
 from batch2online.problem import FitResult, Problem, check_losses, check_sketch
 from batch2online.record import FEWEST_RECENT, RECENT, Record, Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
-from batch2online.refresh.benefit import RefitBenefit
+from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Timings, counted
 from batch2online.rows import Rows, check_ids, check_width
 from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable

@@ -305,7 +305,7 @@ class HalfLifeSelection:
         return replace(self, states=(state, *self.states[1:])), events
 
     def merge(self, other: HalfLifeSelection, history: History | None) -> HalfLifeSelection:
-        """Return the learner of the rows of both, which ``history`` holds where they are kept, with the half-life of the one with the larger ids."""
+        """Return the learner of the rows of both, with the half-life of the one with the larger ids."""
         later = self if self.current.last_id > other.current.last_id else other
         own = self._with_current(self.half_lives.tolist().index(later.current.half_life))
         theirs = other._in_order_of(own.half_lives.tolist())

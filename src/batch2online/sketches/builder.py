@@ -18,7 +18,6 @@ from batch2online.schema import above, at_least, at_most, below, require, requir
 from batch2online.sketches.base import Coreset, Sketch, SketchSettings, check_mergeable, check_same, with_settings
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
 
-
 _STATE = ("sketch", "buffer", "id_ranges", "history")
 _NOT_SHARED = ("seed", "next_id", "decay", "history_place")
 

@@ -324,7 +324,7 @@ def test_a_missing_target_is_never_filled(tmp_path):
 
 UNUSABLE = {
     "dates": (b"a,when\n1,2024-05-01\n", {**LOWRANK, "dates": "refuse"}, "column 'when' holds dates"),
-    "text refused": (b"a,c\n1,x\n2,y\n", {**LOWRANK, "categories": "refuse"}, "column 'c' holds text"),
+    "text refused": (b"a,c\n1,x\n2,y\n", {**LOWRANK, "categories": "refuse"}, "column 'c' holds strings"),
     "identifiers": (
         b"a,c\n" + b"".join(b"1,u%d\n" % i for i in range(150)),
         {**LOWRANK, "unknown": "refuse"},

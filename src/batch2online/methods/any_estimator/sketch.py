@@ -60,8 +60,8 @@ class FixedScores(Statistics):
 
 @storable
 @stores(statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None, growths=int)
-class PilotedSketch(AntitoneSketch):
-    """The weight of all rows, and candidates with the scores that they had when they came; see :class:`Piloted`."""
+class PilotSamplingSketch(AntitoneSketch):
+    """The weight of all rows, and candidates with the scores of the time when they came; see :class:`PilotSampling`."""
 
     pilot = "gradients"
     _patience = 0.5  # scores are at hand
@@ -160,7 +160,7 @@ class PilotedSketch(AntitoneSketch):
 
     def scores(self, rows: Rows) -> FloatArray:
         """Refuse: scores belong to the time when a row came, and are kept for the rows of the coreset alone."""
-        raise ValueError("Piloted knows the scores of the rows in the coreset alone.")
+        raise ValueError("PilotSampling knows the scores of the rows in the coreset alone.")
 
     def _merge(self, other: Any) -> None:
         self.constant = min(self.constant, other.constant)
@@ -178,7 +178,7 @@ class PilotedSketch(AntitoneSketch):
 
 @storable
 @stores(labels=bool, leverage=bool, largest_size=int | None)
-class Piloted(CoresetBuilder):
+class PilotSampling(CoresetBuilder):
     """Rows are kept by the norm of their gradient under the current model, by their leverage, and uniformly.
 
     Parameters
@@ -200,7 +200,7 @@ class Piloted(CoresetBuilder):
     Examples
     --------
     >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
-    >>> coreset = Piloted(coreset_size=500, random_state=0).add(rows, rows[:, 0]).coreset()
+    >>> coreset = PilotSampling(coreset_size=500, random_state=0).add(rows, rows[:, 0]).coreset()
     >>> 400 < len(coreset) < 600
     True
     """
@@ -213,8 +213,10 @@ class Piloted(CoresetBuilder):
         self.labels = bool(labels)
         self.leverage = bool(leverage)
 
-    def _new_sketch(self, settings: SketchSettings) -> PilotedSketch:
-        return PilotedSketch(replace(settings, max_size=float(self.largest_size or 0)), self.labels, self.leverage)
+    def _new_sketch(self, settings: SketchSettings) -> PilotSamplingSketch:
+        return PilotSamplingSketch(
+            replace(settings, max_size=float(self.largest_size or 0)), self.labels, self.leverage
+        )
 
 
 def _with_scores(rows: Rows, scores: FloatArray) -> Rows:

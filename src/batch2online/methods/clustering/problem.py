@@ -51,7 +51,7 @@ class Centers:
 class KZClustering(Problem):
     """The problem: distances of rows to the nearest of k centers, to the power z.
 
-    With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
+    With ``warm_start`` the present centers are one of the solver's starts. Models are then closer to each
     other. In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far
     add up: B ln^2 n where it was B ln n (Theorem 4 of ``docs/theory.md``).
     """
@@ -59,7 +59,7 @@ class KZClustering(Problem):
     sketch_type: ClassVar[type] = ClusteringSketch
     k: Annotated[int, at_least(1)]
     z: Annotated[float, at_least(1), finite] = 2.0
-    start_from_current: bool = True
+    warm_start: bool = True
     exact: bool = False
 
     @property
@@ -73,7 +73,7 @@ class KZClustering(Problem):
     def models_depend_on(self) -> DependsOn:
         if self.exact:
             return DependsOn.ALL_ROWS
-        return DependsOn.CURRENT_MODEL if self.start_from_current else DependsOn.CORESET
+        return DependsOn.CURRENT_MODEL if self.warm_start else DependsOn.CORESET
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 1
@@ -102,7 +102,7 @@ class KZClustering(Problem):
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             seeds = data.sketch.seeds(data.history)
             return self.fit_result(Centers(np.resize(seeds, (self.k, coreset.points.shape[1]))), data)
-        start = known if self.start_from_current else None
+        start = known if self.warm_start else None
         is_sample = self.exact and len(coreset) < data.totals.n_rows
         sums_of = partial(_sums_of_all, data.history) if is_sample and data.history is not None else None
         problem = (coreset.points, coreset.weights, self.k, self.z, data.seed, start)

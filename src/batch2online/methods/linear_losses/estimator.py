@@ -12,8 +12,7 @@ from sklearn.base import ClassifierMixin
 from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
 from batch2online.headline import Metrics, classification_quality
-from batch2online.labelled import Labelled
-from batch2online.labels import Labels
+from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import GeneralizedLinear, LinearPredictor
 from batch2online.methods.linear_losses.sketch import Anchored
