@@ -147,6 +147,9 @@ class Stream:
             Columns of the rows, and of the targets.
         """
         check_problem(problem)
+        if not isinstance(coreset, CoresetBuilder):
+            found = type(coreset).__name__
+            raise TypeError(f"{type(problem).__name__} is solved on one of batch2online.coresets, got {found}.")
         sketch = coreset.new_sketch(int(width), int(n_targets))
         state, block = StreamState.new(problem, sketch, policy, coreset.decay), sketch.settings.block
         history = coreset.new_history(block, *state.shape)

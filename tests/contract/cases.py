@@ -147,7 +147,5 @@ CASES: dict[str, dict[str, Case]] = {
 }
 
 PARTS = {
-    "FixedSeeds": "sees rows that Clustering has reduced to three columns, and is checked through it",
-    "Seeded": "base of the two kinds of seeds, never stored",
 }
 """Classes that are parts of others and not public; why they are not checked on their own."""

@@ -148,9 +148,9 @@ def test_shards_of_a_classifier_are_streams_that_merge():
 def test_sums_of_a_fit_end_with_the_first_row_of_a_stream_and_go_on_in_shards():
     first, rest = slice(0, 7_000), slice(7_000, N)
     fitted = fresh(MODELS["regression"]).fit(X[first], Y[first])
-    assert fitted._stream.construction.sums is not None
+    assert fitted._stream.sketch.sums is not None
     fitted.partial_fit(X[rest], Y[rest])
-    assert fitted._stream.view().construction.sums is None
+    assert fitted._stream.view().sketch.sums is None
     whole = fresh(MODELS["regression"]).fit(X, Y)
     np.testing.assert_array_equal(fitted.coreset_.ids, whole.coreset_.ids)
     np.testing.assert_allclose(fitted.regret_.optimum, whole.regret_.optimum, rtol=1e-10)

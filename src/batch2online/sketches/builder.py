@@ -178,8 +178,8 @@ class CoresetBuilder(ABC):
         if not isinstance(other, CoresetBuilder):
             raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
         theirs, draft = other._flushed(), copy.copy(self)
-        draft._check_mergeable(theirs)
         draft._flush()
+        draft._check_mergeable(theirs)
         if theirs._sketch is not None:
             draft._merge(theirs)
         return self._become(draft)._tidy()
@@ -201,6 +201,10 @@ class CoresetBuilder(ABC):
             if len(kept):
                 draft._learn(kept)
         return self._become(draft)._tidy()
+
+    def sensitivity(self, n: int) -> float:
+        """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
+        return 1.0 if self._sketch is None else float(self._flushed()._sketch.sensitivity(n))
 
     def scores_of_all(self) -> FloatArray:
         """Return the scores of all rows added, by id; needs the history."""
@@ -333,6 +337,10 @@ class CoresetBuilder(ABC):
         require_equal("whether there is a history", self._history is not None, self.keep_history)
         if self._history is not None:
             require_equal("rows of the history", len(self._history), self._sketch.totals.n_rows)
+
+    def copy(self) -> Self:
+        """Return an independent copy: what is added to one is not in the other."""
+        return copy.copy(self)
 
     def __copy__(self) -> Self:
         """Return a copy with a buffer of its own; all else is immutable."""
