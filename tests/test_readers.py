@@ -279,7 +279,7 @@ GAPS = b"a,b\n1,2\n,4\n5,NA\n\n7,8\n"
 def test_missing_values_are_refused_with_line_and_column(tmp_path):
     with pytest.raises(DataError, match=r"x\.csv, line 3, column 'a': the value is missing\.") as caught:
         prepared(tmp_path, GAPS, **LOWRANK)
-    assert caught.value.remedies == (Remedy.DROP_ROWS, Remedy.FILL_GAPS)
+    assert caught.value.remedies == (Remedy.DROP_ROWS, Remedy.IMPUTE)
     with pytest.raises(DataError, match=r"line 6, column 'b': inf is not a finite number"):
         prepared(tmp_path, b"a,b\n1,2\n\n\n3,4\n5,inf\n", **LOWRANK)
 
