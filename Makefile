@@ -21,7 +21,7 @@ QUICK := assignments batch_to_online clustering_coreset clustering_solver distan
 	names race randomness reference scores sensitivity stable_ids theory
 
 test-lowest: .venv-lowest/ready ## quick tests that need no extras, with the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow" $(QUICK:%=tests/test_%.py)
+	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow" $(foreach name,$(QUICK),$(wildcard tests/*/test_$(name).py tests/*/*/test_$(name).py))
 
 check: lint types test doctest docs ## what CI runs
 
@@ -49,7 +49,7 @@ bench-full: .venv/ready ## the same with more rows and repetitions, and all stud
 	$(BIN)/python -m benchmarks.suite --full
 
 torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
-	$(BIN)/python -m pytest -q -n auto --full tests/test_reliability.py tests/test_loading.py tests/test_interrupts.py tests/test_hostile_input.py
+	$(BIN)/python -m pytest -q -n auto --full tests/storage/test_reliability.py tests/storage/test_loading.py tests/storage/test_interrupts.py tests/estimator/test_hostile_input.py
 	cd tests && ../$(BIN)/python -m torture
 
 mutants: .venv/ready ## small wrong changes of the code, one at a time: do the tests meant for it notice? A quarter of an hour

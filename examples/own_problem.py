@@ -90,7 +90,7 @@ class OnlineMedian(OnlineEstimator):
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         policy = Lazy(growth=1.5, tolerance=0.01) if self.refresh is None else self.refresh
         return Stream.new(Medians(), Uniform(**self._sampling()), policy, self.n_features_in_, n_targets)
 

@@ -174,7 +174,7 @@ def check(model, rows):
     assert len(answer) == 4
     assert model.n_seen_ == N
     assert model.n_changes_ >= 1
-    assert np.isfinite(model._engine.current.loss)
+    assert np.isfinite(model._stream.current.loss)
 
 
 NOTES = {

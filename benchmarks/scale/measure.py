@@ -9,7 +9,6 @@ import time
 
 import numpy as np
 from dask import config
-from distributed import Client, LocalCluster
 
 import batch2online
 import batch2online.dask as cluster
@@ -17,6 +16,7 @@ from batch2online import OnlineClustering, OnlineRegression
 from batch2online.distributed.fitting import TOGETHER
 from batch2online.distributed.shards import merged
 from benchmarks.scale.rows import CENTERS, CLUSTERS, COEFFICIENTS, COLUMNS, DRAW, NOISE, PARTITION, partitions
+from distributed import Client, LocalCluster
 
 
 def new_model(task):

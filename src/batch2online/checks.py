@@ -38,7 +38,7 @@ from sklearn.exceptions import NotFittedError
 
 from batch2online import load
 from batch2online.refresh import Geometric
-from batch2online.results import Costs
+from batch2online.results import Timings
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.storage.tree import parts_of, state_of
 
@@ -218,8 +218,8 @@ def _bytes_of(content: object, subject: Any) -> bytes:
     except TypeError:
         twin = copy.deepcopy(subject)
         if not isinstance(twin, Construction):
-            stream = twin._engine  # seconds differ from run to run
-            twin._engine = replace(stream, learner=stream.learner.map(lambda state: replace(state, timings=Costs())))
+            stream = twin._stream  # seconds differ from run to run
+            twin._stream = replace(stream, learner=stream.learner.map(lambda state: replace(state, timings=Timings())))
         return pickle.dumps(twin)
 
 
@@ -385,7 +385,7 @@ def look(subject: Any) -> None:
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
     if not isinstance(subject, Construction):
-        assert subject.regret_.rows == subject.n_seen_ - subject._engine.view().current.unscored.rows
+        assert subject.regret_.rows == subject.n_seen_ - subject._stream.view().current.unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
 
@@ -908,7 +908,7 @@ def failing_on_call(solve: Callable[..., Any], number: int, exception: type[Base
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Strike the solver of this model, in one of the calls to come."""
-    problem = type(model._engine.problem)
+    problem = type(model._stream.problem)
     solver = "contender" if "contender" in vars(problem) else "solve"  # what all solves of this problem go through
     return patch.object(problem, solver, failing_on_call(getattr(problem, solver), number, exception))
 

@@ -173,9 +173,9 @@ class Durable:
         """Let nothing but this object change the model; write one that has seen rows before, which no call wrote."""
         self._model._owner = self
         self._settings = self._model._inner_settings()
-        is_fitted = "_engine" in vars(self._model)
+        is_fitted = "_stream" in vars(self._model)
         if log_changes and not journal.logs_changes(self._database):
-            events = self._model._engine.current.changes if is_fitted else ()
+            events = self._model._stream.current.changes if is_fitted else ()
             self._carry_out(lambda: journal.start_change_log(self._database, events), counts=False)
         if is_fitted and not self._database.meta.get("parts"):
             self._carry_out(self._write_state)
@@ -273,7 +273,7 @@ class Durable:
             journal.append(self._database, self._recorded or [], self.model)
         else:
             self._write_state()
-            for event in self._model._engine.current.changes:
+            for event in self._model._stream.current.changes:
                 self._log(event)
         self._note(key, source)
 
@@ -300,7 +300,7 @@ class Durable:
         return self
 
     def _next_id(self) -> int:
-        engine = vars(self.model).get("_engine")
+        engine = vars(self.model).get("_stream")
         return 0 if engine is None else engine.next_id
 
     def _note(self, key: str | None, source: Any) -> None:
@@ -331,11 +331,11 @@ class Durable:
 
     def _watch(self) -> None:
         """Have the engine say what it learns; rows that come past this object are refused."""
-        engine = self.model._engine
+        engine = self.model._stream
         history = engine.construction.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
             engine = engine.with_history(history.moved_to(self._database))
-        self.model._engine = replace(engine, recorder=self._record, on_change=self._log)
+        self.model._stream = replace(engine, recorder=self._record, on_change=self._log)
 
     def _log(self, event: ChangeEvent) -> None:
         journal.log_change(self._database, event)
@@ -350,7 +350,7 @@ class Durable:
     def checkpoint(self) -> None:
         """Write the state anew now, so that opening has nothing to learn again."""
         with self._lock:
-            if "_engine" in vars(self.model):
+            if "_stream" in vars(self.model):
                 self._carry_out(self._write_state, counts=False)
 
     def _write_state(self) -> None:

@@ -31,7 +31,7 @@ from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.input import RowReader
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
-from batch2online.results import ChangeEvent, Costs, Regret, Solve
+from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import ones
 from batch2online.schema import classes, conforms, require
 from batch2online.sketches.base import Coreset
@@ -42,7 +42,7 @@ _FIRST_CALLS = RLock()
 _MANY_BYTES = 2**24
 """Bytes of rows beyond which the memory that they will take is compared with what there is."""
 
-LEARNED = frozenset({"_engine", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
+LEARNED = frozenset({"_stream", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 """Attributes that learning sets."""
 
 _CACHES = frozenset({"_reader", "_sklearn_output_config"})
@@ -64,7 +64,7 @@ estimators: dict[str, type[OnlineEstimator]] = {}
 class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the online estimators. A subclass builds the engine and names what the model holds.
 
-    All that was learned is in ``_engine``, a value. What learns makes another one and puts it in place in one step, so
+    All that was learned is in ``_stream``, a value. What learns makes another one and puts it in place in one step, so
     that an error, or an interrupt at any line, leaves the estimator as it was. Calls that learn wait for each other;
     calls that read never wait.
     """
@@ -75,7 +75,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     random_state: Any
     n_features_in_: int
     feature_names_in_: Any
-    _engine: Stream
+    _stream: Stream
 
     _needs_targets = False
     _is_shard: bool = False
@@ -100,7 +100,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return LARGEST
 
     @abstractmethod
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         """Return the engine for ``n_features_in_`` columns and this many targets."""
 
     def _sampling(self, without_use: bool = False) -> dict[str, Any]:
@@ -169,10 +169,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         fresh = self._fresh()
         fresh._sums_exactly = True
-        fresh._engine = fresh._learned(X, y, sample_weight)
+        fresh._stream = fresh._learned(X, y, sample_weight)
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
-        fresh._engine = fresh._engine.refit("fit")
+        fresh._stream = fresh._stream.refit("fit")
         fresh._finish_fit(X)
         return self._become(fresh)
 
@@ -193,7 +193,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 if lock is not self._writing():  # another thread was first meanwhile
                     continue
                 if self.__sklearn_is_fitted__():
-                    fresh._engine = replace(fresh._engine, lock=lock)
+                    fresh._stream = replace(fresh._stream, lock=lock)
                 kept = {name: value for name, value in vars(self).items() if name not in LEARNED}
                 learned = {name: value for name, value in vars(fresh).items() if name in LEARNED}
                 self.__dict__ = kept | learned
@@ -201,7 +201,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _writing(self) -> RLock:
         """Return the lock of all that learns: the engine's, or before there is one that of all first calls."""
-        engine: Stream | None = self.__dict__.get("_engine")
+        engine: Stream | None = self.__dict__.get("_stream")
         return _FIRST_CALLS if engine is None else engine.lock
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -213,20 +213,20 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         if not self.__sklearn_is_fitted__():
             fresh = self._fresh()
-            fresh._engine = fresh._learned(X, y, sample_weight)
+            fresh._stream = fresh._learned(X, y, sample_weight)
             if self._is_first(fresh):
                 return self
         self._check_settings()
-        with self._engine.lock:
+        with self._stream.lock:
             if self._is_ready_for(X, y, sample_weight):
                 check_finite(X, "X", largest=self._largest)
                 if X.nbytes > _MANY_BYTES:
-                    self._engine.construction.check_rows_fit(len(X))
+                    self._stream.construction.check_rows_fit(len(X))
                 targets = check_targets(y if self._needs_targets else None, len(X))
                 self._check_target_shape(y, targets)
-                self._engine = self._engine.append_rows(X, targets, ones(len(X)))
+                self._stream = self._stream.append_rows(X, targets, ones(len(X)))
             else:
-                self._engine = self._learned(X, y, sample_weight)
+                self._stream = self._learned(X, y, sample_weight)
         return self
 
     def _is_first(self, fresh: Self) -> bool:
@@ -246,7 +246,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and X.ndim == 2
             and X.flags.c_contiguous
             and len(X) > 0
-            and X.shape[1] == self._engine.width
+            and X.shape[1] == self._stream.width
             and "feature_names_in_" not in vars(self)
             and (not self._needs_targets or type(y) is np.ndarray)
         )
@@ -258,12 +258,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
         if is_first:
-            engine = self._new_engine(targets.shape[1])
+            engine = self._new_stream(targets.shape[1])
             engine.construction.flat_targets = y is not None and y.ndim == 1
             engine = self._begun(self._with_drift(engine))
         else:
             self._check_target_shape(y, targets)
-            engine = self._engine
+            engine = self._stream
         engine.construction.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
@@ -295,7 +295,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
             return
-        engine = self._engine
+        engine = self._stream
         flat = (y.ndim if type(y) is np.ndarray else np.ndim(y)) == 1
         if flat != engine.construction.flat_targets or targets.shape[1] != engine.n_targets:
             expected = "(n,)" if engine.construction.flat_targets else f"(n, {engine.n_targets})"
@@ -329,10 +329,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
         self._check_settings()
-        with self._engine.lock:
+        with self._stream.lock:
             self._check_mergeable(other)
-            self._engine = self._merged(self._engine, other._engine)
-            self._engine.construction.tidy()
+            self._stream = self._merged(self._stream, other._stream)
+            self._stream.construction.tidy()
         return self
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
@@ -346,7 +346,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
-        if self._engine.construction.flat_targets != other._engine.construction.flat_targets:
+        if self._stream.construction.flat_targets != other._stream.construction.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
@@ -360,8 +360,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_may_change()
         self._check_settings()
         with self._check_fitted().lock:
-            self._engine = self._engine.forget(ids)
-            self._engine.construction.tidy()
+            self._stream = self._stream.forget(ids)
+            self._stream.construction.tidy()
         return self
 
     def __copy__(self) -> Self:
@@ -374,12 +374,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_engine" in vars(self)
+        return "_stream" in vars(self)
 
     def _check_fitted(self) -> Stream:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} has seen no rows yet: call fit or partial_fit first.")
-        engine: Stream = self._engine
+        engine: Stream = self._stream
         return engine
 
     def _view(self) -> Stream:
@@ -390,7 +390,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return how many rows may come before the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
             return 1
-        return max(1, self._engine.rows_to_cut() - len(self._engine.queue))
+        return max(1, self._stream.rows_to_cut() - len(self._stream.buffer))
 
     # -- parameters ------------------------------------------------------------------------------------------
 
@@ -447,25 +447,25 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, or a sequence of values."""
         try:
-            read, engine = self._reader, self._engine
+            read, engine = self._reader, self._stream
             values = read.getter(x)
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
                 target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
                 with engine.lock:
-                    if self._engine is engine and engine.append_one(values, target):
+                    if self._stream is engine and engine.append_one(values, target):
                         return self
         except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
             pass
         return self._learn_one(x, y)
 
     def _learn_one(self, x: Any, y: Any) -> Self:
-        if "_engine" not in self.__dict__:
+        if "_stream" not in self.__dict__:
             return self._learn_first(x, y)
         if "_former" in self.__dict__:
             self._check_settings()
-        with self._engine.lock:
+        with self._stream.lock:
             values = self._values_of(x)
-            self._engine = self._engine.learn_one(values, self._target_of(y))
+            self._stream = self._stream.learn_one(values, self._target_of(y))
         return self
 
     def _learn_first(self, x: Any, y: Any) -> Self:
@@ -487,8 +487,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 return read(x)
             except (KeyError, OverflowError, TypeError, ValueError):
                 x = self._in_order(x)
-        if len(x) != self._engine.width:
-            raise ValueError(f"x must have {self._engine.width} values, got {len(x)}.")
+        if len(x) != self._stream.width:
+            raise ValueError(f"x must have {self._stream.width} values, got {len(x)}.")
         if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
             return x
         x = unmasked(x, "x")
@@ -524,12 +524,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return how many numbers belong to a row, None where they are not taken as they come."""
         if not self._needs_targets:
             return 0
-        return 1 if self._takes_any_number and self._engine.construction.flat_targets else None
+        return 1 if self._takes_any_number and self._stream.construction.flat_targets else None
 
     def _target_of(self, y: Any) -> Any:
         if not self._needs_targets:
             return ()
-        if type(y) is float and -LARGEST <= y <= LARGEST and self._engine.construction.flat_targets:
+        if type(y) is float and -LARGEST <= y <= LARGEST and self._stream.construction.flat_targets:
             return (y,)
         given = np.asarray([unmasked(y, "y")])
         target = check_targets(given, 1)
@@ -596,11 +596,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the id that the next row gets."""
         if not self.__sklearn_is_fitted__():
             return int(self.first_id)
-        return self._engine.next_id
+        return self._stream.next_id
 
     def _seed_of_shards(self) -> int:
         if self.__sklearn_is_fitted__():
-            return int(self._engine.construction.seed)
+            return int(self._stream.construction.seed)
         if not isinstance(self.random_state, int | np.integer):
             raise ValueError(f"Shards share a seed: random_state must be an integer, got {self.random_state!r}.")
         return int(self.random_state)
@@ -647,7 +647,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
 
     @property
-    def costs_(self) -> Costs:
+    def timings_(self) -> Timings:
         """What solves have cost: how many, on how many rows, in how many seconds; and what refits would have cost."""
         return self._check_fitted().current.timings
 
@@ -782,7 +782,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fitted = self._fitted_state()
         from batch2online.storage import model_file  # who saves nothing loads no database
 
-        model_file.save(path, self._state() | fitted | {"costs": self._costs_state()})
+        model_file.save(path, self._state() | fitted | {"timings": self._timings_state()})
         self._warn_of_missing(fitted)
 
     def _state(self) -> dict[str, Any]:
@@ -797,9 +797,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "engine": engine,
         }
 
-    def _costs_state(self) -> list[Any]:
+    def _timings_state(self) -> list[Any]:
         """Return what solves have cost: beside the state, since seconds differ from run to run."""
-        costs = self._engine.current.timings
+        costs = self._stream.current.timings
         return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -820,9 +820,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         check_state(state, cls)
         estimator = cls(**state["params"])
         stream: Stream = state["engine"]
-        timings = costs_from(state.get("costs"))
-        estimator._engine = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
-        estimator.n_features_in_ = estimator._engine.width
+        timings = timings_from(state.get("timings"))
+        estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
+        estimator.n_features_in_ = estimator._stream.width
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
         return estimator
@@ -860,15 +860,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 raise ValueError(f"The file holds an estimator with {name}={old!r}, not {new!r}.")
 
     def _snapshot(self) -> tuple[dict[str, Any], int]:
-        """Return all that the estimator is: its attributes, and how many rows wait in the queue of its engine."""
-        engine = vars(self).get("_engine")
-        return dict(vars(self)), 0 if engine is None else len(engine.queue)
+        """Return all that the estimator is: its attributes, and how many rows wait in the buffer of its engine."""
+        engine = vars(self).get("_stream")
+        return dict(vars(self)), 0 if engine is None else len(engine.buffer)
 
     def _go_back_to(self, snapshot: tuple[dict[str, Any], int]) -> None:
         """Be what the estimator was when the snapshot was taken."""
         attributes, waiting = snapshot
-        if "_engine" in attributes:
-            attributes["_engine"].queue.count = waiting
+        if "_stream" in attributes:
+            attributes["_stream"].buffer.count = waiting
         self.__dict__ = attributes
 
     def _stored_beside(self, points: FloatArray) -> Any:
@@ -878,7 +878,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _learn_again(self, given: Given, beside: Any) -> None:
         """Learn rows that a file holds after the state."""
         points, targets, weights = given
-        engine = self._engine
+        engine = self._stream
         shapes = points.ndim == targets.ndim == 2 and points.shape[1:] + targets.shape[1:] == (
             engine.width,
             engine.n_targets,
@@ -888,7 +888,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             check_finite(points, "X", largest=engine.construction.largest)
             check_finite(targets, "y")
             require(((weights > 0) & np.isfinite(weights)).all(), "weights are positive.")
-            self._engine = engine.append([given])
+            self._stream = engine.append([given])
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -936,17 +936,17 @@ def check_state(state: Any, cls: Any) -> None:
     require(columns is None or len(columns) == engine.width, "each column has a name.")
 
 
-def costs_from(stored: Any) -> Costs:
+def timings_from(stored: Any) -> Timings:
     """Return the costs that a file holds; none where it holds none."""
     if stored is None:
-        return Costs()
+        return Timings()
     require(isinstance(stored, list) and len(stored) == 4, "costs are sums and solves.")
     solves, rows, seconds, models = stored
     require(conforms(models, list[tuple[int, int, float]]), "a solve has rows and seconds.")
     require(conforms((solves, rows, float(seconds)), tuple[int, int, float]), "costs are numbers.")
     numbers = [solves, rows, seconds, *chain.from_iterable(models)]
     require(all(0 <= number < math.inf for number in numbers), "costs are not negative.")
-    return Costs(solves, rows, float(seconds), tuple(Solve(*model) for model in models))
+    return Timings(solves, rows, float(seconds), tuple(FitTiming(*model) for model in models))
 
 
 def check_plain(params: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         above = f", the current model {excess(error)} above a fit on all its rows" if error > 0 else ""
         compared = distance(regret, model._best + of_rows(model)) + above
     else:
-        at = model._engine.current.refresh.next_check
+        at = model._stream.current.refresh.next_check
         compared = f"no model yet: the first comes at row {at:,}, {model.n_seen_:,} seen"
     return Headline(
         subject=target or "",

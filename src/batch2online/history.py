@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from batch2online._types import IntArray
-from batch2online.numerics.arena import joined
 from batch2online.rows import Rows, all_ones, check_ascending, check_width, ones
 from batch2online.schema import Count, at_least, require, storable, stores
 
@@ -68,9 +67,9 @@ class History:
     def tidy(self) -> None:
         """Remove from disk what only histories before this one hold."""
 
-    def append(self, rows: Rows, owned: bool = False) -> None:
-        """Add rows of one block, with larger ids than all before. They are copied unless they are ``owned``."""
-        self._add(len(rows), _kept(rows, owned))
+    def append(self, rows: Rows) -> None:
+        """Add a copy of rows of one block, with larger ids than all before."""
+        self._add(len(rows), _copied(rows))
         self._join_small_ones()
 
     def _add(self, n: int, rows: Rows | None) -> None:
@@ -224,7 +223,7 @@ class History:
         """Return the history that :meth:`stored_fields` describes."""
         history = cls(fields["block"], fields["width"], fields["n_targets"])
         for rows in fields["segments"]:
-            history._add(len(rows), _kept(rows, owned=True))
+            history._add(len(rows), _copied(rows))
         return history
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -241,16 +240,11 @@ def _interleaved(one: History, other: History) -> Iterator[Rows]:
 
 
 def _joined(segments: list[Rows]) -> Rows:
-    points = joined([rows.points for rows in segments])
-    rows = Rows.concatenate([replace(rows, points=rows.points[:, :0]) for rows in segments])
-    return replace(rows, points=points, weights=ones(len(rows)) if all_ones(rows.weights) else rows.weights)
+    rows = Rows.concatenate(segments)
+    return replace(rows, weights=ones(len(rows))) if all_ones(rows.weights) else rows
 
 
-def _kept(rows: Rows, owned: bool) -> Rows:
-    """Return rows whose arrays belong to nobody else; ids never did."""
-    if rows.weights.strides != (0,) and all_ones(rows.weights):
-        rows = replace(rows, weights=ones(len(rows)))
-    if owned:
-        return rows
-    weights = rows.weights if rows.weights.strides == (0,) else rows.weights.copy()
+def _copied(rows: Rows) -> Rows:
+    """Return rows in arrays that nothing else refers to; ids never are."""
+    weights = ones(len(rows)) if all_ones(rows.weights) else rows.weights.copy()
     return replace(rows, points=rows.points.copy(), targets=rows.targets.copy(), weights=weights)

@@ -28,7 +28,7 @@ class Labelled(OnlineEstimator):
         """Labels of a classifier by their codes; empty for all other estimators."""
         if not self.__sklearn_is_fitted__():
             return {}
-        problem: Any = self._engine.problem
+        problem: Any = self._stream.problem
         known: labels.Labels = problem.labels
         return known
 
@@ -63,11 +63,11 @@ class Labelled(OnlineEstimator):
         """Return the labels of a file; all of its rows must have one of them."""
         require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
         require(self._has_labels or not stored, "only classifiers have labels.")
-        require(self._needs_targets == bool(self._engine.n_targets), "there are targets where they are needed.")
+        require(self._needs_targets == bool(self._stream.n_targets), "there are targets where they are needed.")
         require(all(labels.code(label) == code for code, label in stored), "a code is that of its label.")
         known = dict(stored)
         if self._has_labels:
-            for targets in self._engine.kept_targets():
+            for targets in self._stream.kept_targets():
                 is_known = np.isin(targets, np.array(list(known)))
                 require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
         return known
@@ -76,8 +76,8 @@ class Labelled(OnlineEstimator):
         return [[code, label] for code, label in self._labels.items()]
 
     def _learn_again(self, given: Given, beside: Any) -> None:
-        engine: Any = self._engine
-        self._engine = engine.append([], replace(engine.problem, labels=dict(map(tuple, beside))))
+        engine: Any = self._stream
+        self._stream = engine.append([], replace(engine.problem, labels=dict(map(tuple, beside))))
         super()._learn_again(given, beside)
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
@@ -91,7 +91,7 @@ class Labelled(OnlineEstimator):
         if not self._has_labels or not self.__sklearn_is_fitted__():
             return super().learn_one(x, y)
         self._check_settings()
-        with self._engine.lock:
+        with self._stream.lock:
             if self._known_code(y) is not None:
                 return super().learn_one(x, y)
             _, known = self._encoded(labels.single(y))
@@ -99,8 +99,8 @@ class Labelled(OnlineEstimator):
                 return super().learn_one(x, y)
             codes, _ = labels.encoded(labels.single(y), known)
             row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-            problem: Any = self._engine.problem
-            self._engine = self._engine.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
+            problem: Any = self._stream.problem
+            self._stream = self._stream.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
         return self
 
     @property

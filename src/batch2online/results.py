@@ -1,4 +1,4 @@
-"""What happened when a model changed, and why."""
+"""Results that estimators report: changes of the model, regret, and timings of fits."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from batch2online.numerics.matching import ClusterChange
 from batch2online.schema import Count, one_of, require, storable
 
 KEPT = 10_000
-"""Changes that an engine holds, the newest ones; of the others it holds the number."""
+"""Number of changes that are stored, the newest ones; older ones are only counted."""
 
 Counts = tuple[tuple[str, int], ...]
-"""How many changes there were of each kind, sorted by kind."""
+"""Number of changes of each kind, sorted by kind."""
 
 
-KINDS = ("scheduled", "costlier", "fit", "merged", "forgotten", "half_life")
+KINDS = ("scheduled", "loss_increase", "fit", "merged", "forgotten", "half_life")
 
 
 @storable
 @dataclass(frozen=True)
 class ChangeEvent:
-    """One change of the model.
+    """One change of the model: when, why, by how much.
 
     Attributes
     ----------
     at : int
-        Rows seen when the new model came into force.
-    kind : {"scheduled", "costlier", "fit", "merged", "forgotten", "half_life"}
-        What made the engine solve again.
+        Rows seen when the new model became current.
+    kind : {"scheduled", "loss_increase", "fit", "merged", "forgotten", "half_life"}
+        What triggered the refit.
     magnitude : float
-        How far the model moved, in the problem's own measure.
+        Distance between the old and the new model, in the measure of the problem.
     cost_before, cost_after : float
         Cost of the old and of the new model on all rows seen.
-    allowed : float or None
-        Share by which the old model might have cost more than the new one and stayed; None where the policy allows
-        nothing.
+    tolerance : float or None
+        Share by which the old model could have cost more than the new one and been kept; None if the policy always
+        replaces the model.
     rows : int or None
-        Rows merged or forgotten; the half-life that has come into force, 0 for none.
+        Rows merged or forgotten; the half-life that became current, 0 for none.
     angle : float or None
-        For subspaces: the largest angle between the old and the new one, in radians.
+        For subspaces: the largest principal angle between the old and the new one, in radians.
     matching : tuple of ClusterChange or None
-        For clusters: what became of each id.
+        For clusters: the change of each cluster id.
     churn : float or None
-        For clusters: share of the weight of all rows whose label has changed.
-    solved_on : int or None
-        Rows that the new model was solved on.
+        For clusters: share of the weight of all rows whose label changed.
+    n_fit_rows : int or None
+        Rows that the new model was fitted to.
     seconds : float or None
-        What that took, where it is known; it differs from run to run, and takes no part in comparisons.
+        Time of the fit, if known; it differs from run to run and is not compared.
     coefficients : tuple of (int, float, float) or None
         For one target: the columns whose coefficients moved the predictions most, with their values before and after.
     """
@@ -61,32 +61,32 @@ class ChangeEvent:
     magnitude: float
     cost_before: float
     cost_after: float
-    allowed: float | None = None
+    tolerance: float | None = None
     rows: Count | None = None
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
     coefficients: tuple[tuple[Count, float, float], ...] | None = None
-    solved_on: int | None = None
+    n_fit_rows: int | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
 
     def validate(self) -> None:
-        has_rows = self.kind not in ("scheduled", "costlier", "fit")
+        has_rows = self.kind not in ("scheduled", "loss_increase", "fit")
         require(self.rows is not None or not has_rows, f"rows: found none for a change of kind {self.kind!r}")
 
     @property
     def excess(self) -> float:
-        """Share by which the old model costs more than the new one; infinite where the new one costs nothing."""
+        """Share by which the old model costs more than the new one; infinite if the new one costs nothing."""
         if self.cost_after:
             return self.cost_before / self.cost_after - 1
         return math.inf if self.cost_before else 0.0
 
     @property
     def reason(self) -> str:
-        """Why the model was replaced, in a sentence."""
+        """Why the model was replaced, as a sentence."""
         if self.kind == "scheduled":
             return f"scheduled refresh at {self.at:,} rows{self._comparison}"
-        if self.kind == "costlier":
+        if self.kind == "loss_increase":
             return f"recent rows cost more than the first ones under the old model, at {self.at:,} rows"
         if self.kind == "merged":
             return f"merged with {self.rows:,} rows"
@@ -95,16 +95,16 @@ class ChangeEvent:
             return f"{better} has cost less lately"
         if self.kind == "forgotten":
             return f"{self.rows:,} rows forgotten"
-        return f"{self.kind}: solved on all rows"
+        return f"{self.kind}: fitted to all rows"
 
     @property
     def _comparison(self) -> str:
-        if self.allowed is None:
+        if self.tolerance is None:
             return ""
         more = "more than the new one, which costs nothing"
         if math.isfinite(self.excess):
             more = f"{self.excess:.2%} more than the new one"
-        return f": the old model costs {more}, {self.allowed:.2%} was allowed"
+        return f": the old model costs {more}, tolerance {self.tolerance:.2%}"
 
 
 def counted(counts: Counts, *events: ChangeEvent) -> Counts:
@@ -121,7 +121,7 @@ UNORDERED = "no loss online: rows were learned as a set, without order, and none
 
 @dataclass(frozen=True)
 class Regret:
-    """What the online model has cost, next to the best model in hindsight.
+    """Prequential loss of the online model, next to the loss of the best model in hindsight.
 
     Attributes
     ----------
@@ -155,11 +155,10 @@ class Regret:
     resolution : float
         Losses up to this are rounding.
     half_life : int or None
-        Where rows fade: loss and optimum both count a row half as much for every so many rows that came after it, the
+        With decay: loss and optimum both count a row half as much for every so many rows that came after it, the
         last row once. The optimum is then that of the best model for *these* weights, not of the best single model.
     reason : str
-        Why there is no loss, where it is not a number: rows that were learned without order were never predicted before
-        they were learned.
+        Why the loss is NaN: rows that were learned without order were never predicted before they were learned.
     """
 
     loss: float
@@ -206,7 +205,7 @@ class Regret:
         return self.loss / high, self.loss / low
 
     def _scaled(self, factor: float) -> Regret:
-        """Return the same of rows with weights multiplied by this."""
+        """Return the regret for weights multiplied by this factor."""
         names = ("loss", "optimum", "secondary_loss", "total", "weight", "secondary_optimum", "resolution")
         known = {name: getattr(self, name) for name in names}
         return replace(self, **{name: value and value * factor for name, value in known.items()})
@@ -217,7 +216,7 @@ class Regret:
 
 
 def regret_of(state: Any) -> Regret:
-    """Return the regret on the rows of a stream, given its state."""
+    """Return the regret of a stream so far, given its state."""
     unscored, sketch = state.unscored, state.sketch
     known = state.problem.hindsight(sketch, state.model, *unscored.excluded)
     rows = sketch.n_rows - unscored.rows
@@ -240,12 +239,15 @@ def regret_of(state: Any) -> Regret:
     return replace(regret._scaled(1 / sketch.newest_weight), half_life=sketch.decay.half_life)
 
 
-_STEEPEST = 3.0
-"""Seconds grow like this power of the rows at most, where they are foretold."""
+_MAX_POWER = 3.0
+"""Seconds grow at most like this power of the rows, in estimates."""
+
+_RECENT = 20
+"""Number of latest fits that the estimate of :meth:`Timings.expected` is based on."""
 
 
-class Solve(NamedTuple):
-    """A solve that brought a model: rows seen, rows solved on, seconds."""
+class FitTiming(NamedTuple):
+    """A fit that replaced the model: rows seen, rows fitted to, seconds."""
 
     at: int
     rows: int
@@ -253,66 +255,60 @@ class Solve(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What solves have cost so far.
+class Timings:
+    """Time spent in fits so far, and what refits on all rows would have taken.
 
     Attributes
     ----------
     solves, rows, seconds : int, int, float
-        How many there were, with those that left the model in place; rows solved on and seconds in all.
-    models : tuple of Solve
-        Those that brought a model, the newest 10,000 of them.
+        Number of fits, those that kept the current model included; rows fitted to and seconds in total.
+    models : tuple of FitTiming
+        The fits that replaced the model, the newest 10,000 of them.
     last : (int, float)
-        Rows and seconds of the last one.
+        Rows and seconds of the last fit.
     """
 
     solves: int = 0
     rows: int = 0
     seconds: float = 0.0
-    models: tuple[Solve, ...] = ()
+    models: tuple[FitTiming, ...] = ()
     last: tuple[int, float] = field(default=(0, 0.0), compare=False)
 
-    def after(self, rows: int, seconds: float) -> Costs:
-        """Return the costs with one more solve."""
-        return Costs(self.solves + 1, self.rows + rows, self.seconds + seconds, self.models, (rows, seconds))
+    def plus(self, rows: int, seconds: float) -> Timings:
+        """Return the timings with one more fit."""
+        return Timings(self.solves + 1, self.rows + rows, self.seconds + seconds, self.models, (rows, seconds))
 
-    def with_model(self, at: int) -> Costs:
-        """Return the costs with the note that the last solve has brought a model."""
-        return replace(self, models=(*self.models, Solve(at, *self.last))[-KEPT:])
+    def with_model(self, at: int) -> Timings:
+        """Return the timings where the last fit has replaced the model."""
+        return replace(self, models=(*self.models, FitTiming(at, *self.last))[-KEPT:])
 
     def expected(self, rows: float) -> float:
-        """Return the seconds that a solve on so many rows is expected to take: a power of the rows.
+        """Return the expected seconds of a fit to so many rows: a power of the rows.
 
-        The power is that of the solves so far, at least 1 and at most 3; 1 where they were all on as many rows.
+        The power is estimated from the last fits, at least 1 and at most 3; 1 if they all had as many rows.
 
-        >>> costs = Costs(2, 300, 0.05, (Solve(100, 100, 0.01), Solve(200, 200, 0.04)))
-        >>> round(costs.expected(400), 6)
+        >>> timings = Timings(2, 300, 0.05, (FitTiming(100, 100, 0.01), FitTiming(200, 200, 0.04)))
+        >>> round(timings.expected(400), 6)
         0.16
         """
         if not self.models:
             return 0.0
-        last = max(self.models[-_MANY:], key=lambda solve: solve.rows)
-        return last.seconds * math.pow(rows / max(1, last.rows), self._power())
-
-    def _power(self) -> float:
-        sizes, seconds = np.array([(max(1, s.rows), max(1e-9, s.seconds)) for s in self.models[-_MANY:]]).T
+        recent = self.models[-_RECENT:]
+        largest = max(recent, key=lambda fit: fit.rows)
+        sizes, seconds = np.array([(max(1, fit.rows), max(1e-9, fit.seconds)) for fit in recent]).T
         x, y = np.log(sizes), np.log(seconds)
         spread = float(np.square(x - x.mean()).sum())
         slope = float((x - x.mean()) @ (y - y.mean())) / spread if spread > 1e-9 else 1.0
-        return min(_STEEPEST, max(1.0, slope))
+        return largest.seconds * math.pow(rows / max(1, largest.rows), min(_MAX_POWER, max(1.0, slope)))
 
     def of_refits(self, rows: int, times: int = 30) -> float:
-        """Return the seconds that refits on all rows, after each of ``times`` equal parts of them, would have taken.
+        """Return the estimated seconds of refits on all rows, one after each of ``times`` equal parts of them.
 
         As if the rows had come in so many days, with a refit each night. An estimate by :meth:`expected`.
         """
         return sum(self.expected(rows * night / times) for night in range(1, times + 1))
 
     def affords(self, rows_seen: int, size: float, per_million: float) -> bool:
-        """Whether one more solve on so many rows keeps within a budget of seconds for a million rows seen."""
+        """Return whether one more fit to ``size`` rows keeps within a budget of seconds per million rows seen."""
         expected = self.expected(size)
         return math.isfinite(expected) and self.seconds + expected <= per_million * rows_seen / 1e6
-
-
-_MANY = 20
-"""The last so many solves tell how seconds grow with rows."""

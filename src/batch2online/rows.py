@@ -12,7 +12,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.numerics.arena import Arena
 from batch2online.numerics.distances import squared_lengths
 from batch2online.schema import (
     Count,
@@ -146,11 +145,11 @@ def block_rows(columns: int) -> int:
 
 
 class _Room:
-    """Arrays with room for rows; the first ``filled`` of them are taken, by one queue or another."""
+    """Arrays with room for rows; the first ``filled`` of them are taken, by one buffer or another."""
 
-    def __init__(self, rows: int, width: int, n_targets: int, arena: Arena | None = None) -> None:
+    def __init__(self, rows: int, width: int, n_targets: int) -> None:
         self.filled = 0
-        self.points: FloatArray = np.empty((rows, width)) if arena is None else arena.rows(rows)
+        self.points: FloatArray = np.empty((rows, width))
         self.targets: FloatArray = np.empty((rows, n_targets))
         self.weights: FloatArray | None = None  # all ones
         self.size = rows
@@ -173,30 +172,29 @@ def _packed(array: Any) -> memoryview:
 
 @storable
 @stores(width=int, columns=int, block=Count, values=FloatArray, weights=FloatArray | None)
-class Queue:
+class RowBuffer:
     """Rows that wait, in the order in which they came."""
 
-    def __init__(self, width: int, n_targets: int, block: int = 0, arena: Arena | None = None) -> None:
+    def __init__(self, width: int, n_targets: int, block: int = 0) -> None:
         self.width, self.columns, self.block = width, width + n_targets, block
         self.count = 0
-        self.arena = arena
         self._room = _Room(0, width, n_targets)
 
     def __len__(self) -> int:
         return self.count
 
-    def emptied(self) -> Queue:
-        """Return a queue of the same kind in which nothing waits."""
-        return Queue(self.width, self.columns - self.width, self.block, self.arena)
+    def cleared(self) -> RowBuffer:
+        """Return a buffer of the same kind in which nothing waits."""
+        return RowBuffer(self.width, self.columns - self.width, self.block)
 
     def copy(self) -> Self:
-        """Return a queue in which the same rows wait; what is added to one is not in the other."""
+        """Return a buffer in which the same rows wait; what is added to one is not in the other."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
-    def with_rows(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Self:
-        """Return a queue with these rows at its end."""
+    def append(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Self:
+        """Return a buffer with these rows at its end."""
         start, stop = self.count, self.count + len(points)
         room = self._room_up_to(stop)
         room.points[start:stop] = points
@@ -208,8 +206,8 @@ class Queue:
         twin.count, twin._room = stop, room
         return twin
 
-    def wrote_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
-        """Add one row of Python floats to this queue itself if fewer than ``most`` wait then; whether that was done.
+    def append_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
+        """Add one row of Python floats to this buffer itself if fewer than ``most`` wait then; whether that was done.
 
         The last step makes the row visible.
         """
@@ -235,12 +233,12 @@ class Queue:
         return Rows(room.points[:count], room.targets[:count], weights, np.arange(first_id, first_id + count))
 
     def _room_up_to(self, stop: int) -> _Room:
-        """Return the room, or a copy that is larger or that no other queue has written to."""
+        """Return the room, or a copy that is larger or that no other buffer has written to."""
         old = self._room
         if old.filled == self.count and stop <= len(old.points):
             return old
         size = self._size_for(stop)
-        room = _Room(size, self.width, self.columns - self.width, self.arena if size == self.block else None)
+        room = _Room(size, self.width, self.columns - self.width)
         room.points[: self.count] = old.points[: self.count]
         room.targets[: self.count] = old.targets[: self.count]
         if old.weights is not None:
@@ -252,7 +250,7 @@ class Queue:
         """Return the rows of new room for so many: a quarter of a block first, since older rooms are still there."""
         if stop <= _FEW:
             return _FEW
-        return self.block // 4 if self.arena is None and stop <= self.block // 4 else max(stop, self.block)
+        return self.block // 4 if stop <= self.block // 4 else max(stop, self.block)
 
     # -- storing and copying --------------------------------------------------------------------------
 
@@ -273,21 +271,19 @@ class Queue:
         }
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Queue:
-        """Return the queue that :meth:`stored_fields` describes."""
+    def from_fields(cls, fields: dict[str, Any]) -> RowBuffer:
+        """Return the buffer that :meth:`stored_fields` describes."""
         values, weights, width = fields["values"], fields["weights"], fields["width"]
-        queue = cls(width, fields["columns"] - width, fields["block"])
+        buffer = cls(width, fields["columns"] - width, fields["block"])
         weights = ones(len(values)) if weights is None else weights
-        return queue.with_rows(values[:, :width], values[:, width:], weights) if len(values) else queue
+        return buffer.append(values[:, :width], values[:, width:], weights) if len(values) else buffer
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle the rows that wait, never the shared arrays."""
         return type(self).from_fields, (self.stored_fields(),)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Queue:
-        twin = self.from_fields(self.stored_fields())
-        twin.arena = None if self.arena is None else Arena(self.width)
-        return twin
+    def __deepcopy__(self, memo: dict[int, Any]) -> RowBuffer:
+        return self.from_fields(self.stored_fields())
 
 
 def check_ascending(parts: Iterable[Rows]) -> None:

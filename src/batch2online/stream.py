@@ -28,9 +28,9 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Contender, Problem, check_joined, check_losses
 from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record, Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
-from batch2online.refresh.benefit import Pace
-from batch2online.results import KEPT, ChangeEvent, Costs, Counts, Regret, counted, regret_of
-from batch2online.rows import Queue, Rows, all_ones, check_width, ones
+from batch2online.refresh.benefit import RefitBenefit
+from batch2online.results import KEPT, ChangeEvent, Counts, Regret, Timings, counted, regret_of
+from batch2online.rows import RowBuffer, Rows, check_width, ones
 from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.validation import LARGEST_ID
@@ -81,7 +81,7 @@ class RefreshState:
     last_fit : (rows, weight, loss, cost) or None
         At the last refit: rows of equal loss that say as much as those so far, their weight and loss, and the cost of
         the model; None where no check may be skipped.
-    benefit : Pace or None
+    benefit : RefitBenefit or None
         What the current model gains over the one before.
     last_coreset : (ids, weights) or None
         The coreset at the last check, for policies that compare it.
@@ -92,7 +92,7 @@ class RefreshState:
     next_check: int
     n_kept: Count = 0
     last_fit: tuple[_Positive, Annotated[_Positive, finite], _NotNegative, _NotNegative] | None = None
-    benefit: Pace | None = None
+    benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
 
@@ -122,7 +122,7 @@ class StreamState:
         Whether rows come in random order; None for a candidate as well.
     changes, change_counts
         The newest changes of the model, at most ``KEPT``, and how many there were of each kind.
-    timings : Costs
+    timings : Timings
         Seconds of refits.
     max_step : int or None
         Rows between two checks, at most, where old rows lose weight.
@@ -146,7 +146,7 @@ class StreamState:
     monitor: Monitor | None = None
     changes: Events = ()
     change_counts: Counts = ()
-    timings: Costs = field(default_factory=Costs)
+    timings: Timings = field(default_factory=Timings)
     max_step: Annotated[int, at_least(1)] | None = None
     ordered: bool = True
 
@@ -154,7 +154,7 @@ class StreamState:
         """Require a sketch, a model, a record and a monitor of the rows learned."""
         sketch, refresh, n = self.sketch, self.refresh, self.n_learned
         require_equal("shape of the sketch", sketch.shape, self.shape)
-        require_equal("rows in the queue of the sketch", len(sketch.queue), 0)
+        require_equal("rows in the buffer of the sketch", len(sketch.buffer), 0)
         require(sketch.n_rows <= n, f"sketch: found {sketch.n_rows} rows, expected at most {n}")
         is_to_come = self.policy.start is not None and refresh.next_check > n
         require(is_to_come, f"next_check: found {refresh.next_check}, expected more than {n}")
@@ -263,9 +263,9 @@ class StreamState:
         """Return how many rows may come before the next check."""
         return self.refresh.next_check - self.n_learned if self.ordered else math.inf
 
-    def step(self, rows: Rows, owned: bool = False) -> tuple[StreamState, StepInfo]:
+    def step(self, rows: Rows) -> tuple[StreamState, StepInfo]:
         """Return the state after one segment of rows, see :func:`step`."""
-        return step(self, rows, owned)
+        return step(self, rows)
 
     def refit(self, kind: str, **details: Any) -> tuple[StreamState, Events]:
         """Return the state with a model fitted now, see :func:`refit`."""
@@ -287,7 +287,7 @@ class StreamState:
             n_learned=0,
             loss=0.0,
             secondary_loss=0.0,
-            timings=Costs(),
+            timings=Timings(),
         )._without_order(skipped=0)
 
     def as_set(self) -> StreamState:
@@ -337,7 +337,7 @@ class Learner(Protocol):
     def rows_to_cut(self) -> float:
         """Return how many rows may come before the next check or decision."""
 
-    def step(self, rows: Rows, owned: bool = False) -> tuple[Self, StepInfo]:
+    def step(self, rows: Rows) -> tuple[Self, StepInfo]:
         """Return the learner after one segment of rows, and what it has found."""
 
     def refit(self, kind: str, **details: Any) -> tuple[Self, Events]:
@@ -359,17 +359,14 @@ class Learner(Protocol):
 # -- one segment of rows --------------------------------------------------------------------------------
 
 
-def step(state: StreamState, rows: Rows, owned: bool = False) -> tuple[StreamState, StepInfo]:
-    """Return the state after one segment: its rows are scored, then learned, and a check follows where one is due.
-
-    ``owned`` rows may be kept as they are; others are copied.
-    """
+def step(state: StreamState, rows: Rows) -> tuple[StreamState, StepInfo]:
+    """Return the state after one segment: its rows are scored, then learned, and a check follows where one is due."""
     events: Events = ()
     state = advance_decay(state, int(rows.ids[0]))
     if not state.ordered:
-        return learn(state, rows, None, owned), StepInfo()
+        return learn(state, rows, None), StepInfo()
     state, scores = score(state, rows)
-    state = learn(state, rows, scores, owned)
+    state = learn(state, rows, scores)
     if state.n_learned == state.refresh.next_check:
         state, events = check(state)
         state = schedule(state)
@@ -436,18 +433,18 @@ def _losses(
     return losses, secondary, warm_up
 
 
-def learn(state: StreamState, rows: Rows, scores: Scores | None, owned: bool = False) -> StreamState:
+def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
     """Return the state whose sketch has learned the rows."""
     sketch = state.sketch.copy()
     if sketch.wants_sizes and scores is not None:
         sketch.expect(state.problem.sizes(scores.losses) if state.has_model else None)
-    sketch.absorb(rows, owned)
+    sketch.absorb(rows)
     return replace(state, sketch=sketch, n_learned=state.n_learned + len(rows))
 
 
 def schedule(state: StreamState, at: int | None = None) -> StreamState:
     """Return the state with the row count of the next check: the policy's, or sooner where old rows lose weight."""
-    at = state.policy.following(state.n_learned, state.refresh.n_kept) if at is None else at
+    at = state.policy.next_check(state.n_learned, state.refresh.n_kept) if at is None else at
     at = at if state.max_step is None else min(at, state.n_learned + state.max_step)
     return _refreshed(state, next_check=at)
 
@@ -474,21 +471,21 @@ def check(state: StreamState) -> tuple[StreamState, Events]:
     problem, policy, sketch = state.problem, state.policy, state.sketch
     before = 0.0 if problem.tells_costs else problem.cost(state.model, sketch)
     noise = problem.degrees(state.model, sketch) / sketch.effective_rows
-    tolerance = policy.allowance(sketch.seed, state.n_learned, noise)
+    tolerance = policy.cost_tolerance(sketch.seed, state.n_learned, noise)
     if tolerance and not problem.tells_costs and before <= tolerance * problem.lower_bound(sketch):
         return state, ()
     state, new = timed_fit(state, state.model)
     before, after = new.costs or (before or problem.cost(state.model, sketch), problem.cost(new.model, sketch))
-    if policy.uneven > 1 and before > tolerance * after:
-        noise *= min(policy.uneven, problem.unevenness(new.model, sketch))
-        tolerance = policy.allowance(sketch.seed, state.n_learned, noise)
+    if policy.max_noise_factor > 1 and before > tolerance * after:
+        noise *= min(policy.max_noise_factor, problem.unevenness(new.model, sketch))
+        tolerance = policy.cost_tolerance(sketch.seed, state.n_learned, noise)
     if tolerance and before <= tolerance * after:
         # Where costs are exact a check takes next to nothing, so that it need not become rare.
         state = _refreshed(state, n_kept=state.refresh.n_kept + (not problem.costs_are_exact))
         return record_fit(state, before, new.evenness), ()
     former, state = state.model, _refreshed(state, n_kept=0)
-    allowed = tolerance - 1 if tolerance else None
-    state, events = install(state, new.model, before, after, kind=trigger, allowed=allowed)
+    details = {"kind": trigger, "tolerance": tolerance - 1 if tolerance else None}
+    state, events = install(state, new.model, before, after, **details)
     return start_benefit(record_fit(state, after, new.evenness), former), events
 
 
@@ -507,7 +504,7 @@ def can_skip(state: StreamState) -> bool:
     error = math.sqrt(variance / sketch.effective_rows * growth**2 / (growth - 1))
     rise = recent / mean - 1 - 2 * degrees / rows - 2 * error
     gain, noise = degrees / rows * (1 - 1 / growth), degrees / sketch.effective_rows
-    return state.policy.may_wait(state.n_learned, gain, noise, rise, growth)
+    return state.policy.can_skip(state.n_learned, gain, noise, rise, growth)
 
 
 def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
@@ -523,7 +520,7 @@ def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState
 
 def find_trigger(state: StreamState) -> tuple[StreamState, str | None]:
     """Return why a check refits, None if it need not: the coreset is the same, or the expected benefit is too small."""
-    if state.policy.only_on_change:
+    if state.policy.on_coreset_change:
         state, changed = compare_coreset(state)
         if not changed:
             return state, None
@@ -534,8 +531,8 @@ def find_trigger(state: StreamState) -> tuple[StreamState, str | None]:
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    trigger = policy.reason(benefit, state.n_learned, len(state.sketch.coreset()), state.max_step)
-    return (state if trigger else _refreshed(state, benefit=benefit.looked())), trigger
+    trigger = policy.trigger(benefit, state.n_learned, len(state.sketch.coreset()), state.max_step)
+    return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
 
 def compare_coreset(state: StreamState) -> tuple[StreamState, bool]:
@@ -551,7 +548,7 @@ def timed_fit(state: StreamState, current: Any | None) -> tuple[StreamState, Con
     fit = problem.contender if current is not None else lambda sketch, _: Contender(problem.solve(sketch, None))
     new = fit(state.sketch, current)
     seconds = time.perf_counter() - start
-    timings = state.timings.after(problem.solved_rows(new.model, state.sketch), seconds)
+    timings = state.timings.plus(problem.solved_rows(new.model, state.sketch), seconds)
     return replace(state, timings=timings), new
 
 
@@ -562,7 +559,7 @@ def fit_first(state: StreamState) -> StreamState:
     if state.policy.floor > 0:
         state = record_fit(state, state.problem.cost(state.model, state.sketch), 1.0)
     state = start_benefit(state, None)
-    return compare_coreset(state)[0] if state.policy.only_on_change else state
+    return compare_coreset(state)[0] if state.policy.on_coreset_change else state
 
 
 def adopt(state: StreamState, model: Any) -> StreamState:
@@ -582,7 +579,7 @@ def install(state: StreamState, new: Any, before: float, after: float, **details
         state.n_learned,
         cost_before=before,
         cost_after=after,
-        solved_on=state.timings.last[0] if details["kind"] != "half_life" else None,
+        n_fit_rows=state.timings.last[0] if details["kind"] != "half_life" else None,
         **state.problem.difference(state.model, new, state.sketch),
         **details,
     )
@@ -608,7 +605,7 @@ def refit(state: StreamState, kind: str, **details: Any) -> tuple[StreamState, E
     elif state.n_learned:
         state = fit_first(state)
     state = _refreshed(state, n_kept=0, last_fit=None)
-    return schedule(state, state.policy.after(state.n_learned)), events
+    return schedule(state, state.policy.first_check_after(state.n_learned)), events
 
 
 # -- what refits gain -----------------------------------------------------------------------------------
@@ -616,14 +613,14 @@ def refit(state: StreamState, kind: str, **details: Any) -> tuple[StreamState, E
 
 def start_benefit(state: StreamState, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not (state.policy.measures or state.sketch.can_grow):
+    if not (state.policy.measures_benefit or state.sketch.can_grow):
         return state
     old, size = state.refresh.benefit, float(state.problem.solved_rows(state.model, state.sketch))
     if former is state.model and old is not None:  # the same model came out: it gains nothing
-        return _refreshed(state, benefit=replace(old.looked(), at=state.n_learned))
+        return _refreshed(state, benefit=replace(old.after_check(), at=state.n_learned))
     if old is None or former is None:
-        return _refreshed(state, benefit=Pace(state.n_learned, size))
-    return _refreshed(state, benefit=Pace(state.n_learned, size, former, old.size))
+        return _refreshed(state, benefit=RefitBenefit(state.n_learned, size))
+    return _refreshed(state, benefit=RefitBenefit(state.n_learned, size, former, old.size))
 
 
 def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamState:
@@ -635,7 +632,7 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
         return _refreshed(state, benefit=benefit.with_rows(losses, rows.weights))
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
-    benefit = benefit.with_gains(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
+    benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
     state = _refreshed(state, benefit=benefit)
     if benefit.gains.rows < TRIAL_ROWS:
         return state
@@ -648,7 +645,7 @@ def grow(state: StreamState) -> StreamState:
     if benefit is None or not sketch.can_grow:
         return state
     size = sketch.expected_size
-    gain = benefit.foreseen(2 * size, -1.0) - benefit.foreseen(size, -1.0)
+    gain = benefit.expected_benefit(2 * size, -1.0) - benefit.expected_benefit(size, -1.0)
     if not (sketch.n_rows > size / 2 and gain >= MIN_BENEFIT):
         return state
     sketch = sketch.copy()
@@ -691,7 +688,7 @@ class Stream:
     ----------
     learner : Learner
         What was learned of the rows up to the last cut.
-    queue : Queue
+    buffer : RowBuffer
         Rows since then.
     room : int
         How many rows make the next cut; 0 while that is not known.
@@ -702,7 +699,7 @@ class Stream:
     """
 
     learner: Any
-    queue: Queue
+    buffer: RowBuffer
     room: int = 0
     lock: RLock = field(default_factory=RLock)
     recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
@@ -710,23 +707,23 @@ class Stream:
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "queue", self.queue.copy())  # append_one writes to it: no other stream may share it
+        object.__setattr__(self, "buffer", self.buffer.copy())  # append_one writes to it: no other stream may share it
 
     def validate(self) -> None:
-        """Require a learner, and a queue as wide as its rows, with fewer rows than make the next cut."""
-        state, queue = getattr(self.learner, "current", None), self.queue
+        """Require a learner, and a buffer as wide as its rows, with fewer rows than make the next cut."""
+        state, buffer = getattr(self.learner, "current", None), self.buffer
         is_learner = isinstance(state, StreamState) and not isinstance(self.learner, Stream)
         require(is_learner, f"learner: found a {type(self.learner).__name__}")
         require(self.ordered, "learner: found one of rows without order")
-        sketch, shape = self.construction, (queue.width, queue.columns - queue.width)
-        require_equal("shape and block of the queue", (shape, queue.block), (sketch.shape, sketch.block))
-        check_width([queue.rows(0)], *shape, sketch.largest)
+        sketch, shape = self.construction, (buffer.width, buffer.columns - buffer.width)
+        require_equal("shape and block of the buffer", (shape, buffer.block), (sketch.shape, sketch.block))
+        check_width([buffer.rows(0)], *shape, sketch.largest)
         most = self.rows_to_cut()
-        require(len(queue) < most, f"queue: found {len(queue)} rows, expected less than {most}")
+        require(len(buffer) < most, f"buffer: found {len(buffer)} rows, expected less than {most}")
 
     def kept_targets(self) -> Iterator[FloatArray]:
         """Iterate over the targets of all rows that are held, wherever they are."""
-        yield self.queue.rows(0).targets
+        yield self.buffer.rows(0).targets
         if isinstance(self.model, Rows):
             yield self.model.targets
         sketch = self.construction
@@ -756,7 +753,7 @@ class Stream:
         """
         state = StreamState.new(problem, construction, policy, width, n_targets)
         construction.begin(*state.shape, flat_targets)
-        return cls(state, construction.queue)
+        return cls(state, construction.buffer)
 
     # -- what was learned so far ----------------------------------------------------------------------
 
@@ -805,12 +802,12 @@ class Stream:
     @property
     def n_seen(self) -> int:
         """Rows learned, and rows buffered."""
-        return self.n_learned + len(self.queue)
+        return self.n_learned + len(self.buffer)
 
     @property
     def next_id(self) -> int:
         """The id that the next row gets."""
-        return int(self.construction.next_id) + len(self.queue)
+        return int(self.construction.next_id) + len(self.buffer)
 
     @property
     def n_changes(self) -> int:
@@ -826,43 +823,43 @@ class Stream:
 
     def append_rows(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> Stream:
         """Return the stream after validated rows of one call; those that make no cut only wait."""
-        if len(self.queue) + len(points) >= self.room:
+        if len(self.buffer) + len(points) >= self.room:
             return self.append([(points, targets, weights)])
         if self.recorder is not None:
             self.recorder(points, targets, weights)
-        return replace(self, queue=self.queue.with_rows(points, targets, weights))
+        return replace(self, buffer=self.buffer.append(points, targets, weights))
 
     def append(self, pieces: Iterable[Given], problem: Problem | None = None) -> Stream:
         """Return the stream after these validated rows of positive weight, and with this problem where one is given."""
-        learner, queue = self.learner, self.queue
+        learner, buffer = self.learner, self.buffer
         if problem is not None:
             learner = learner.map(lambda state: replace(state, problem=problem))
         with one_thread(self.width):
             for piece in pieces:
                 if self.recorder is not None:
                     self.recorder(*piece)
-                _check_ids_left(learner.current.sketch.next_id + len(queue), len(piece[0]))
-                learner, queue = self._fed(learner, queue, piece)
-        return replace(self, learner=learner, queue=queue, room=_rows_to_cut(learner))
+                _check_ids_left(learner.current.sketch.next_id + len(buffer), len(piece[0]))
+                learner, buffer = self._fed(learner, buffer, piece)
+        return replace(self, learner=learner, buffer=buffer, room=_rows_to_cut(learner))
 
-    def _fed(self, learner: Learner, queue: Queue, given: Given) -> tuple[Learner, Queue]:
+    def _fed(self, learner: Learner, buffer: RowBuffer, given: Given) -> tuple[Learner, RowBuffer]:
         """Return the learner after all cuts that these rows make, and the rows that stay buffered."""
         start, n = 0, len(given[0])
         while start < n:
-            waiting, room = len(queue), _rows_to_cut(learner)
+            waiting, room = len(buffer), _rows_to_cut(learner)
             piece = slice(start, min(start + room - waiting, n))
             points, targets, weights = (array[piece] for array in given)
             first_id, is_cut, start = learner.current.sketch.next_id, waiting + piece.stop - start == room, piece.stop
             if is_cut and not waiting:
-                rows, owned = _numbered(points, targets, weights, first_id, queue)
+                rows = Rows(points, targets, weights, np.arange(first_id, first_id + len(points)))
             else:
-                queue = queue.with_rows(points, targets, weights)
+                buffer = buffer.append(points, targets, weights)
                 if not is_cut:
                     continue
-                rows, owned, queue = queue.rows(first_id), queue.arena is not None, queue.emptied()
-            learner, info = learner.step(rows, owned)
+                rows, buffer = buffer.rows(first_id), buffer.cleared()
+            learner, info = learner.step(rows)
             self._report(info.events)
-        return learner, queue
+        return learner, buffer
 
     def _report(self, events: Events) -> None:
         if self.on_change is not None:
@@ -870,8 +867,8 @@ class Stream:
                 self.on_change(event)
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
-        """Add a validated row to the queue itself if it only has to wait there; whether that was done."""
-        return self.recorder is None and self.queue.wrote_one(values, target, self.room)
+        """Add a validated row to the buffer itself if it only has to wait there; whether that was done."""
+        return self.recorder is None and self.buffer.append_one(values, target, self.room)
 
     def learn_one(self, values: Sequence[float], target: tuple[float, ...]) -> Stream:
         """Return the stream after one validated row: itself, unless the row makes a cut."""
@@ -887,12 +884,12 @@ class Stream:
     @one_thread()
     def flushed(self) -> Stream:
         """Return the stream in which no row waits."""
-        if not len(self.queue):
+        if not len(self.buffer):
             return self
-        rows = self.queue.rows(self.construction.next_id)
-        learner, info = self.learner.step(rows, self.queue.arena is not None)
+        rows = self.buffer.rows(self.construction.next_id)
+        learner, info = self.learner.step(rows)
         self._report(info.events)
-        return replace(self, learner=learner, queue=self.queue.emptied(), room=_rows_to_cut(learner))
+        return replace(self, learner=learner, buffer=self.buffer.cleared(), room=_rows_to_cut(learner))
 
     @one_thread()
     def refit(self, kind: str, **details: Any) -> Stream:
@@ -932,7 +929,7 @@ class Stream:
                     learner, info = learner.step(some)
                     self._report(info.events)
                     rest = rest[len(some) :]
-        new = replace(self, learner=learner, queue=self.queue.emptied())
+        new = replace(self, learner=learner, buffer=self.buffer.cleared())
         return new.refit("forgotten", rows=len(np.unique(unwanted)))
 
     # -- rows without order ---------------------------------------------------------------------------
@@ -974,7 +971,7 @@ class Stream:
     def _ordinary(self) -> Stream:
         state = self.flushed().learner
         model = state.problem.initial(None, *state.shape)
-        new = replace(self, learner=replace(state, ordered=True, model=model), queue=self.queue.emptied())
+        new = replace(self, learner=replace(state, ordered=True, model=model), buffer=self.buffer.cleared())
         return new.as_set().refit("merged")
 
     # -- reading --------------------------------------------------------------------------------------
@@ -984,7 +981,7 @@ class Stream:
         """Return the stream in which no row waits, to look at: nothing of it reaches a disk."""
         if not self.ordered:
             return self.whole()
-        view: Stream = self._cached("view", self._flushed_view) if len(self.queue) else self
+        view: Stream = self._cached("view", self._flushed_view) if len(self.buffer) else self
         return view
 
     def _flushed_view(self) -> Stream:
@@ -1002,10 +999,10 @@ class Stream:
     @property
     def present_model(self) -> Any:
         """The model; before the first one, the simplest that all rows seen give, those that wait included."""
-        state, queue = self.current, self.queue
-        if state.has_model or not len(queue):
+        state, buffer = self.current, self.buffer
+        if state.has_model or not len(buffer):
             return state.model
-        waiting = state.sketch.weighted(queue.rows(state.sketch.next_id))
+        waiting = state.sketch.weighted(buffer.rows(state.sketch.next_id))
         known = state.warm_up or state.problem.warm_up()
         answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
         return state.problem.initial(answer, *state.shape)
@@ -1065,19 +1062,17 @@ class Stream:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
-        return {"learner": self.learner, "queue": self.queue}
+        return {"learner": self.learner, "buffer": self.buffer}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Stream:
         """Return the stream that :meth:`stored_fields` describes."""
-        stream = cls(fields["learner"], fields["queue"])
-        stream.queue.arena = stream.construction._new_arena(stream.width, stream.n_targets)
-        return stream
+        return cls(fields["learner"], fields["buffer"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what copies hold: of a shard whose sums are exact, no row that current scores rule out."""
         own = self.compact() if not self.ordered and self.construction.adds_up else self
-        return {"learner": own.learner, "queue": own.queue}
+        return {"learner": own.learner, "buffer": own.buffer}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(vars(type(self)(**state)))
@@ -1093,15 +1088,3 @@ def _check_ids_left(next_id: int, n: int) -> None:
     """Refuse rows that would need ids beyond the largest one."""
     if next_id + n - 1 > LARGEST_ID:
         raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
-
-
-def _numbered(
-    points: FloatArray, targets: FloatArray, weights: FloatArray, first_id: int, queue: Queue
-) -> tuple[Rows, bool]:
-    """Return the rows of a caller with their ids, and whether they are in memory that a history may keep."""
-    ids = np.arange(first_id, first_id + len(points))
-    if queue.arena is None:
-        return Rows(points, targets, weights, ids), False
-    own = queue.arena.rows(len(points))
-    own[...] = points
-    return Rows(own, targets, weights if all_ones(weights) else weights.copy(), ids), True

@@ -82,8 +82,8 @@ ESTIMATORS = {
         {"readers_in_other_threads_see_one_version_at_a_time"},
     ),
     "is changed by looking": (
-        "@property\n    def coreset_(self):\n        vars(self._engine.learner)['loss'] += 1.0\n"
-        "        return self._engine.coreset()",
+        "@property\n    def coreset_(self):\n        vars(self._stream.learner)['loss'] += 1.0\n"
+        "        return self._stream.coreset()",
         {"looking_changes_nothing"},
     ),
 }

@@ -97,14 +97,14 @@ def at_a_refresh():
     """A model whose next row is due for a refresh."""
     model = OnlineRegression(refresh=Geometric(1.2), **SMALL)
     learned(model, Y, 0, 13)
-    return learned_one_by_one(model, Y, 13, model._engine.current.refresh.next_check - 1)
+    return learned_one_by_one(model, Y, 13, model._stream.current.refresh.next_check - 1)
 
 
 def at_a_full_queue():
-    """A model whose queue has no place for the next row."""
+    """A model whose buffer has no place for the next row."""
     model = learned(OnlineRegression(refresh=Geometric(100.0), **SMALL), Y, 0, 20)
     model = learned_one_by_one(model, Y, 20, 40)
-    while model._engine.queue.count < len(model._engine.queue._room.points):
+    while model._stream.buffer.count < len(model._stream.buffer._room.points):
         learned_one_by_one(model, Y, model.n_seen_, model.n_seen_ + 1)
     return model
 

@@ -155,10 +155,10 @@ def test_a_loss_that_is_no_number_is_refused_and_its_row_named(kind, loss_bound)
     model = learned(model, targets, 0, 100)
     rows = X[100:300].copy()
     rows[50, 0] = 1000.0
-    seen, loss_before = model.n_seen_, model._engine.current.loss
+    seen, loss_before = model.n_seen_, model._stream.current.loss
     with pytest.raises(ValueError, match="loss gave NaN for row 150 of the stream"):
         model.partial_fit(rows, some(targets, 100, 300))
-    assert (model.n_seen_, model._engine.current.loss) == (seen, loss_before)
+    assert (model.n_seen_, model._stream.current.loss) == (seen, loss_before)
     assert learned(model, targets, 100, 300).n_seen_ == 300
 
 

@@ -41,7 +41,7 @@ def merged(model, make, targets):
 
 
 def assigned(model, make, targets):
-    model._engine = make().partial_fit(*rows(targets, 0, 300))._engine
+    model._stream = make().partial_fit(*rows(targets, 0, 300))._stream
 
 
 def swapped(model, make, targets):
@@ -209,7 +209,7 @@ def test_rows_that_are_not_recorded_are_not_learned(tmp_path):
     """Whoever gets past all doors: the file refuses rows that differ from those that the model has learned."""
     with Durable(tmp_path / "model", OnlineRegression(random_state=0), durability="os") as durable:
         durable.partial_fit(X[:100], Y[:100])
-        vars(durable.model)["_engine"] = replace(durable.model._engine, recorder=None)
+        vars(durable.model)["_stream"] = replace(durable.model._stream, recorder=None)
         with pytest.raises(StoreError, match="was to store 0 rows, and the model has learned 50"):
             durable.partial_fit(X[100:150], Y[100:150])
         assert durable.model.n_seen_ == 100

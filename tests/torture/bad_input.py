@@ -37,7 +37,7 @@ def snapshot(subject):
     """All that it is: its attributes while it has seen no rows, the bytes of its checkpoint after."""
     if not hasattr(subject, "get_params"):
         return serialise(subject)
-    return serialise(subject._state()) if "_engine" in vars(subject) else dict(vars(subject))
+    return serialise(subject._state()) if "_stream" in vars(subject) else dict(vars(subject))
 
 
 def campaign(count: int, seed: int = 0) -> dict[str, int]:
@@ -88,11 +88,11 @@ def _check_finite(subject) -> None:
     if not hasattr(subject, "get_params"):
         if subject.shape is not None:
             _assert_finite(subject.coreset())
-    elif "_engine" in vars(subject):
-        model = subject._engine.model
+    elif "_stream" in vars(subject):
+        model = subject._stream.model
         _assert_finite(getattr(model, "model", model))  # of an estimator that is wrapped, its own attributes
         _assert_finite(subject.coreset_)
-        assert np.isfinite(subject._engine.current.loss)
+        assert np.isfinite(subject._stream.current.loss)
 
 
 def _assert_finite(holder) -> None:

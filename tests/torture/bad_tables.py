@@ -62,14 +62,14 @@ def campaign(count: int, seed: int = 0) -> dict[str, int]:
         kind = "table" if rng.random() < 0.8 else "texts"
         subject = frames() if rng.random() < 0.2 else subjects[kind]
         outcomes[one_call(subject, *(bad_table if kind == "table" else bad_texts)(rng))] += 1
-        if outcomes.get("learned") and "_engine" in vars(subject) and subject.n_seen_ > 2 * N:
+        if outcomes.get("learned") and "_stream" in vars(subject) and subject.n_seen_ > 2 * N:
             subjects = {"table": frames().partial_fit(GOOD[:N], Y[:N]), "texts": frames().partial_fit(WORDS[:N], Y[:N])}
     return dict(outcomes)
 
 
 def one_call(subject, X, y) -> str:
     """What comes of it; anything but these outcomes is raised."""
-    before, has_seen = snapshot(subject), "_engine" in vars(subject)
+    before, has_seen = snapshot(subject), "_stream" in vars(subject)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas, about what it is given
         try:
@@ -86,7 +86,7 @@ def one_call(subject, X, y) -> str:
 
 
 def snapshot(subject):
-    return serialise(subject._state()) if "_engine" in vars(subject) else dict(vars(subject))
+    return serialise(subject._state()) if "_stream" in vars(subject) else dict(vars(subject))
 
 
 def bad_texts(rng):

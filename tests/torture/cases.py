@@ -100,7 +100,7 @@ def carry_out(name: str, call: tuple, learner, **given) -> None:
 
 def digest(estimator) -> str:
     """Tell one model from another: all of its state, rows of its history included."""
-    return hashlib.sha256(serialise(estimator._state())).hexdigest() if "_engine" in vars(estimator) else "nothing"
+    return hashlib.sha256(serialise(estimator._state())).hexdigest() if "_stream" in vars(estimator) else "nothing"
 
 
 @cache

@@ -263,9 +263,9 @@ def use(model) -> None:
     """All that one does with a model."""
     width = model.n_features_in_
     rows = np.resize(X[250:], (10, width))
-    n_targets = model._engine.n_targets
+    n_targets = model._stream.n_targets
     targets = None if not n_targets else np.resize(Y[250:], (10, n_targets))
-    if targets is not None and model._engine.construction.flat_targets:
+    if targets is not None and model._stream.construction.flat_targets:
         targets = targets[:, 0]
     if getattr(model, "loss", None) == "gamma":
         targets = np.abs(targets) + 0.1

@@ -100,7 +100,7 @@ def _copied(make: Callable[..., Any], targets: str, seen: int) -> Any:
     if getattr(make(), "history", None) == folder():
         return _learned(make, targets, seen)
     template, model = _template(make, targets, seen), make()
-    vars(model).update(vars(template), _engine=replace(template._engine, queue=template._engine.queue.copy()))
+    vars(model).update(vars(template), _stream=replace(template._stream, buffer=template._stream.buffer.copy()))
     return model
 
 

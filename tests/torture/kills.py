@@ -157,7 +157,7 @@ def change_past(name: str, estimator, rng: random.Random) -> None:
         "forget": lambda: estimator.forget([0]),
         "set_params": lambda: estimator.set_params(coreset_size=99),
         "assignment": lambda: setattr(estimator, "coreset_size", 99),
-        "engine": lambda: setattr(estimator, "_engine", model(name).partial_fit(rows, y)._engine),
+        "engine": lambda: setattr(estimator, "_stream", model(name).partial_fit(rows, y)._stream),
     }
     change = rng.choice(tuple(changes))
     try:

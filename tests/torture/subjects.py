@@ -34,7 +34,7 @@ class Subject:
         return state_of(self.thing)
 
     def is_locked(self) -> bool:
-        engine = vars(self.thing).get("_engine")
+        engine = vars(self.thing).get("_stream")
         return estimator._FIRST_CALLS._is_owned() or (engine is not None and engine.lock._is_owned())  # type: ignore[attr-defined]
 
     def look_again(self, how: int) -> None:
@@ -50,9 +50,9 @@ def state_of(thing: Any) -> bytes:
         return _bytes(thing)
     own = vars(thing)
     rest = {
-        name: np.asarray(own[name]).tolist() for name in sorted(estimator.LEARNED - {"_engine", "_reader"} & own.keys())
+        name: np.asarray(own[name]).tolist() for name in sorted(estimator.LEARNED - {"_stream", "_reader"} & own.keys())
     }
-    return repr(rest).encode() + (_bytes(thing._state()) if "_engine" in own else b"nothing")
+    return repr(rest).encode() + (_bytes(thing._state()) if "_stream" in own else b"nothing")
 
 
 def _bytes(state: Any) -> bytes:

@@ -141,7 +141,7 @@ def look_at_regret(model: Any) -> None:
 
 
 def look_at_predictions(model: Any) -> None:
-    assert np.isfinite(model.transform(X[:3]) if hasattr(model, "transform") else model._engine.current.loss).all()
+    assert np.isfinite(model.transform(X[:3]) if hasattr(model, "transform") else model._stream.current.loss).all()
 
 
 def saved(model: Any) -> Any:

@@ -49,10 +49,10 @@ def prices(problem: Any, first: int, last: int, repeats: int) -> np.ndarray:
 
 def refresh_times(problem: Any, X: np.ndarray, y: np.ndarray | None, first: int) -> list[int]:
     """Row counts of the default policy's refreshes: the last one up to ``first``, and those after it."""
-    policy = feed(problem.learner(), X[:10], None if y is None else y[:10], 10)._engine.current.policy
+    policy = feed(problem.learner(), X[:10], None if y is None else y[:10], 10)._stream.current.policy
     times = [int(policy.start)]
-    while policy.following(times[-1]) <= len(X):
-        times.append(policy.following(times[-1]))
+    while policy.next_check(times[-1]) <= len(X):
+        times.append(policy.next_check(times[-1]))
     before = max(time for time in times if time <= first)
     return times[times.index(before) :]
 

@@ -82,21 +82,21 @@ class BlockStatistics(AssignedStatistics):
 
 def cut(shard: Any, start: int, stop: int) -> Rows:
     """Return the rows of a shard with ids in this range."""
-    rows: Rows = shard._engine.flushed().construction.history.everything()
+    rows: Rows = shard._stream.flushed().construction.history.everything()
     return rows[(rows.ids >= start) & (rows.ids < stop)]
 
 
 def shell_of(shards: list[Any]) -> Any:
     """Return an estimator that has seen the same kind of rows, and holds none of them."""
     shell = copy.copy(shards[0])
-    stream = shell._engine.flushed()
-    shell._engine = replace(stream, learner=replace(stream.learner, sketch=stream.construction.emptied()))
+    stream = shell._stream.flushed()
+    shell._stream = replace(stream, learner=replace(stream.learner, sketch=stream.construction.emptied()))
     return shell
 
 
 def entered(pieces: list[Rows], shell: Any, last_id: int) -> Entrants:
     """Return rows that are ready to race."""
-    construction = shell._engine.construction
+    construction = shell._stream.construction
     rows = Rows.concatenate([piece for piece in pieces if len(piece)])
     history = History(construction.block, rows.points.shape[1], rows.targets.shape[1])
     for first in range(int(rows.ids[0]) // history.block, int(rows.ids[-1]) // history.block + 1):
@@ -150,7 +150,7 @@ class Rounds:
         aligned = [make(pieces, shell, last_id) for pieces in _aligned(leaves, ids)]
         shell, *self.entrants = running.kept([shell, *aligned])
         (self.shell,) = running.computed(shell)
-        self.construction: Clustering = self.shell._engine.construction
+        self.construction: Clustering = self.shell._stream.construction
         self.construction.n_rows = sum(stop - start for start, stop in ids)
         self.construction.intervals = [(min(start for start, _ in ids), last_id + 1)]
         self.construction.next_id = last_id + 1
@@ -160,14 +160,14 @@ class Rounds:
     def fitted(self) -> Any:
         """Return an estimator of all rows, with a model solved on them."""
         shell = self.shell
-        construction, stream = self.sampled(), shell._engine
+        construction, stream = self.sampled(), shell._stream
         construction.elsewhere = self
         state = replace(stream.learner, sketch=construction, n_learned=construction.n_rows)
         stream = replace(stream, learner=state).whole()
         del stream.construction.elsewhere
-        shell._engine = stream
+        shell._stream = stream
         if isinstance(stream.problem, problem.KZClustering):
-            shell._engine = stream.append([], replace(stream.problem, exact=False))  # rows are not at hand any more
+            shell._stream = stream.append([], replace(stream.problem, exact=False))  # rows are not at hand any more
         return shell
 
     def _of_each(self, work: Any, *arguments: Any) -> tuple[Any, ...]:

@@ -74,11 +74,11 @@ def partial_fit(
     _check_model(model)
     if not model.__sklearn_is_fitted__():
         return fit(model, X, y, sample_weight, progress=progress)
-    construction = model._engine.construction
+    construction = model._stream.construction
     table = table_of(X, y, sample_weight, model._next_id())
     template = _template(model, construction.seed, construction.needs_no_order)
     if construction.history is not None and _keeps_all_rows(template):
-        own, (leaves, ids) = list(model._engine.view().construction.intervals), _leaves(template, table)
+        own, (leaves, ids) = list(model._stream.view().construction.intervals), _leaves(template, table)
         return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
     return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
 
@@ -97,10 +97,10 @@ def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
 
 def _shard_of(model: Any, template: Any) -> Any:
     """Return a shard that has seen what a model has."""
-    shard, engine = template._fresh(), model._engine
+    shard, engine = template._fresh(), model._stream
     shard._is_shard = template._is_shard
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._engine = engine.unordered() if engine.construction.needs_no_order else engine
+    shard._stream = engine.unordered() if engine.construction.needs_no_order else engine
     return shard
 
 
@@ -117,8 +117,8 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
         return Rounds(*_leaves(template, table)).fitted()
     leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
     (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
-    if len(leaves) == 1 and root._engine.ordered:
-        root._engine = root._engine.refit("merged")
+    if len(leaves) == 1 and root._stream.ordered:
+        root._stream = root._stream.refit("merged")
     return root
 
 
@@ -142,5 +142,5 @@ def _become(model: Model, root: Any) -> Model:
     """Make a model all that has been learned, in one step."""
     fresh: Any = model._fresh()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._engine = root._engine.whole().as_set()
+    fresh._stream = root._stream.whole().as_set()
     return model._become(fresh)

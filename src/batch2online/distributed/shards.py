@@ -58,7 +58,7 @@ def located(part: Place, work: Callable[[], _T]) -> _T:
 
 def _learned(template: Any, known: Any, given: tuple[Any, Any, Any], piece: Piece) -> Any:
     shard = _begun(template, piece.start) if known is None else copy.copy(known)
-    before = 0 if known is None else known._engine.n_seen
+    before = 0 if known is None else known._stream.n_seen
     try:
         shard.partial_fit(*_between(*given, piece))
     except Exception:
@@ -90,7 +90,7 @@ def _begun(template: Any, first_id: int) -> Any:
 
 def check_count(shard: Any, expected: int) -> None:
     """Refuse rows that are not as many as were counted: ids of later partitions rest on it."""
-    found = shard._engine.n_seen
+    found = shard._stream.n_seen
     if found != expected:
         raise ValueError(
             f"{expected} rows were counted and {found} came: the data changed meanwhile, or class_weight is 0."
@@ -129,6 +129,6 @@ def merged(*shards: Any) -> Any:
 
 
 def _compact(shard: Any) -> Any:
-    if not shard._engine.ordered:
-        shard._engine = shard._engine.compact()
+    if not shard._stream.ordered:
+        shard._stream = shard._stream.compact()
     return shard

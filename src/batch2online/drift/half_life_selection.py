@@ -240,10 +240,10 @@ class HalfLifeSelection:
         to_decision = ROWS_PER_DECISION - self.current.n_learned % ROWS_PER_DECISION
         return min(to_decision, *(state.rows_to_cut() for state in self.states))
 
-    def step(self, rows: Rows, owned: bool = False) -> tuple[HalfLifeSelection, StepInfo]:
+    def step(self, rows: Rows) -> tuple[HalfLifeSelection, StepInfo]:
         """Return the learner after one segment; after so many rows another half-life may become the current one."""
         former = [state.model if state.has_model else None for state in self.states]
-        stepped = [step(state, rows, owned and not place) for place, state in enumerate(self.states)]
+        stepped = [step(state, rows) for state in self.states]
         losses = [
             _compared(state, info, scored_by, reference, rows)
             for (state, info), scored_by, reference in zip(stepped, former, self.scores.noted, strict=True)

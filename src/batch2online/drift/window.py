@@ -146,12 +146,12 @@ class SlidingWindow:
         """Return how many rows may come before the next check."""
         return self.current.rows_to_cut()
 
-    def step(self, rows: Rows, owned: bool = False) -> tuple[SlidingWindow, StepInfo]:
+    def step(self, rows: Rows) -> tuple[SlidingWindow, StepInfo]:
         """Return the learner after one segment; at a check it goes over to a sketch of the rows in the window."""
         state, scores = score(self.current, rows)
         losses, events = np.stack(scores), Events()
         window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
-        new = SlidingWindow(learn(state, rows, scores, owned), window)
+        new = SlidingWindow(learn(state, rows, scores), window)
         if new.rows_to_cut() == 0:
             new = new._slid()
             state, events = check(new.current)

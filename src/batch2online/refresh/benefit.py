@@ -1,8 +1,8 @@
-r"""What the rows since the last solve say about the next one: whether it would gain anything.
+r"""The benefit of a refit, measured on the rows after it: an estimate of what the next one would gain.
 
-The model that was replaced is scored beside its successor on the first rows that follow, which neither has seen. By how
-much it costs more is what the last solve has gained, whatever the kind of model. If losses exceed the least possible
-ones by a share in proportion to 1 / m for models of m rows, a gain of g from m to m' rows foretells one of
+The replaced model is scored beside its successor on the first rows after the change, which neither was fitted to. The
+difference of their losses is what the last refit gained, for models of any type. If losses exceed the least possible
+ones by a share in proportion to 1 / m for models of m rows, a gain of g from m to m' rows predicts one of
 :math:`g\,(1/m' - 1/m'') / (1/m - 1/m')` from m' to m''.
 """
 
@@ -17,26 +17,26 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.schema import Count, at_least, storable
 
-_ALIKE = 1.2
-"""Models of numbers of rows within this factor are said to be of as many."""
+_SIMILAR = 1.2
+"""Numbers of rows within this factor count as equal."""
 
 
 @storable
 @dataclass(frozen=True)
-class LossSums:
-    """LossSums over rows of one value each."""
+class RunningMoments:
+    """Weighted sum and sum of squares of a value per row."""
 
     rows: Count = 0
     weight: Annotated[float, at_least(0)] = 0.0
     total: float = 0.0
     squares: Annotated[float, at_least(0)] = 0.0
 
-    def plus(self, values: FloatArray, weights: FloatArray) -> LossSums:
-        """Return the sums with further rows."""
+    def plus(self, values: FloatArray, weights: FloatArray) -> RunningMoments:
+        """Return the moments with further rows."""
         with np.errstate(over="ignore"):
             weighted = values * weights
             total, squares = float(weighted.sum()), float(weighted @ values)
-        return LossSums(
+        return RunningMoments(
             self.rows + len(values), self.weight + float(weights.sum()), self.total + total, self.squares + squares
         )
 
@@ -47,7 +47,7 @@ class LossSums:
 
     @property
     def variance(self) -> float:
-        """Variance of the mean, as if all rows weighed the same."""
+        """Variance of the mean, as if all rows had the same weight."""
         if not self.rows:
             return math.inf
         return max(0.0, self.squares / self.weight - self.mean * self.mean) / self.rows
@@ -55,81 +55,79 @@ class LossSums:
 
 @storable
 @dataclass(frozen=True)
-class Pace:
-    """A model's first rows, and those that came lately.
+class RefitBenefit:
+    """Losses since the last refit, and those of the replaced model beside them.
 
     Attributes
     ----------
     at, size : int, float
-        Rows seen when the model was solved, and rows that it was solved on.
+        Rows seen at the refit, and rows that the model was fitted to.
     former, former_size : model, float
-        The model before, until it is known what the present one gains; rows that it was solved on.
-    gains, magnitude : LossSums, float
-        By how much rows would have cost more under the model before, and the sum of the magnitudes of their losses.
-    first, recent : LossSums
-        What rows have cost until the first look, and those since the last look.
-    has_looked : bool
-        Whether the first look is over.
+        The replaced model, until the trial ends, and the rows that it was fitted to.
+    gains, magnitude : RunningMoments, float
+        Loss of the replaced model less that of its successor by row, and the sum of absolute losses.
+    first, recent : RunningMoments
+        Losses until the first check, and since the last check.
+    is_checked : bool
+        Whether there was a check since the refit.
     """
 
     at: Count
     size: Annotated[float, at_least(0)]
     former: Any = None
     former_size: Annotated[float, at_least(0)] = 0.0
-    gains: LossSums = LossSums()
+    gains: RunningMoments = RunningMoments()
     magnitude: Annotated[float, at_least(0)] = 0.0
-    first: LossSums = LossSums()
-    recent: LossSums = LossSums()
-    has_looked: bool = False
+    first: RunningMoments = RunningMoments()
+    recent: RunningMoments = RunningMoments()
+    is_checked: bool = False
 
-    def with_rows(self, losses: FloatArray, weights: FloatArray) -> Pace:
-        """Return the pace after further rows."""
-        if self.has_looked:
+    def with_rows(self, losses: FloatArray, weights: FloatArray) -> RefitBenefit:
+        """Return the benefit with the losses of further rows."""
+        if self.is_checked:
             return replace(self, recent=self.recent.plus(losses, weights))
         return replace(self, first=self.first.plus(losses, weights))
 
-    def with_gains(self, former: FloatArray, losses: FloatArray, weights: FloatArray) -> Pace:
-        """Return the pace with what rows would have cost under the model before, and what they have cost."""
+    def with_trial(self, former: FloatArray, losses: FloatArray, weights: FloatArray) -> RefitBenefit:
+        """Return the benefit with the losses of further rows under the replaced model and under the current one."""
         magnitude = self.magnitude + float(weights @ np.abs(losses))
         return replace(self, gains=self.gains.plus(former - losses, weights), magnitude=magnitude)
 
-    def looked(self) -> Pace:
-        """Return the pace after a look that has left the model in place."""
-        return replace(self, recent=LossSums(), has_looked=True)
+    def after_check(self) -> RefitBenefit:
+        """Return the benefit after a check that kept the model."""
+        return replace(self, recent=RunningMoments(), is_checked=True)
 
-    def gain(self, doubt: float = 0.0) -> float:
-        """Return the share of the loss by which the model before would have cost more, and ``doubt`` standard errors.
-
-        Not a number where it is not known.
-        """
+    def gain(self, n_standard_errors: float = 0.0) -> float:
+        """Return the share of the loss that the last refit gained, plus so many standard errors; NaN if unknown."""
         if not self.gains.rows:
             return math.nan
         if not self.magnitude:
             return 0.0
-        return (self.gains.mean + doubt * math.sqrt(self.gains.variance)) * self.gains.weight / self.magnitude
+        upper = self.gains.mean + n_standard_errors * math.sqrt(self.gains.variance)
+        return upper * self.gains.weight / self.magnitude
 
-    def foreseen(self, size: float, doubt: float = 0.0) -> float:
-        """Return the share of the loss that a model of this many rows would gain, by the gain of the last one.
+    def expected_benefit(self, size: float, n_standard_errors: float = 0.0) -> float:
+        """Return the share of the loss that a model of ``size`` rows would gain, by the gain of the last one.
 
-        Where the present model is of no more rows than the one before, any further one gains as much as it did.
+        If the current model has no more rows than the one before, a further one is expected to gain as much again.
         """
-        gain = self.gain(doubt)
-        if self.size <= _ALIKE * self.former_size:
+        gain = self.gain(n_standard_errors)
+        if self.size <= _SIMILAR * self.former_size:
             return gain
-        former, present = max(1.0, self.former_size), max(2.0, self.size)
-        return gain * max(0.0, 1 / present - 1 / max(present, size)) / (1 / former - 1 / present)
+        former, current = max(1.0, self.former_size), max(2.0, self.size)
+        return gain * max(0.0, 1 / current - 1 / max(current, size)) / (1 / former - 1 / current)
 
-    def surprise(self) -> float:
-        """Return by how many standard errors recent rows cost more than the first ones; zero where too few came."""
+    def loss_increase_z(self) -> float:
+        """Return the increase of the mean loss in standard errors, recent rows against the first; 0 for too few."""
         if min(self.first.rows, self.recent.rows) < 2:
             return 0.0
         error = math.sqrt(self.first.variance + self.recent.variance)
-        more = self.recent.mean - self.first.mean
-        return more / error if error else math.inf if more > 0 else 0.0
+        increase = self.recent.mean - self.first.mean
+        return increase / error if error else math.inf if increase > 0 else 0.0
 
-    def excess(self) -> float:
-        """Return by which share recent rows cost more than the first ones."""
+    def loss_increase(self) -> float:
+        """Return the relative increase of the mean loss, recent rows against the first."""
         if not (self.first.weight and self.recent.weight):
             return 0.0
-        more, base = self.recent.mean - self.first.mean, abs(self.first.mean)
-        return more / base if base else math.inf if more > 0 else 0.0
+        increase, base = self.recent.mean - self.first.mean, abs(self.first.mean)
+        return increase / base if base else math.inf if increase > 0 else 0.0

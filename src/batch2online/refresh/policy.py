@@ -1,29 +1,30 @@
-"""What a refresh policy is, and what it promises."""
+"""The base class of refresh policies, and the policies that replace the model at every check."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
+from batch2online.schema import storable
 from batch2online.theory import bounds
-from batch2online.theory.bounds import Promise, SensitivityBound
+from batch2online.theory.bounds import Guarantee, SensitivityBound
 
 _NEVER = 2.0**62
 
 
 class Policy:
-    """What all policies share. The defaults: look again at every row, always take the new model."""
+    """Base class of refresh policies: check at every row, always replace the model."""
 
-    only_on_change: ClassVar[bool] = False
+    on_coreset_change: ClassVar[bool] = False  # refit only if the coreset has changed since the last check
     needs_exact_costs: ClassVar[bool] = False  # for its theorem to hold
     needs_coupling: ClassVar[bool] = False  # of coresets: stability of losses is not enough for its theorem
-    measures: ClassVar[bool] = False  # what each solve gains, by scoring the model before beside the new one
+    measures_benefit: ClassVar[bool] = False  # score the replaced model beside the new one
     growth: float = 1.0
     floor: float = 0.0
-    uneven: float = 1.0
+    max_noise_factor: float = 1.0
     start: int | None = None
 
     def __post_init__(self) -> None:
@@ -34,76 +35,184 @@ class Policy:
             raise ValueError(f"start must be a positive number of rows, got {self.start!r}.")
 
     def starting_at(self, default: int) -> Self:
-        """Return the policy with its first refresh decided: its own ``start``, or the problem's default."""
+        """Return the policy with its first check set: its own ``start``, or the default of the problem."""
         return self if self.start is not None else replace(self, start=default)  # type: ignore[type-var]
 
-    def following(self, at: int, idle: int = 0) -> int:
-        """Return the row count of the refresh after the one at ``at`` rows; ``idle`` solves before it were in vain."""
-        return max(at + 1, math.ceil(min(self.growth * at, _NEVER)))
+    def decided_start(self) -> int:
+        """Return the row count of the first check."""
+        if self.start is None:
+            raise ValueError("The first refresh is not decided: give the policy a start.")
+        return int(self.start)
 
-    def after(self, n: int) -> int:
-        """Return the first of the refreshes ``start``, ``following(start)``, ... that comes after n rows."""
+    def next_check(self, n: int, n_kept: int = 0) -> int:
+        """Return the row count of the check after the one at n rows.
+
+        ``n_kept`` is the number of consecutive refits that kept the current model.
+        """
+        return max(n + 1, math.ceil(min(self.growth * n, _NEVER)))
+
+    def first_check_after(self, n: int) -> int:
+        """Return the first of the checks ``start``, ``next_check(start)``, ... after n rows."""
         start = self.decided_start()
         at = start if self.growth > 1 else max(start, n + 1)
         while at <= n:
-            at = self.following(at)
+            at = self.next_check(at)
         return at
 
-    def allowance(self, seed: int, at: int, noise: float = 0.0) -> float:
-        """Return how many times the new model's cost the present one may cost and be kept; 0 for never.
+    def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
+        """Return up to which multiple of the new model's cost the current one is kept; 0 to always replace it.
 
-        ``noise`` is the model's degrees of freedom over the rows seen.
+        ``noise`` is the number of degrees of freedom of the model over the number of rows.
         """
         return 0.0
 
-    def may_wait(self, at: int, gain: float, noise: float, rise: float, grown: float) -> bool:
-        """Whether the look at ``at`` rows may be left out.
+    def can_skip(self, n: int, gain: float, noise: float, rise: float, growth: float) -> bool:
+        """Return whether the check at n rows can be skipped.
 
-        ``gain`` is what a new model gains by chance alone, as a share of the cost, and ``noise`` the degrees of freedom
-        over the rows seen; ``rise`` is how much more than chance explains the rows since the last solve have cost; by
-        ``grown`` rows have multiplied since.
+        Parameters
+        ----------
+        n : int
+            Rows seen.
+        gain : float
+            Expected gain of a new model by chance alone, as a share of the cost.
+        noise : float
+            Degrees of freedom over the number of rows.
+        rise : float
+            Relative increase of the loss since the last refit, beyond what chance explains.
+        growth : float
+            Factor by which the rows have multiplied since.
         """
         return False
 
     @property
     def compares_costs(self) -> bool:
-        """Whether the present model may be kept because of what it costs."""
-        return type(self).allowance is not Policy.allowance
+        """Whether the current model can be kept because of its cost."""
+        return type(self).cost_tolerance is not Policy.cost_tolerance
 
-    def promise(
+    def guarantee(
         self,
         sensitivity: SensitivityBound,
         n: int,
         epsilon: float,
         *,
-        remembers: bool = False,
-        degrees: float = 1.0,
-    ) -> Promise:
-        """Return what the policy promises for the first n rows, where costs are exact.
+        warm_starts: bool = False,
+        degrees_of_freedom: float = 1.0,
+    ) -> Guarantee:
+        """Return what the theorem of the policy guarantees for the first n rows, where costs are exact.
 
-        ``sensitivity`` bounds the average sensitivity of a model that is (1 + epsilon)-approximate and has this many
-        ``degrees`` of freedom. A solver that starts from the current model ``remembers`` the order of rows.
+        Parameters
+        ----------
+        sensitivity : callable
+            Bound of the average sensitivity of a model that is (1 + epsilon)-approximate, by the number of rows.
+        n, epsilon : int, float
+            Number of rows, approximation error of the model.
+        warm_starts : bool
+            Whether the solver starts from the current model, so that a model depends on the order of rows.
+        degrees_of_freedom : float
+            Degrees of freedom of the model.
         """
         start = self.decided_start()
-        if remembers:
+        if warm_starts:
             additive = bounds.lazy_regret(sensitivity, n, start, self.growth, tolerance=0.0)
         else:
             additive = bounds.geometric_regret(sensitivity, n, start, self.growth)
-        return Promise(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth))
-
-    def decided_start(self) -> int:
-        """Return the row count of the first refresh."""
-        if self.start is None:
-            raise ValueError("The first refresh is not decided: give the policy a start.")
-        return int(self.start)
+        return Guarantee(1 + epsilon, additive, bounds.geometric_models(n, start, self.growth))
 
 
 def check_growth(growth: float) -> None:
-    """Refuse what is no factor above 1."""
+    """Raise ValueError unless the growth is a finite factor above 1."""
     if not 1 < growth < math.inf:
         raise ValueError(f"growth must be a finite number above 1, got {growth!r}.")
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is a positive integer."""
+    """Return whether a value is a positive integer."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+
+
+@storable
+@dataclass(frozen=True)
+class EveryStep(Policy):
+    """Refit after every row, from the first check on: the schedule of Algorithm 1.
+
+    The algorithm as printed, which also draws a new coreset at every row, is ``reference.batch_to_online``. Here rows
+    keep their uniforms, and the model changes only where the coreset does (or, with ``solve="exact"``, at every row).
+    """
+
+    start: int | None = None
+
+
+@storable
+@dataclass(frozen=True)
+class OnChange(Policy):
+    """Refit whenever the coreset has changed: the paper's consistent version.
+
+    The number of changes is polylogarithmic in the number of rows, yet thousands at ordinary sizes, and the coreset is
+    computed at every row.
+    """
+
+    on_coreset_change: ClassVar[bool] = True
+    needs_coupling: ClassVar[bool] = True
+    start: int | None = None
+
+    def guarantee(
+        self,
+        sensitivity: SensitivityBound,
+        n: int,
+        epsilon: float,
+        *,
+        warm_starts: bool = False,
+        degrees_of_freedom: float = 1.0,
+    ) -> Guarantee:
+        guarantee = super().guarantee(sensitivity, n, epsilon, warm_starts=warm_starts)
+        changes = bounds.on_change_inconsistency(sensitivity, n, self.decided_start())
+        return replace(guarantee, models=1 + changes)
+
+
+@storable
+@dataclass(frozen=True)
+class Geometric(Policy):
+    """Refit at row counts ``s, growth * s, growth^2 * s, ...`` (rounded up, at least one row later).
+
+    >>> policy = Geometric(growth=1.5, start=10)
+    >>> policy.next_check(10), policy.next_check(15)
+    (15, 23)
+    """
+
+    growth: float = 1.1
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.growth)
+
+
+@storable
+@dataclass(frozen=True)
+class Budget(Policy):
+    """Refit like :class:`Geometric`, with at most ``changes`` changes between the first model and ``horizon`` rows.
+
+    >>> policy = Budget(changes=20, horizon=1_000_000, start=100)
+    >>> round(policy.growth, 3)
+    1.585
+    """
+
+    changes: int
+    horizon: int
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("changes", "horizon"):
+            if not is_count(getattr(self, name)):
+                raise ValueError(f"{name} must be a positive integer, got {getattr(self, name)!r}.")
+
+    def starting_at(self, default: int) -> Self:
+        policy = super().starting_at(default)
+        if policy.start is not None and policy.start >= self.horizon:
+            raise ValueError(f"horizon must exceed the first refresh, at {policy.start} rows, got {self.horizon}.")
+        return policy
+
+    @property
+    def growth(self) -> float:  # type: ignore[override]
+        return float(max(1.0, self.horizon / (self.start or 1)) ** (1 / self.changes))

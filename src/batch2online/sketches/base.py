@@ -14,7 +14,7 @@ from batch2online import sampling
 from batch2online._types import FloatArray, IntArray
 from batch2online.decay import ForwardDecay
 from batch2online.history import History, HistoryPlace
-from batch2online.rows import Intervals, Queue, block_rows, check_disjoint, check_ids, check_width, united
+from batch2online.rows import Intervals, RowBuffer, block_rows, check_disjoint, check_ids, check_width, united
 from batch2online.schema import Count, above, at_least, at_most, below, finite, require, require_equal, stores
 from batch2online.sketches.intake import Intake
 from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
@@ -108,7 +108,7 @@ def _free(name: str, taken: Any) -> str:
     history=History | HistoryPlace | None,
     flat_targets=bool,
     decay=ForwardDecay | None,
-    queue=Queue,
+    buffer=RowBuffer,
 )
 class Construction(Intake):
     """Base of all constructions.
@@ -158,13 +158,13 @@ class Construction(Intake):
         self.keep_history = bool(keep_history)
         self.history: History | None = None
         self.flat_targets = False
-        self.queue = Queue(0, 0)
+        self.buffer = RowBuffer(0, 0)
 
     _numbers_rows: ClassVar[bool] = True
     """Whether ids, blocks and the history are its own, not those of the construction that it belongs to."""
 
     def validate(self) -> None:
-        """Require ids that ascend, and a queue and a history as wide as the rows."""
+        """Require ids that ascend, and a buffer and a history as wide as the rows."""
         ends = list(chain.from_iterable(self.intervals))
         is_ascending = all(one < other for one, other in pairwise(ends))
         require(is_ascending and min(ends, default=0) >= 0, f"intervals: found {self.intervals[:5]}, not ascending")
@@ -176,8 +176,8 @@ class Construction(Intake):
         width, n_targets = self.shape
         require(width >= 1 and n_targets >= 0 < self.block, f"shape: found {self.shape} in blocks of {self.block}")
         require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
-        require_equal("columns of the queue", (self.queue.width, self.queue.columns), (width, width + n_targets))
-        check_width([self.queue.rows(0)], width, n_targets, self.largest)
+        require_equal("columns of the buffer", (self.buffer.width, self.buffer.columns), (width, width + n_targets))
+        check_width([self.buffer.rows(0)], width, n_targets, self.largest)
         if self._numbers_rows:
             self._validate_numbers(width, n_targets)
 
@@ -371,7 +371,7 @@ class Construction(Intake):
         """Return a construction that has seen the same ids and holds none of the rows."""
         assert self.shape is not None
         twin = self.copy()
-        twin.n_rows, twin.weight, twin.typical_weight, twin.queue = 0, 0.0, 1.0, self.queue.emptied()
+        twin.n_rows, twin.weight, twin.typical_weight, twin.buffer = 0, 0.0, 1.0, self.buffer.cleared()
         twin.decay = None if self.decay is None else ForwardDecay(self.decay.half_life)
         twin.history = None if self.history is None else self.history.emptied()
         twin._begin(*self.shape)

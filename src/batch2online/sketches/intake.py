@@ -1,7 +1,7 @@
 """Rows on their way into a construction: numbered, queued until their block is complete, kept in a history.
 
 Rows are taken in blocks aligned to their ids, so that nothing depends on the sizes of the chunks in which they came, to
-the last bit. The queue is the only place where they wait.
+the last bit. The buffer is the only place where they wait.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.decay import DecayedHistory, ForwardDecay
 from batch2online.history import History
-from batch2online.numerics.arena import Arena
 from batch2online.numerics.memory import check_available
-from batch2online.rows import Intervals, Queue, Rows, all_ones, block_rows, extended
+from batch2online.rows import Intervals, RowBuffer, Rows, all_ones, block_rows, extended
 from batch2online.validation import LARGEST_ID
 
 _NO_HISTORY = "Keep no history, or one on disk where an estimator offers it (history=)."
@@ -41,7 +40,7 @@ class Intake(ABC):
     keep_history: bool
     history: History | None
     flat_targets: bool
-    queue: Queue
+    buffer: RowBuffer
     decay: ForwardDecay | None
     expected_size: float
 
@@ -64,7 +63,7 @@ class Intake(ABC):
         self.block, self.flat_targets = block_rows(width + n_targets), flat_targets
         if self.keep_history:
             self.history = self._new_history(width, n_targets)
-        self.queue = Queue(width, n_targets, self.block, self._new_arena(width, n_targets))
+        self.buffer = RowBuffer(width, n_targets, self.block)
         self._begin(width, n_targets)
 
     advice: ClassVar[str] = "Use fewer columns."
@@ -108,7 +107,7 @@ class Intake(ABC):
 
     def check_ids_left(self, n: int) -> None:
         """Refuse rows that would need ids beyond the largest one."""
-        if self.next_id + len(self.queue) + n - 1 > LARGEST_ID:
+        if self.next_id + len(self.buffer) + n - 1 > LARGEST_ID:
             raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
 
     def feed(
@@ -119,37 +118,37 @@ class Intake(ABC):
         room: Callable[[], int],
         process: Callable[..., None],
     ) -> None:
-        """Pass rows on to ``process`` whenever as many as ``room`` says are there; the rest waits in the queue."""
+        """Pass rows on to ``process`` whenever as many as ``room`` says are there; the rest waits in the buffer."""
         start = 0
         while start < len(points):
-            waiting, most = len(self.queue), room()
+            waiting, most = len(self.buffer), room()
             piece = slice(start, min(start + most - waiting, len(points)))
             given = points[piece], targets[piece], weights[piece]
             is_complete = waiting + piece.stop - start == most
             start = piece.stop
             if is_complete and not waiting:
-                process(*self._numbered(*given))
+                process(Rows(*given, np.arange(self.next_id, self.next_id + len(given[0]))))
                 continue
-            self.queue = self.queue.with_rows(*given)
+            self.buffer = self.buffer.append(*given)
             if is_complete:
                 self.flush(process)
 
     def flush(self, process: Callable[..., None] | None = None) -> None:
         """Pass on what waits, whether its block is complete or not."""
-        if len(self.queue):
-            rows, self.queue = self.queue.rows(self.next_id), self.queue.emptied()
-            (self.absorb if process is None else process)(rows, owned=self.queue.arena is not None)
+        if len(self.buffer):
+            rows, self.buffer = self.buffer.rows(self.next_id), self.buffer.cleared()
+            (self.absorb if process is None else process)(rows)
 
-    def absorb(self, rows: Rows, owned: bool = False) -> None:
-        """Take in rows of one block: those that follow, or some that are learned again; ``owned`` ones uncopied."""
-        self.take(rows, owned)
+    def absorb(self, rows: Rows) -> None:
+        """Take in rows of one block: those that follow, or some that are learned again."""
+        self.take(rows)
         stop = int(rows.ids[-1]) + 1
         if stop > self.next_id:
             self.intervals, self.next_id = extended(self.intervals, self.next_id, stop), stop
 
     def caught_up(self) -> Self:
         """Return the same with nothing waiting: itself, or a copy."""
-        if not len(self.queue):
+        if not len(self.buffer):
             return self
         twin = self.for_reading()
         twin.flush()
@@ -170,7 +169,7 @@ class Intake(ABC):
         """Return an independent copy; what both refer to is never written to."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.queue = self.queue.copy()
+        twin.buffer = self.buffer.copy()
         twin.history = None if self.history is None else self.history.copy()
         return twin
 
@@ -190,11 +189,11 @@ class Intake(ABC):
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def take(self, rows: Rows, owned: bool = False) -> None:
+    def take(self, rows: Rows) -> None:
         """Take in rows of one block, whatever ids come next."""
         self.n_rows += len(rows)
         if self.history is not None:
-            self.history.append(rows, owned)
+            self.history.append(rows)
         self.advance(int(rows.ids[0]))
         rows = self.weighted(rows)
         self.weigh(*weight_and_typical(rows))
@@ -234,20 +233,6 @@ class Intake(ABC):
     def _new_history(self, width: int, n_targets: int) -> History:
         return History(self.block, width, n_targets)
 
-    def _new_arena(self, width: int, n_targets: int) -> Arena | None:
-        """Return where rows wait that the history will keep in memory, just as they are."""
-        is_kept = self.history is not None and self.history.is_in_memory
-        return Arena(width) if is_kept and n_targets == 0 else None
-
-    def _numbered(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Rows, bool]:
-        """Return the rows of a caller with their ids, and whether they are in memory that the history may keep."""
-        ids, arena = np.arange(self.next_id, self.next_id + len(points)), self.queue.arena
-        if arena is None:
-            return Rows(points, targets, weights, ids), False
-        own = arena.rows(len(points))
-        own[...] = points
-        return Rows(own, targets, weights if all_ones(weights) else weights.copy(), ids), True
-
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
         """Return the construction with these attributes; in files of schema 1 rows of a block wait in a tail."""
@@ -257,9 +242,8 @@ class Intake(ABC):
         construction = object.__new__(cls)
         vars(construction).update(fields)
         shape = construction.shape or (0, 0)
-        queue: Queue = fields.get("queue") or Queue(*shape, construction.block)
-        queue.arena = construction._new_arena(*shape)
-        construction.queue = queue
+        buffer: RowBuffer = fields.get("buffer") or RowBuffer(*shape, construction.block)
+        construction.buffer = buffer
         if tail:
             construction._absorb(Rows.concatenate(tail))
         return construction

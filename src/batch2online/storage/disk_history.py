@@ -93,9 +93,9 @@ class DiskHistory(History):
     def validate(self) -> None:
         require(self.width >= 0 <= self.branch, f"found {self.width} columns in branch {self.branch}")
 
-    def append(self, rows: Rows, owned: bool = False) -> None:
+    def append(self, rows: Rows) -> None:
         """Add rows of one block, with larger ids than all before."""
-        super().append(rows, owned)
+        super().append(rows)
         if self._count - self._written > _PENDING and not self._is_for_reading:
             self.write()
 
@@ -163,7 +163,7 @@ class DiskHistory(History):
         """Return the same history in another file, written there."""
         new = DiskHistory(self.block, self.width, self.n_targets, database, branch)
         for rows in self:
-            new.append(rows, owned=True)
+            new.append(rows)
         new.write()
         return new
 
@@ -180,7 +180,7 @@ class DiskHistory(History):
         """Return a history with these segments, in a file of its own."""
         history = cls(fields["block"], fields["width"], fields["n_targets"], scratch())
         for rows in fields["segments"]:
-            history.append(rows, owned=True)
+            history.append(rows)
         history.write()
         return history
 

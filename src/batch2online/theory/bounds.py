@@ -27,7 +27,7 @@ class DependsOn(Enum):
 
 
 @dataclass(frozen=True)
-class Promise:
+class Guarantee:
     """What the theorem of a policy promises for rows in random order and losses in [0, 1], or clipped at 1.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.theory.bounds import DependsOn, Promise
+from batch2online.theory.bounds import DependsOn, Guarantee
 
 if TYPE_CHECKING:
     from batch2online.estimator import OnlineEstimator
@@ -156,7 +156,7 @@ def _gaps(engine: Stream) -> list[str]:
         and construction.sensitivity(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.current.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
-        "when to solve depends on losses that were measured": engine.current.policy.measures,
+        "when to solve depends on losses that were measured": engine.current.policy.measures_benefit,
         "older rows count less": engine.learner.within is not None,
         "rows have weights other than one": construction.weight != construction.n_rows,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
@@ -164,17 +164,17 @@ def _gaps(engine: Stream) -> list[str]:
     return [gap for gap, is_there in found.items() if is_there]
 
 
-def _promise(engine: Stream, is_covered: bool) -> Promise:
+def _promise(engine: Stream, is_covered: bool) -> Guarantee:
     """Return what the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
     construction = engine.construction
     stability = engine.problem.stability(construction)
     known = construction.sensitivity if stability is None else stability
-    return engine.current.policy.promise(
+    return engine.current.policy.guarantee(
         known if is_covered else _unknown,
         engine.n_learned,
         construction.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
-        remembers=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
-        degrees=engine.problem.degrees(engine.model, construction),
+        warm_starts=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
+        degrees_of_freedom=engine.problem.degrees(engine.model, construction),
     )
 
 

@@ -17,7 +17,7 @@ def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) 
 
     c = 4 ln(2 d / delta) + 2 / epsilon, with d the columns of a regression or the rank of an approximation: at least
     98 % of runs within 1 + epsilon of the optimum for epsilon from 0.01 to 0.3, heavy tails included
-    (``tests/test_sizes.py``). The expected size is at most c times the sum of the scores, d or twice the rank.
+    (``tests/theory/test_sizes.py``). The expected size is at most c times the sum of the scores, d or twice the rank.
 
     >>> round(leverage_constant(22, 0.02))
     134
@@ -102,10 +102,10 @@ def clustering_sizes(k: int, z: float, epsilon: float, n: int) -> tuple[int, int
 def clustering_size(k: int, epsilon: float) -> int:
     """Return the size of a clustering coreset that is enough in measurements: ``10 (1 + k) / epsilon``.
 
-    Solutions on it are then within 1 + epsilon of those of the same solver on all rows (``tests/test_sizes.py``). Each
-    cluster of the seeds is worth at least 10 / epsilon points. A center that is the mean of m of its points
-    costs 1 + 1/m times as much as the mean of all, so that a tenth of epsilon is lost on the centers of a good
-    solution; the rest is for telling good solutions from others.
+    Solutions on it are then within 1 + epsilon of those of the same solver on all rows, as measured by
+    ``tests/theory/test_sizes.py``. Each cluster of the seeds is worth at least 10 / epsilon points. A center that is
+    the mean of m of its points costs 1 + 1/m times as much as the mean of all, so that a tenth of epsilon is lost on
+    the centers of a good solution; the rest is for telling good solutions from others.
 
     >>> clustering_size(5, 0.02)
     3000

@@ -223,17 +223,17 @@ def _changes(told: ReportContext) -> str:
 
 def _costs(told: ReportContext) -> str:
     """Return what solves of any estimator have cost, and refits on all rows would have; our own solves take no time."""
-    costs = told.model.costs_
-    if not costs.solves or not hasattr(told.model, "estimator"):
+    timings = told.model.timings_
+    if not timings.solves or not hasattr(told.model, "estimator"):
         return ""
-    times = "once" if costs.solves == 1 else f"{costs.solves:,} times"
-    lead = f"Solved {times}, on {costs.rows:,} rows in all, in {costs.seconds:.2g} s."
-    refits = costs.of_refits(told.rows, _NIGHTS)
+    times = "once" if timings.solves == 1 else f"{timings.solves:,} times"
+    lead = f"Solved {times}, on {timings.rows:,} rows in all, in {timings.seconds:.2g} s."
+    refits = timings.of_refits(told.rows, _NIGHTS)
     lead += (
         f" Refits on all rows, one after each of {_NIGHTS} equal parts of them as if each were a day, would have taken "
         f"about {refits:.2g} s, by how these solves took longer on more rows."
     )
-    rows = [[f"{solve.at:,}", f"{solve.rows:,}", f"{solve.seconds:.2g}"] for solve in costs.models[::-1]]
+    rows = [[f"{fit.at:,}", f"{fit.rows:,}", f"{fit.seconds:.2g}"] for fit in timings.models[::-1]]
     return section("What it cost", lead, listing(["at row", "solved on rows", "seconds"], rows[:MOST_EVENTS]))
 
 

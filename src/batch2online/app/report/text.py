@@ -25,19 +25,19 @@ def why(event: ChangeEvent) -> str:
     """Return the reason of a change, for a place that shows the row count beside it.
 
     >>> from batch2online.results import ChangeEvent
-    >>> why(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, allowed=0.01))
-    'the old model costs 2.00% more than the new one, 1.00% was allowed'
+    >>> why(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, tolerance=0.01))
+    'the old model costs 2.00% more than the new one, tolerance 1.00%'
     """
     if event.kind != "scheduled":
         return event.reason
-    if event.allowed is None:
+    if event.tolerance is None:
         return "scheduled refresh"
     more = f"{percent(event.excess)} more than the new one"
     if event.excess >= 1:
         more = f"{1 + event.excess:,.3g} times as much as the new one"
     if math.isinf(event.excess):
         more = "more than the new one, which costs nothing"
-    return f"the old model costs {more}, {percent(event.allowed)} was allowed"
+    return f"the old model costs {more}, tolerance {percent(event.tolerance)}"
 
 
 def percent(share: float) -> str:

@@ -127,7 +127,7 @@ class BatchToOnline(Labelled):
     Attributes
     ----------
     model_ : the current model, a fitted estimator or what the function has returned
-    n_seen_, n_changes_, changes_, coreset_, regret_, costs_
+    n_seen_, n_changes_, changes_, coreset_, regret_, timings_
         Rows seen; changes of the model and their reasons; the coreset; loss against the best model known; seconds and
         rows of refits.
 
@@ -199,7 +199,7 @@ class BatchToOnline(Labelled):
 
     # -- the engine ----------------------------------------------------------------------------------------------
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
         engine = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
@@ -289,7 +289,7 @@ class BatchToOnline(Labelled):
     def _needs_targets(self) -> bool:  # type: ignore[override]
         kind = defaults.kind_of(self.estimator)
         if kind in ("function", "estimator"):
-            return self.__sklearn_is_fitted__() and bool(self._engine.n_targets)
+            return self.__sklearn_is_fitted__() and bool(self._stream.n_targets)
         return kind in ("regressor", "classifier") or bool(get_tags(self.estimator).target_tags.required)
 
     @property
@@ -307,7 +307,7 @@ class BatchToOnline(Labelled):
         """The encoding of rows as numbers."""
         if not self.__sklearn_is_fitted__():
             return self._first_rows
-        rows: Encoding = getattr(self._engine.problem, "encoding", self._first_rows)
+        rows: Encoding = getattr(self._stream.problem, "encoding", self._first_rows)
         return rows
 
     def _fresh(self) -> Self:
@@ -331,7 +331,7 @@ class BatchToOnline(Labelled):
         if reset:
             self._first_rows = given
         else:
-            input_support.check_coreset(self._engine.construction, table, points)
+            input_support.check_coreset(self._stream.construction, table, points)
         return points, None if table is before.table else lambda problem: replace(problem, encoding=given)
 
     def _is_array(self, X: Any, reset: bool) -> bool:
@@ -352,7 +352,7 @@ class BatchToOnline(Labelled):
         return self._as_given(points, texts)
 
     def _as_given(self, points: FloatArray, texts: dict[float, str]) -> Any:
-        current = self._engine.model
+        current = self._stream.model
         return self._encoding.decoded(points, None if current is None else current.rows.points, texts)
 
     @property
@@ -371,7 +371,7 @@ class BatchToOnline(Labelled):
         return super().partial_fit(X, y, sample_weight)
 
     def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
-        before = self._engine.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
+        before = self._stream.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
         engine = input_support.without_unused_strings(super()._learned(X, y, sample_weight))
         excess = engine.current.secondary_loss
         if excess > before == 0:
@@ -393,14 +393,14 @@ class BatchToOnline(Labelled):
         if not self.__sklearn_is_fitted__() or self._encoding.table is None:
             super().learn_one(x, y)
             return self
-        with self._engine.lock:
-            before, n_buffered = self._engine, len(self._engine.queue)
+        with self._stream.lock:
+            before, n_buffered = self._stream, len(self._stream.buffer)
             try:
                 super().learn_one(x, y)
-                self._engine = input_support.without_unused_strings(self._engine)
+                self._stream = input_support.without_unused_strings(self._stream)
             except BaseException:
-                if len(self._engine.queue) <= n_buffered:
-                    self._engine = before
+                if len(self._stream.buffer) <= n_buffered:
+                    self._stream = before
                 raise
         return self
 
@@ -418,11 +418,11 @@ class BatchToOnline(Labelled):
             return super()._values_of(x)
         points, table, texts = read_one(input_support.ordered_values(x, given.table), given.table)
         input_support.check_columns(self.estimator, points, table)
-        input_support.check_coreset(self._engine.construction, table, points)
+        input_support.check_coreset(self._stream.construction, table, points)
         given.texts.add(texts)
         if table is not given.table:
-            problem: Any = self._engine.problem
-            self._engine = self._engine.append([], replace(problem, encoding=Encoding(table, given.texts)))
+            problem: Any = self._stream.problem
+            self._stream = self._stream.append([], replace(problem, encoding=Encoding(table, given.texts)))
         return points[0]
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
@@ -435,14 +435,14 @@ class BatchToOnline(Labelled):
         """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
         with self._check_fitted().lock:
             super().forget(ids)
-            self._engine = input_support.without_unused_strings(self._engine, at_once=True)
+            self._stream = input_support.without_unused_strings(self._stream, at_once=True)
         return self
 
     # -- quality -------------------------------------------------------------------------------------------------
 
     @property
     def _row_loss(self) -> RowLoss:
-        problem: Any = self._engine.problem
+        problem: Any = self._stream.problem
         loss: RowLoss = problem.loss
         return loss
 
@@ -482,14 +482,14 @@ class BatchToOnline(Labelled):
         return engine.model.model
 
     def _model_or_estimator(self) -> Any:
-        current = vars(self)["_engine"].model if "_engine" in vars(self) else None
+        current = vars(self)["_stream"].model if "_stream" in vars(self) else None
         return self.estimator if current is None else current.model
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
         if hasattr(type(self), name):
             return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
-        is_fitted = name.endswith("_") and not name.startswith("_") and "_engine" in vars(self)
+        is_fitted = name.endswith("_") and not name.startswith("_") and "_stream" in vars(self)
         if is_fitted and name not in _CORESET_ATTRIBUTES:
             model = self._model_or_estimator()
             if model is not self.estimator and hasattr(model, name):
@@ -610,13 +610,13 @@ class BatchToOnline(Labelled):
         return stored.with_rows_for_models(super()._state())
 
     def _fitted_state(self) -> dict[str, Any]:
-        current = self._engine.model
+        current = self._stream.model
         is_nameable = current is not None and "class" in self._inner_settings()
         return {"fitted": skops_model.dumped(current.model) if is_nameable else None}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
         """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
-        if self._engine.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
+        if self._stream.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
             return
         why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
@@ -632,11 +632,11 @@ class BatchToOnline(Labelled):
         params = {n: estimator_spec.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            engine = estimator._engine
+            engine = estimator._stream
             problem = estimator._new_problem(engine.construction)
             labels, rows = estimator._checked_labels(state["labels"]), stored.checked_rows(state)
             engine = engine.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._engine = stored.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+            estimator._stream = stored.with_restored_models(engine, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -682,13 +682,13 @@ class BatchToOnline(Labelled):
 
     def _learn_again(self, given: Given, beside: Any) -> None:
         if isinstance(beside, dict):
-            texts, problem = self._encoding.texts, cast("Any", self._engine.problem)
+            texts, problem = self._encoding.texts, cast("Any", self._stream.problem)
             texts.add({hash_code(text): text for text in beside["texts"]})
             table: Any = decoded(beside["table"], [])
             require(isinstance(table, FrameSchema), f"table: found {type(table).__name__}, expected columns")
             rows = Encoding(table, texts)
             table.check(given[0])
             require(rows.has_texts(given[0]), "texts: found rows with strings that are not stored")
-            self._engine = self._engine.append([], replace(problem, encoding=rows))
+            self._stream = self._stream.append([], replace(problem, encoding=rows))
             beside = beside["labels"]
         super()._learn_again(given, beside)

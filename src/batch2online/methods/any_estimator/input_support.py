@@ -20,7 +20,7 @@ from batch2online.frames.columns import ColumnType
 from batch2online.frames.encoding import Encoding, container_of, first_gap, read, rectangular
 from batch2online.frames.schema import LISTS, Column, FrameSchema
 from batch2online.history import History
-from batch2online.rows import Queue, Rows
+from batch2online.rows import RowBuffer, Rows
 from batch2online.sketches.base import Construction
 from batch2online.stream import Stream
 
@@ -201,7 +201,7 @@ def _rows_in(value: Any, seen: set[int]) -> Iterator[Rows]:
     seen.add(id(value))
     if isinstance(value, Rows):
         yield value
-    elif isinstance(value, Queue):
+    elif isinstance(value, RowBuffer):
         yield value.rows(0)
     elif isinstance(value, History):
         yield from value

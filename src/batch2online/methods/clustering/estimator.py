@@ -150,7 +150,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _adds_up(self) -> bool:
         return self.history != "coreset"
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         if (
             not isinstance(self.n_clusters, int | np.integer)
             or isinstance(self.n_clusters, bool)

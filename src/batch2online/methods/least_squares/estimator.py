@@ -67,8 +67,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
         otherwise ``"audit"``, 20 rows for each column of ``[1 | a | b]``: enough to measure with.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=2.5, growth=1.2, uneven=4)``,
-        ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
+        When to refit, see :mod:`batch2online.refresh`. None is
+        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4)``, ``Lazy(growth=1.2, tolerance=0.015)`` with
+        ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
     solve : {"exact", "coreset"}
         Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
         that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory". For
@@ -187,7 +188,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self._check_choice("loss", *LOSSES)
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
-    def _anchored_engine(self, n_targets: int) -> Stream:
+    def _anchored_stream(self, n_targets: int) -> Stream:
         from batch2online.methods.linear_losses.problem import GeneralizedLinear
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
@@ -197,14 +198,14 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         self._check_choice("solve", "coreset", "exact")
         if not self._is_plain:
-            return self._anchored_engine(n_targets)
+            return self._anchored_stream(n_targets)
         exact = self.solve == "exact"
         settings = self._sampling(without_use=exact)
         construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = Adaptive(kappa=2.5, growth=1.2, uneven=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
+        default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact)
         return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
@@ -279,7 +280,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     @classmethod
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
-        problem: Any = estimator._engine.problem
+        problem: Any = estimator._stream.problem
         from batch2online.methods.linear_losses.problem import GeneralizedLinear
 
         expected = LeastSquares if estimator._is_plain else GeneralizedLinear

@@ -181,7 +181,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
         return Anchored(Logistic(), **settings)
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
         problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
@@ -322,7 +322,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         require(is_plain or conforms(given, list[tuple[bool | int | float | str, float]]), "classes have weights.")
         params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
-        problem: Any = estimator._engine.problem
+        problem: Any = estimator._stream.problem
         known = replace(problem, labels=estimator._checked_labels(state["labels"]))
-        estimator._engine = estimator._engine.append([], known)
+        estimator._stream = estimator._stream.append([], known)
         return estimator

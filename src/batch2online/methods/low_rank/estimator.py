@@ -42,8 +42,9 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
         otherwise ``"audit"``, 40 rows for each component: enough to measure with.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=2, growth=1.5, uneven=4)``. With
-        ``solve="coreset"`` it is ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
+        When to refit, see :mod:`batch2online.refresh`. None is
+        ``Adaptive(kappa=2, growth=1.5, max_noise_factor=4)``. With ``solve="coreset"`` it is
+        ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
         ``center``, where explained variance matters and reacts more strongly than the loss.
     solve : {"exact", "coreset"}
         Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
@@ -124,7 +125,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_engine(self, n_targets: int) -> Stream:
+    def _new_stream(self, n_targets: int) -> Stream:
         width = self.n_features_in_
         self._check_choice("solve", "coreset", "exact")
         self._check_choice("basis", "stable", "variance")
@@ -139,7 +140,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
-            return Adaptive(kappa=2.0, growth=1.5, uneven=4.0)
+            return Adaptive(kappa=2.0, growth=1.5, max_noise_factor=4.0)
         return Lazy(1.5, 0.004) if self.center else Lazy(1.7, 0.008)
 
     @property

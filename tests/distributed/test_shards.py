@@ -1,0 +1,174 @@
+"""Shards: any partition, any tree of merges and one machine's ``fit`` give the same bits."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import batch2online
+from batch2online import BatchToOnline, OnlineClassifier, OnlineLowRank, OnlineRegression, coresets, refresh
+
+N = 11_500
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4))
+Y = X @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(size=N)
+WEIGHTS = RNG.exponential(size=N)
+
+DOUBLING = refresh.Geometric(2.0)
+MODELS = {
+    "regression": OnlineRegression(random_state=1),
+    "on the coreset": OnlineRegression(random_state=1, solve="coreset", score_targets=False),
+    "fading": OnlineRegression(random_state=1, half_life=700, fit_intercept=False),
+    "kept": OnlineRegression(random_state=1, keep_history=True, coreset_size=300),
+    "low rank": OnlineLowRank(2, random_state=1),
+    "centred": OnlineLowRank(2, center=True, random_state=1, half_life=2_000, basis="variance"),
+    "low rank on the coreset": OnlineLowRank(2, random_state=1, solve="coreset", epsilon=0.1),
+    "any": BatchToOnline(Ridge(), refresh=DOUBLING, coreset=coresets.Leverage, random_state=1, coreset_size=300),
+    "uniform": BatchToOnline(Ridge(), refresh=DOUBLING, coreset=coresets.Uniform, random_state=1, coreset_size=300),
+}
+
+
+def told(model):
+    """Return all that must be the same."""
+    coreset = model.coreset_
+    known = ("coef_", "intercept_", "components_", "mean_", "explained_variance_")
+    names = [name for name in known if hasattr(model, name)]
+    own = [np.asarray(getattr(model, name)) for name in names]
+    return [coreset.ids, coreset.weights, coreset.points, np.array(model.regret_.optimum), *own]
+
+
+def given_to(model, rows, weights):
+    y = () if isinstance(model, OnlineLowRank) else (Y[rows],)
+    return (X[rows], *y), {"sample_weight": None if weights is None else weights[rows]}
+
+
+def shards_of(model, n_shards, weights, rng):
+    cuts = np.sort(rng.integers(0, N + 1, size=n_shards - 1)).tolist()
+    shards = []
+    for start, stop in zip([0, *cuts], [*cuts, N], strict=True):
+        shard = model.new_shard(start)
+        if stop > start:
+            rows, keywords = given_to(model, slice(start, stop), weights)
+            shard.partial_fit(*rows, **keywords)
+        shards.append(shard)
+    return shards
+
+
+def merged_at_random(shards, rng):
+    while len(shards) > 1:
+        rng.shuffle(shards)
+        shards = [*shards[2:], shards[0].merge(shards[1])]
+    return shards[0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.covering
+def test_any_shards_in_any_tree_are_one_machine(name, weighted):
+    model, weights, rng = MODELS[name], WEIGHTS if weighted else None, np.random.default_rng(2)
+    rows, keywords = given_to(model, slice(None), weights)
+    expected = told(fresh(model).fit(*rows, **keywords))
+    for n_shards in (1, 2, 7, 64) if name == "regression" else (2, 17):
+        found = told(merged_at_random(shards_of(model, n_shards, weights, rng), rng))
+        assert all(map(np.array_equal, found, expected)), n_shards
+
+
+def fresh(model):
+    return type(model)(**model.get_params(deep=False))
+
+
+def test_sums_that_round_are_noticed(monkeypatch):
+    """Without exact sums the same test fails, so it can."""
+    monkeypatch.setattr(coresets.Leverage, "_summed", lambda self, rows: None)
+    model, rng = MODELS["regression"], np.random.default_rng(2)
+    expected = told(fresh(model).fit(X, Y))
+    found = [told(merged_at_random(shards_of(model, n, None, rng), rng)) for n in (7, 64)]
+    assert not all(np.array_equal(a, b) for other in found for a, b in zip(other, expected, strict=True))
+
+
+def test_a_shard_has_no_prequential_loss_and_says_so():
+    shard = MODELS["regression"].new_shard(0).partial_fit(X[:500], Y[:500])
+    assert np.isnan([shard.regret_.loss, shard.regret_.ratio, shard.regret_.regret()]).all()
+    assert "without order" in shard.regret_.reason
+    assert "without order" in str(shard)
+    assert shard.regret_.optimum > 0
+    assert "nan" not in str(shard)
+
+
+def test_what_was_learned_in_order_has_a_loss():
+    assert not fresh(MODELS["regression"]).fit(X[:500], Y[:500]).regret_.reason
+
+
+def test_a_merged_model_is_saved_and_goes_on(tmp_path):
+    shards = shards_of(MODELS["regression"], 3, None, np.random.default_rng(3))
+    merged = merged_at_random(shards, np.random.default_rng(3))
+    merged.save(tmp_path / "model.b2o")
+    loaded = batch2online.load(tmp_path / "model.b2o")
+    for model in (merged, loaded):
+        model.partial_fit(X[:100], Y[:100])
+    assert loaded.n_seen_ == merged.n_seen_ == N + 100
+    assert all(map(np.array_equal, told(loaded)[:2], told(merged)[:2]))
+    assert np.isnan(loaded.regret_.loss)
+
+
+def test_a_shard_travels_and_is_small():
+    shard = MODELS["regression"].new_shard(5).partial_fit(X, Y)
+    packed = pickle.dumps(shard)
+    assert all(map(np.array_equal, told(pickle.loads(packed)), told(shard)))
+    assert len(packed) < 25_000  # the rows are 460,000 bytes
+
+
+def test_shards_need_a_seed_and_all_rows():
+    with pytest.raises(ValueError, match="random_state must be an integer"):
+        OnlineRegression().new_shard(0)
+    with pytest.raises(ValueError, match="not for a window"):
+        OnlineRegression(window=100, random_state=0).new_shard(0).partial_fit(X[:10], Y[:10])
+    shards = [MODELS["regression"].new_shard(0).partial_fit(X[:10], Y[:10]) for _ in range(2)]
+    with pytest.raises(ValueError, match="both have seen ids"):
+        shards[0].merge(shards[1])
+
+
+def test_a_fitted_model_gives_its_own_seed_to_shards():
+    model = OnlineRegression().fit(X[:100], Y[:100])
+    merged = model.new_shard(100).partial_fit(X[100:300], Y[100:300]).merge(model)
+    assert merged.n_seen_ == 300
+
+
+def test_shards_of_a_classifier_are_streams_that_merge():
+    labels = (Y > 0).astype(int)
+    model = OnlineClassifier(random_state=0)
+    shards = [model.new_shard(start).partial_fit(X[start:][:5_000], labels[start:][:5_000]) for start in (0, 5_000)]
+    merged = shards[0].merge(shards[1])
+    assert merged.n_seen_ == 10_000
+    assert (merged.predict(X[:1_000]) == labels[:1_000]).mean() > 0.8
+
+
+def test_sums_of_a_fit_end_with_the_first_row_of_a_stream_and_go_on_in_shards():
+    first, rest = slice(0, 7_000), slice(7_000, N)
+    fitted = fresh(MODELS["regression"]).fit(X[first], Y[first])
+    assert fitted._stream.construction.sums is not None
+    fitted.partial_fit(X[rest], Y[rest])
+    assert fitted._stream.view().construction.sums is None
+    whole = fresh(MODELS["regression"]).fit(X, Y)
+    np.testing.assert_array_equal(fitted.coreset_.ids, whole.coreset_.ids)
+    np.testing.assert_allclose(fitted.regret_.optimum, whole.regret_.optimum, rtol=1e-10)
+    shard = MODELS["regression"].new_shard(7_000).partial_fit(X[rest], Y[rest])
+    assert all(map(np.array_equal, told(fresh(MODELS["regression"]).fit(X[first], Y[first]).merge(shard)), told(whole)))
+
+
+@pytest.mark.parametrize("name", ["regression", "low rank", "uniform"])
+def test_a_stream_takes_in_shards_the_same_whatever_they_hold(name):
+    """What a stream has rounded is lost, but further shards are merged as if they were one."""
+    model, rng, found = MODELS[name], np.random.default_rng(4), []
+    for n_shards in (1, 7):
+        rows, keywords = given_to(model, slice(0, 3_000), None)
+        stream = fresh(model).partial_fit(*rows, **keywords)
+        cuts = np.linspace(3_000, N, n_shards + 1).astype(int)
+        shards = []
+        for start, stop in itertools.pairwise(cuts):
+            rows, keywords = given_to(model, slice(start, stop), None)
+            shards.append(model.new_shard(start).partial_fit(*rows, **keywords))
+        found.append(told(stream.merge(merged_at_random(shards, rng))))
+    assert all(map(np.array_equal, *found))

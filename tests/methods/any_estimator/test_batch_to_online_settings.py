@@ -1,0 +1,325 @@
+"""What BatchToOnline chooses, weighs, and counts as loss."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
+
+from batch2online import BatchToOnline, coresets
+from batch2online.methods.any_estimator import defaults
+from batch2online.methods.any_estimator.problem import LossBoundWarning
+from batch2online.methods.any_estimator.row_losses import LOSSES
+from batch2online.methods.any_estimator.weighted_fit import copies, part_of
+from batch2online.refresh import Geometric
+from wrapped_cases import (
+    N,
+    data,
+    squared_from,
+    squared_residual,
+    weighted_least_squares,
+    weighted_mean,
+)
+
+# -- choices ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "kind"),
+    [
+        (Ridge(), {}, coresets.Piloted),
+        (Ridge(), {"window": 100}, coresets.Leverage),
+        (make_pipeline(StandardScaler(), Lasso()), {}, coresets.Piloted),
+        (make_pipeline(PCA(2), Ridge()), {"resample": True}, coresets.Uniform),
+        (DecisionTreeRegressor(), {}, coresets.Piloted),
+        (LogisticRegression(), {}, coresets.Piloted),
+        (LogisticRegression(), {"window": 100}, coresets.Uniform),
+        (KMeans(2, n_init=1), {}, coresets.Clustering),
+        (PCA(2), {}, coresets.RidgeLeverage),
+        (PCA(0.9), {}, coresets.Uniform),
+        (GaussianMixture(2), {"resample": True}, coresets.Uniform),
+        (weighted_least_squares, {"loss": squared_residual}, coresets.Uniform),
+        (Ridge(), {"coreset": coresets.Everything}, coresets.Everything),
+        (Ridge(), {"coreset": coresets.Uniform(coreset_size=40)}, coresets.Uniform),
+        (Ridge(), {"coreset": partial(coresets.Sensitivity, coresets.LewisScore(1.0))}, coresets.Sensitivity),
+    ],
+)
+def test_the_construction_suits_the_estimator_and_repr_says_so(estimator, settings, kind):
+    model = BatchToOnline(estimator, **settings, random_state=0)
+    X, y = data("labels" if isinstance(estimator, LogisticRegression) else "regression")
+    model.partial_fit(X[:200], y[:200])
+    assert type(model._stream.construction) is kind
+    assert kind.__name__ in repr(model)
+
+
+def test_settings_of_a_given_construction_count_and_the_seed_given_here_wins():
+    X, y = data("regression")
+    given = coresets.Leverage(coreset_size=40, epsilon=0.3, random_state=9)
+    model = BatchToOnline(Ridge(), coreset=given, random_state=1).fit(X, y)
+    alone = coresets.Leverage(coreset_size=40, epsilon=0.3, random_state=1).add(X, y)
+    assert model.coreset_ == alone.coreset()
+    assert given.shape is None
+    with pytest.raises(ValueError, match="has seen rows already"):
+        BatchToOnline(Ridge(), coreset=alone).fit(X, y)
+
+
+def test_5000_rows_are_kept_when_nothing_is_said():
+    X = np.random.default_rng(0).normal(size=(30_000, 2))
+    model = BatchToOnline(weighted_mean, loss=squared_from, random_state=0).partial_fit(X)
+    assert 4_700 < len(model.coreset_) < 5_300
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "size"),
+    [
+        (KNeighborsRegressor(), {}, 100_000),
+        (make_pipeline(PCA(1), KNeighborsRegressor()), {}, 100_000),
+        (make_pipeline(PCA(1), SVR()), {}, 20_000),
+        (make_pipeline(PCA(1), GaussianProcessRegressor(optimizer=None)), {}, 5_000),
+        (KNeighborsRegressor(), {"coreset_memory": 2**20}, 2**20 // (16 * (2 + 6))),
+        (KNeighborsRegressor(), {"coreset_size": 70}, 70),
+    ],
+)
+def test_without_weights_all_rows_are_kept_up_to_what_the_estimator_bears(estimator, settings, size):
+    X, y = np.random.default_rng(0).normal(size=(2, 30, 2))
+    model = BatchToOnline(estimator, resample=True, random_state=0, **settings).partial_fit(X, y[:, 0])
+    assert model._stream.construction.expected_size == size
+    shard = BatchToOnline(estimator, resample=True, random_state=0, **settings).new_shard(0).partial_fit(X, y[:, 0])
+    assert shard._stream.construction.expected_size == size
+
+
+def test_wide_rows_without_weights_are_fewer_and_not_below_5000():
+    assert defaults.unweighted_size(KNeighborsRegressor(), None, 1_000) == 2**29 // (16 * 1_006)
+    assert defaults.unweighted_size(KNeighborsRegressor(), None, 50_000) == 5_000
+
+
+def test_models_without_weights_are_refits_on_all_rows_at_doublings():
+    rng = np.random.default_rng(0)
+    X, start = rng.normal(size=(12_500, 2)), 20
+    y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=len(X))
+    model = BatchToOnline(KNeighborsRegressor(), resample=True, random_state=0)
+    for first in range(0, len(X), 500):
+        model.partial_fit(X[first : first + 500], y[first : first + 500])
+    sizes = [change.n_fit_rows for change in model.changes_]
+    assert sizes == [change.at for change in model.changes_]
+    assert sizes[-1] >= len(X) / 2.1
+    assert len(sizes) >= np.log2(len(X) / start) - 1
+    plain = KNeighborsRegressor().fit(X[: sizes[-1]], y[: sizes[-1]])
+    np.testing.assert_array_equal(model.predict(X[:100]), plain.predict(X[:100]))
+
+
+def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
+    X = np.random.default_rng(0).normal(size=(8_000, 2))
+    coreset = coresets.Everything().add(X, X[:, 0], weights=np.linspace(1, 3, len(X))).coreset()
+    some = part_of(coreset, 2_000, seed=1)
+    assert len(some) == 2_000
+    assert (np.diff(some.ids) > 0).all()
+    np.testing.assert_array_equal(some.points, X[some.ids])
+    np.testing.assert_array_equal(some.targets, X[some.ids, 0])
+    np.testing.assert_array_equal(some.weights, 4 * coreset.weights[some.ids])
+    totals = [part_of(coreset, 2_000, seed).weights @ X[part_of(coreset, 2_000, seed).ids] for seed in range(200)]
+    error = 2 * np.sqrt(len(X) * 4 * 3 / 200)  # of the mean of 200 totals, weights are at most 3 and 2 on average
+    assert (np.abs(np.mean(totals, axis=0) - coreset.weights @ X) < 6 * error).all()
+    assert part_of(coreset, 8_000, seed=1) is coreset
+
+
+# -- weights and resampling ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [KNeighborsRegressor(), make_pipeline(PCA(2), Ridge()), GaussianMixture(2), AgglomerativeClustering(2)],
+)
+def test_without_sample_weight_the_error_names_the_remedy(estimator):
+    with pytest.raises(TypeError, match=r"takes no sample_weight.*pass resample=True"):
+        BatchToOnline(estimator).fit(*data("regression"))
+
+
+@pytest.mark.parametrize("estimator", [PCA(2), TruncatedSVD(2)])
+def test_weighted_decompositions_are_those_of_repeated_rows(estimator):
+    X, _ = data("rows")
+    X = X[:60]
+    times = np.random.default_rng(0).integers(1, 5, size=60)
+    weighted = BatchToOnline(estimator, coreset=coresets.Everything, random_state=0)
+    weighted.fit(X, sample_weight=times.astype(float))
+    repeated = clone(weighted.model_).fit(np.repeat(X, times, axis=0))
+    np.testing.assert_allclose(np.abs(weighted.components_), np.abs(repeated.components_), atol=1e-6)
+    np.testing.assert_allclose(weighted.singular_values_, repeated.singular_values_, rtol=1e-6)
+    if isinstance(estimator, PCA):
+        np.testing.assert_allclose(weighted.mean_, repeated.mean_, atol=1e-9)
+        np.testing.assert_allclose(weighted.explained_variance_, repeated.explained_variance_, rtol=1e-6)
+        np.testing.assert_allclose(weighted.noise_variance_, repeated.noise_variance_, rtol=1e-6)
+
+
+def test_copies_follow_the_weights_and_belong_to_the_point():
+    X = np.random.default_rng(0).standard_t(3, size=(20_000, 2))
+    coreset = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).coreset()
+    times = copies(coreset, 0.1, seed=0)
+    scale = coreset.weights.sum() / times.sum()
+    assert 0.9 < times.sum() / len(coreset) < 1.2
+    # a sum of roundings, each with a variance of at most 1/4: six standard deviations are a chance of 2e-9
+    assert abs(times.sum() - (coreset.weights / scale).sum()) <= 3 * np.sqrt(len(coreset))
+    later = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).add(X[:1]).coreset()
+    both, mine, theirs = np.intersect1d(coreset.ids, later.ids, return_indices=True)
+    assert (times[mine] != copies(later, 0.1, seed=0)[theirs]).sum() < 0.01 * len(both)
+    assert (copies(coresets.Everything().add(X[:50]).coreset(), 0.1, seed=0) == 1).all()
+
+
+def test_sample_weights_count_as_repetitions():
+    X, y = data("regression")
+    weights = np.random.default_rng(0).integers(0, 4, size=300).astype(float)
+    model = BatchToOnline(LinearRegression(), coreset=coresets.Everything, random_state=0)
+    model.fit(X[:300], y[:300], sample_weight=weights)
+    by_hand = LinearRegression().fit(X[:300], y[:300], sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, by_hand.coef_, rtol=1e-9)
+
+
+class OnlyFit:
+    """No scikit-learn at all."""
+
+    def fit(self, X, y, sample_weight):
+        self.mean_ = np.average(y, weights=sample_weight)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_any_object_with_fit_will_do():
+    X, y = data("regression")
+    model = BatchToOnline(OnlyFit(), loss="squared", random_state=0).fit(X, y)
+    assert model.predict(X[:3]).tolist() == [pytest.approx(y.mean())] * 3
+    with pytest.raises(ValueError, match="loss is needed for this estimator"):
+        BatchToOnline(OnlyFit()).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [3, "Ridge"])
+def test_what_is_no_estimator_is_refused(estimator):
+    with pytest.raises(TypeError, match="must have a method fit"):
+        BatchToOnline(estimator, loss="squared").fit(*data("regression"))
+
+
+def test_a_class_in_place_of_an_object_is_named():
+    with pytest.raises(TypeError, match=r"must be an object, not the class Ridge: pass Ridge\(\)"):
+        BatchToOnline(Ridge).fit(*data("regression"))
+    with pytest.raises(TypeError, match=r"refresh must be a policy.*pass Geometric\(\.\.\.\)"):
+        BatchToOnline(Ridge(), refresh=Geometric).fit(*data("regression"))
+
+
+# -- losses ----------------------------------------------------------------------------------------------
+
+
+def test_prequential_loss_by_hand():
+    X, y = data("regression")
+    model = BatchToOnline(Ridge(), coreset=coresets.Everything, refresh=Geometric(2.0, start=50), random_state=0)
+    model.partial_fit(X[:400], y[:400])
+    loss = sum((y[t] - y[:t].mean()) ** 2 for t in range(1, 50))
+    for start, stop in [(50, 100), (100, 200), (200, 400)]:
+        by_hand = Ridge().fit(X[:start], y[:start])
+        loss += np.square(y[start:stop] - by_hand.predict(X[start:stop])).sum()
+    assert model.regret_.loss == pytest.approx(loss, rel=1e-9)
+    last = Ridge().fit(X[:400], y[:400])
+    assert model.regret_.optimum == pytest.approx(np.square(y[:400] - last.predict(X[:400])).sum(), rel=1e-9)
+    assert [event.at for event in model.changes_] == [100, 200, 400]
+
+
+def test_named_losses_are_what_they_say():
+    X, y = data("regression")
+    labels = data("labels")[1]
+    ridge, logistic = Ridge().fit(X, y), LogisticRegression().fit(X, labels)
+    kmeans, pca = KMeans(3, n_init=1, random_state=0).fit(X), PCA(2).fit(X)
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    none = np.empty((N, 0))
+    expected = {
+        "squared": (ridge, y[:, None], np.square(y - ridge.predict(X))),
+        "absolute": (ridge, y[:, None], np.abs(y - ridge.predict(X))),
+        "zero_one": (logistic, labels[:, None], logistic.predict(X) != labels),
+        "log": (logistic, labels[:, None], -logistic.predict_log_proba(X)[np.arange(N), labels]),
+        "distance": (kmeans, none, kmeans.transform(X).min(axis=1)),
+        "squared_distance": (kmeans, none, kmeans.transform(X).min(axis=1) ** 2),
+        "reconstruction": (pca, none, np.square(X - pca.inverse_transform(pca.transform(X))).sum(axis=1)),
+        "negative_log_likelihood": (mixture, none, -mixture.score_samples(X)),
+    }
+    assert expected.keys() == LOSSES.keys()
+    for name, (model, targets, losses) in expected.items():
+        np.testing.assert_allclose(LOSSES[name](model, X, targets), losses, rtol=1e-6, atol=1e-9, err_msg=name)
+        (losses, _), seen = LOSSES[name].warm_up().scored(X, targets, np.ones(N))
+        assert losses.shape == (N,)
+        assert seen.is_like(LOSSES[name].warm_up())
+
+
+def test_a_loss_bound_clips_and_says_so():
+    X, y = data("regression")
+    with pytest.warns(LossBoundWarning, match=r"outside \[0, 1\]"):
+        clipped = BatchToOnline(Ridge(), loss_bound=1.0, random_state=0, refresh=Geometric(1.2)).partial_fit(X, y)
+    free = BatchToOnline(Ridge(), random_state=0, refresh=Geometric(1.2)).partial_fit(X, y)
+    assert clipped.regret_.loss < N
+    assert clipped.regret_.loss + clipped.regret_.excess == pytest.approx(free.regret_.loss)
+    np.testing.assert_array_equal(clipped.coef_, free.coef_)
+
+
+def test_a_loss_bound_that_holds_says_nothing():
+    X, y = data("regression")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BatchToOnline(Ridge(), loss_bound=1e6, random_state=0).partial_fit(X, y)
+    assert model.regret_.excess == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"loss": "square"}, ValueError, "loss must be a function or one of 'squared'"),
+        ({"loss": 3}, TypeError, "loss must be a function or one of 'squared'"),
+        ({"loss": lambda model, X, y: 1.0}, ValueError, "loss must return an array of shape"),
+        ({"loss": lambda model, X, y: np.full(len(X), np.nan)}, ValueError, "loss gave NaN for row 0 of"),
+        ({"loss_bound": 0}, ValueError, "loss_bound must be a finite number above 0"),
+        ({"coreset": 3}, TypeError, "coreset must be a construction"),
+        ({"coreset": dict}, TypeError, "coreset must be a construction"),
+        ({"refresh": 1.2}, TypeError, "refresh must be a policy"),
+    ],
+)
+def test_bad_settings_of_wrapped_estimators_are_refused(settings, error, message):
+    with pytest.raises(error, match=message):
+        BatchToOnline(Ridge(), **settings).fit(*data("regression"))
+
+
+@pytest.mark.parametrize("resample", [False, True])
+def test_a_coreset_without_rows_says_that_it_is_too_small(resample):
+    X, y = data("regression")
+    model = BatchToOnline(Ridge(), coreset=coresets.Uniform, coreset_size=1, resample=resample, random_state=1)
+    with pytest.raises(ValueError, match="coreset_size is too small"):
+        model.partial_fit(X, y)
+
+
+def test_a_failed_refresh_leaves_the_model_as_it_was():
+    X, y = data("regression")
+    calls = []
+
+    def fails_at_the_third(points, weights, targets):
+        calls.append(len(points))
+        if len(calls) == 3:
+            raise ArithmeticError("no solution")
+        return weighted_least_squares(points, weights, targets)
+
+    model = BatchToOnline(fails_at_the_third, loss=squared_residual, refresh=Geometric(2.0, start=50), random_state=0)
+    model.partial_fit(X[:150], y[:150])
+    before = model.model_.copy()
+    with pytest.raises(ArithmeticError):
+        model.partial_fit(X[150:250], y[150:250])
+    assert model.n_seen_ == 150
+    np.testing.assert_array_equal(model.model_, before)
+    assert model.partial_fit(X[150:250], y[150:250]).n_seen_ == 250

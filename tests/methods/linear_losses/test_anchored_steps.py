@@ -1,0 +1,235 @@
+"""The steps of an anchored coreset by themselves: bounds of scores, rows ruled out early, solvers without a matrix."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from batch2online import OnlineClassifier, OnlineRegression, sampling
+from batch2online.coresets import Anchored
+from batch2online.methods.linear_losses import class_expansions, solver
+from batch2online.methods.linear_losses import newton as objectives
+from batch2online.methods.linear_losses.class_expansions import SumsByClass
+from batch2online.methods.linear_losses.expansion import Expanded
+from batch2online.methods.linear_losses.expansion_state import counted
+from batch2online.methods.linear_losses.losses import Logistic
+from batch2online.methods.linear_losses.newton import Curvature, Metric, Objective, definite_solution, minimise
+from batch2online.rows import Rows, ones
+
+RNG = np.random.default_rng(5)
+ROWS = RNG.standard_t(3, size=(6_000, 4)) @ RNG.normal(size=(4, 4)) + 2
+
+
+def labels(n_classes):
+    latent = ROWS @ [0.3, -0.2, 0.1, 0.0] + np.random.default_rng(1).logistic(size=len(ROWS))
+    return np.digitize(latent, np.quantile(latent, np.linspace(0, 1, n_classes + 1)[1:-1]))
+
+
+def slopes_of(known, design, n_classes):
+    y = np.array([known.classes.index(code) for code in labels(n_classes).tolist()], dtype=float)
+    return known.loss.slope(design @ known.pilot.theta.T, y), y
+
+
+def anchors(n_classes):
+    model = OnlineClassifier(coreset_size=300, random_state=0).partial_fit(ROWS[:4_000], labels(n_classes)[:4_000])
+    return model._stream.view().construction.anchors
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_bounds_of_scores_are_not_below_them(n_classes):
+    known = anchors(n_classes)
+    design = known.frame.design(ROWS)
+    slope, y = slopes_of(known, design, n_classes)
+    scores, bounds = known.pilot.scores(design, slope, y), known.pilot.bounds(design, slope, y)
+    assert (bounds >= scores * (1 - 1e-12)).all()
+    assert scores.mean() == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_rows_that_are_ruled_out_early_are_those_that_their_scores_rule_out(n_classes):
+    known, y = anchors(n_classes), labels(n_classes).astype(float)
+    rows = Rows(ROWS, y[:, None], ones(len(ROWS)), np.arange(len(ROWS)))
+    words = sampling.words(3, sampling.SAMPLING, range(len(ROWS)))
+    (some, few), (every, all_rows) = (known.expanded(rows, known.coded(rows), words, rate) for rate in (0.1, np.inf))
+    assert len(all_rows) == len(ROWS)
+    wanted = sampling.inclusion_uniforms(words) <= 0.1 * all_rows.rows.targets[:, 1]
+    assert 100 < wanted.sum() < 1_500
+    assert np.array_equal(few.rows.ids, np.flatnonzero(wanted))
+    np.testing.assert_allclose(few.rows.targets, all_rows.rows.targets[wanted], rtol=1e-9)
+    assert np.array_equal(some.sums.total().matrix, every.sums.total().matrix)
+
+
+def test_means_are_measured_by_one_row_in_sixty_one():
+    known = anchors(2)
+    design = known.frame.design(ROWS)
+    slope, y = slopes_of(known, design, 2)
+    few = counted(np.arange(10**6, 10**6 + len(ROWS)))
+    rows = Expanded(design[few], y[few], np.ones(len(y[few])), slope[few], 1.0)
+    fresh = known.pilot.having_seen(rows, slope[few])
+    seen = (fresh.weight - known.pilot.weight) / 61
+    assert abs(seen - len(ROWS) / 61) <= 1
+    exact = np.array([each.mean() for each in known.pilot._sizes(design, slope)])
+    found = (fresh.totals - known.pilot.totals) / (61 * seen)
+    np.testing.assert_allclose(found, exact, rtol=0.5)
+
+
+def wide(ridge=0.5):
+    y = labels(8).astype(float)[:800]
+    design = np.column_stack([np.ones(800), ROWS[:800] / 4])
+    penalty = np.full((8, 5), ridge)
+    return Objective(Logistic(), design, y, RNG.uniform(0.5, 2, 800), 1.0, None, penalty, np.zeros((8, 5)))
+
+
+def test_conjugate_gradients_solve_the_equations_of_the_matrix():
+    own = wide()
+    point = own.at(RNG.normal(size=(8, 5)) / 4)
+    right = RNG.normal(size=(8, 5))
+    exact = definite_solution(own.curvature(point), right.reshape(-1)).reshape(8, 5)
+    np.testing.assert_allclose(Curvature(own, point).solution(right, 1e-10), exact, rtol=1e-6, atol=1e-9)
+
+
+def many(n_classes, n=1_000):
+    rng = np.random.default_rng(3)
+    design, y = np.column_stack([np.ones(n), rng.normal(size=(n, 2))]), (np.arange(n) % n_classes).astype(float)
+    shape = (n_classes, 3)
+    own = Objective(Logistic(), design, y, rng.uniform(0.5, 2, n), 1.0, None, np.full(shape, 0.5), np.zeros(shape))
+    return own, own.at(rng.normal(size=shape) / 4)
+
+
+def test_blocks_of_more_classes_than_columns_are_gram_matrices():
+    own, point = many(40, 300)
+    bend = own.weights[:, None] * own.loss.bend(point.eta, own.y)
+    expected = np.einsum("nk,np,nq->kpq", bend, own.design, own.design)
+    np.testing.assert_allclose(Curvature(own, point)._blocks(point.eta), expected, rtol=1e-12)
+
+
+def calls_of(function, *arguments):
+    count = 0
+
+    def counting(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counting)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_steps_of_four_times_the_classes_take_four_times_the_calls():
+    few, more = (calls_of(Curvature, *many(n_classes)) for n_classes in (250, 1_000))
+    assert more < 4.5 * few
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ((7.0,), (7.0, 3.0)),
+        ((7.0, 3.0), (3.0, 7.0)),
+        ((7.0, 3.0), (3.0, 5.0, 7.0)),
+        ((7.0, 3.0, 1.0), (2.0, 1.0, 3.0, 7.0)),
+    ],
+)
+def test_predictors_in_terms_of_more_classes_are_those_of_the_pseudo_inverse(old, new):
+    matrix = class_expansions.outputs(old, new)
+    eta = np.random.default_rng(0).normal(size=(6, len(matrix)))
+    found, is_known = class_expansions.recoded(eta, matrix), matrix.any(axis=0)
+    np.testing.assert_allclose(found[:, is_known], (eta @ np.linalg.pinv(matrix).T)[:, is_known], atol=1e-15)
+    assert (found[:, ~is_known] < found[:, is_known].min() - 900).all()
+    theta = np.random.default_rng(1).normal(size=(len(matrix), 2))
+    expected = np.linalg.pinv(matrix) @ theta
+    expected[~is_known, 0] -= np.log(11)
+    np.testing.assert_allclose(class_expansions.parameters(theta, matrix, 10), expected, atol=1e-15)
+
+
+def test_minima_and_noise_are_the_same_without_the_matrix(monkeypatch):
+    own, slopes = wide(), RNG.normal(size=(800, 8))
+    start = own.at(np.zeros((8, 5)))
+    dense, noise = minimise(own, start, 1e-9), Metric(own, start.theta).length(slopes)
+    monkeypatch.setattr(objectives, "_WIDE", 10)
+    assert own.is_wide
+    found = minimise(own, start, 1e-9)
+    assert found.converged
+    assert found.value == pytest.approx(dense.value, rel=1e-9)
+    np.testing.assert_allclose(found.theta, dense.theta, atol=1e-4)
+    assert Metric(own, start.theta).length(slopes) == pytest.approx(noise, rel=0.5)  # four probes of 40 dimensions
+
+
+def test_many_classes_are_solved_as_scikit_learn_solves_them():
+    from sklearn.linear_model import LogisticRegression
+
+    y = labels(60)[:1_500]
+    ours = OnlineClassifier(random_state=0).fit(ROWS[:1_500], y)
+    theirs = LogisticRegression(max_iter=5_000, tol=1e-8).fit(ROWS[:1_500], y)
+    assert ours.coef_.size > objectives._WIDE - 60
+    place = np.searchsorted(theirs.classes_, y)
+    costs = [
+        -np.log(model.predict_proba(ROWS[:1_500])[np.arange(1_500), place]).sum() + (model.coef_**2).sum() / 2
+        for model in (ours, theirs)
+    ]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
+
+
+def test_a_regression_of_many_rows_is_nearly_that_of_all_of_them():
+    """The solver stops earlier where the coreset does not hold all rows: that must not show."""
+    y = np.random.default_rng(2).poisson(np.exp(0.1 * ROWS.clip(-5, 5)[:, 0]))
+    few = OnlineRegression(loss="poisson", coreset_size=600, random_state=0).fit(ROWS.clip(-5, 5), y)
+    best = OnlineRegression(loss="poisson", coreset_size=10**6, random_state=0).fit(ROWS.clip(-5, 5), y)
+    costs = [(m.predict(ROWS.clip(-5, 5)) - y * np.log(m.predict(ROWS.clip(-5, 5)))).sum() for m in (few, best)]
+    assert costs[0] - costs[1] < 1e-3 * abs(costs[1])
+
+
+def test_second_derivatives_are_left_out_where_nobody_notices():
+    """Of many easy rows, not of few and not where classes are nearly separable; models stay those of all rows."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(16_000, 3))
+    easy, hard = (np.digitize(s * X[:, 0] + rng.logistic(size=len(X)), [0.0]) for s in (1.0, 30.0))
+
+    def widths(y, n):
+        model = OnlineClassifier(coreset_size=500, random_state=0).partial_fit(X[:n], y[:n])
+        return model, model._stream.view().construction.in_full().anchored.width
+
+    model, found = widths(easy, 16_000)
+    assert 0 < (found == 0).mean() < 1
+    best = OnlineClassifier(coreset_size=10**6).fit(X, easy)
+    costs = [-np.log(each.predict_proba(X)[np.arange(len(X)), easy]).sum() for each in (model, best)]
+    assert costs[0] - costs[1] < 4
+    assert (widths(easy, 6_000)[1] == 1).all()
+    assert (widths(hard, 16_000)[1] == 1).all()
+
+
+def sample_anchored_at(theta):
+    """A coreset of few rows of many, all expanded at one model."""
+    construction = Anchored("logistic", coreset_size=100, random_state=0)
+    for start, stop in ((0, 100), (100, len(ROWS))):
+        construction.add(ROWS[start:stop], labels(2)[start:stop])
+        construction.flush()
+        if stop == 100:
+            shown = {"width": 1.0, "classes": construction.anchors.classes, "is_flat": False}
+            construction.adopt(SimpleNamespace(coefficients=theta[:, 1:], intercepts=theta[:, 0], **shown))
+    return construction.in_full()
+
+
+@pytest.mark.parametrize(("anchor", "step", "flat"), [(0.0, 0.0, True), (0.0, 1.0, False), (1.0, 0.0, False)])
+def test_second_derivatives_are_left_out_only_where_neither_anchors_nor_steps_are_far(anchor, step, flat):
+    """The last case has a step of nothing: what is left of the expansions, far from the model, counts by itself."""
+    theta = np.array([[-0.3, 0.3, -0.2, 0.1, 0.0]])
+    sample = sample_anchored_at(theta + anchor * np.array([[0.0, 0.5, 0.5, 0.0, 0.0]]))
+    inner = sample.frame.inner(theta[:, 1:], theta[:, 0])
+    found = solver._Found(inner, 1.0, 0.0)
+    metric = solver._metric(sample, solver.Penalty(0.1), found)
+    assert solver._is_flat(sample, metric, found, inner + step * 0.5) is flat
+
+
+def test_a_class_without_rows_weighs_as_much_as_the_heaviest():
+    """Its first row is then expected to come soon, and its score is no smaller than that of any other."""
+    sums = replace(SumsByClass.empty(1, 2, 3, True), masses=np.array([6.0, 0.0, 2.0]))
+    np.testing.assert_allclose(sums.factors, [8 / 18, 8 / 6, 8 / 6])
+    np.testing.assert_allclose(replace(sums, masses=np.zeros(3)).factors, np.ones(3))
+    np.testing.assert_allclose(sums.balanced(np.full(2, 3.0), np.array([1.0, 0.0])), [4.0, 8 / 6])

@@ -1,0 +1,231 @@
+"""The benchmark suite runs, and its pages say what its files say."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from batch2online.baselines.peers import PEERS
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / "benchmarks" / "suite"
+FIGURE = re.compile(r"[*<~]*(\d[\d,]*\.\d+|\d[\d,]+)( ?(x|s|%|MB|GB|ms|µs|MB/s))?( \(.*\))?[*]*")
+"""A cell that is a number of two digits or more, with a unit or something in brackets at most."""
+
+
+@pytest.fixture
+def page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    return import_module("benchmarks.suite.page")
+
+
+@pytest.fixture
+def results(page):
+    return import_module("benchmarks.suite.stored").read()
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The suite in its smallest form, as a user starts it."""
+    pytest.importorskip("gensim")
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [
+        sys.executable,
+        "-W",
+        "error::RuntimeWarning",
+        "-m",
+        "benchmarks.suite",
+        "--tiny",
+        "--out",
+        str(tmp_path),
+    ]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    return tmp_path
+
+
+def read(folder, name):
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def studies_of(folder):
+    found = {path.stem: read(folder, path.stem) for path in folder.glob("*.json")}
+    return {name: result for name, result in found.items() if name != "speed"}
+
+
+def files(folder):
+    return {path.stem for path in (SUITE / folder).glob("*.py")} - {"__init__"}
+
+
+def test_measured_tables_are_what_the_stored_results_give(page, results):
+    places = []
+    for path in page.pages():
+        text = path.read_text(encoding="utf-8")
+        assert page.filled(text, results) == text, f"{path.name}: run `make docs-tables`"
+        assert text.count("<!-- results:") == text.count(page.END)
+        places += page.PLACE.findall(text)
+    assert len(places) == len(set(places))
+    assert set(results) <= set(places) <= {"speed"} | files("studies")
+
+
+def test_measured_tables_stand_between_marks(page):
+    """A table of figures outside of them would be written by hand."""
+    for path in page.pages():
+        text = page.PLACE.sub("", path.read_text(encoding="utf-8"))
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        found = [row for row in rows if any(FIGURE.fullmatch(cell.strip()) for cell in row.strip("|").split("|"))]
+        assert not found, f"{path.name}: {found[0]}"
+
+
+def test_stored_results_name_command_commit_and_date(results):
+    for name, result in results.items():
+        assert result["command"].startswith("python -m benchmarks.suite"), name
+        assert re.fullmatch("[0-9a-f]{40}", result["commit"]), name
+        assert date.fromisoformat(result["date"]) <= datetime.now(UTC).date(), name
+        assert {"processor", "cores", "python", "busy"} <= set(result["machine"]), name
+
+
+def test_figures_show_the_stored_results(page, results):
+    plots = import_module("benchmarks.suite.plots")
+    for name, curves in plots.figures(results).items():
+        assert plots.digest(curves) in (ROOT / "docs" / name).read_text(encoding="utf-8"), name
+
+
+def test_what_pages_say_of_other_losses_holds(results):
+    limits = {"ten_classes": 1.002, "shuttle": 1.003, "separable": 1.005}
+    for record in results["other_losses"]["tables"][0]["records"]:
+        assert record["worst ours / refits"] <= limits.get(record["data"], 1.001), record
+
+
+def test_what_readme_says_of_refits_holds(results):
+    ours, bounded, warm, best, mini = results["nightly_refits"]["tables"][0]["records"]
+    every = (ours, bounded, warm, best, mini)
+    assert min(every, key=lambda record: record["labels changed a row"]) is warm
+    assert min(every, key=lambda record: record["loss"]) is best
+    assert max(every, key=lambda record: record["loss"]) is mini
+    assert abs(bounded["loss"] / warm["loss"] - 1) < 0.01
+    assert abs(ours["loss"] / warm["loss"] - 1) < 0.01
+    assert mini["seconds"] < max(ours["seconds"], bounded["seconds"]) < warm["seconds"] < best["seconds"]
+    assert max(ours["changes"], bounded["changes"]) < warm["changes"] < mini["changes"]
+    assert bounded["rows kept"] < 10_000 < warm["rows kept"]
+
+
+def test_what_pages_say_of_clusters_holds(results):
+    for record in results["clustering"]["tables"][0]["records"]:
+        assert record["/ doubling"] <= (1.005 if record["setting"] == "default" else 1.01), record
+        assert record["changes"] <= record["doubling changes"], record
+
+
+def test_what_pages_say_of_the_papers_experiment_holds(results):
+    """Records give a mean and, in brackets, its deviation."""
+    records = results["paper"]["tables"][0]["records"]
+    ahead = [float(r["ours"].split()[0]) < float(r["the paper's"].split()[0]) for r in records]
+    assert all(is_ahead for is_ahead, record in zip(ahead, records, strict=True) if record["ε"] == 0.1)
+    assert sum(is_ahead for is_ahead, record in zip(ahead, records, strict=True) if record["ε"] == 0.01) == 1
+    assert all(record["changes"] < 10 < record["its changes"] for record in records)
+
+
+def test_an_edited_figure_is_noticed(page, results):
+    for path in page.pages():
+        text = path.read_text(encoding="utf-8")
+        for place in (place for place in page.PLACE.finditer(text) if place[1] in results):
+            row = re.search(r"^\|.*\d.*\|$", place[0], re.MULTILINE)
+            digit = place.start() + row.start() + re.search(r"\d", row[0]).start()
+            edited = text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :]
+            assert page.filled(edited, results) == text
+
+
+def test_a_changed_result_changes_the_page(page, results):
+    before = {name: page.rendered(name, results) for name in results}
+    results["speed"]["lines"][0]["value"] *= 2
+    for name, result in results.items():
+        if name != "speed":
+            result["tables"][0]["records"].pop()
+        assert page.rendered(name, results) != before[name]
+
+
+def test_the_page_is_for_users_and_verdicts_are_not_on_it(page, results):
+    for line in results["speed"]["lines"]:
+        line["at_most"] = line["at_least"] = 1234.5
+    assert "met" in results["speed"]["lines"][0]
+    text = page.rendered("speed", results)
+    assert "1234.5" not in text
+    assert "| met |" not in text
+    assert "not met" not in text
+
+
+def test_what_is_around_the_measured_part_stays(page, results):
+    text = page.filled(f"above\n{page.begin('speed')}\nold{page.END}\nbelow\n", results)
+    assert text.startswith("above\n")
+    assert text.endswith("\nbelow\n")
+    assert "\nold" not in text
+
+
+@pytest.mark.full
+def test_the_tiny_form(tiny):
+    """One test, so that the suite runs once however the tests are spread over processes."""
+    every_file_takes_part(tiny)
+    every_peer_is_shown_under_its_name(tiny)
+    there_is_a_figure_everywhere(tiny)
+
+
+def every_file_takes_part(tiny):
+    speed = read(tiny, "speed")
+    assert len(speed["tables"]) == len(files("problems"))
+    assert len({line["group"] for line in speed["lines"]}) == len(files("lines")) + 1  # and growth
+    assert len({curve["axis"] for curve in speed["growth"]}) == len(files("axes"))
+    assert set(studies_of(tiny)) == files("studies")
+
+
+def every_peer_is_shown_under_its_name(tiny):
+    further = import_module("benchmarks.suite.peers").SPEED_ONLY
+    shown = {name for table in read(tiny, "speed")["tables"].values() for name in table["learners"]}
+    shown |= {record.get("learner") for record in records(studies_of(tiny))}
+    assert {peer.name for peer in (*PEERS, *further) if peer.shown & {"speed", "loss"}} <= shown
+
+
+def records(studies):
+    return [record for study in studies.values() for table in study["tables"] for record in table["records"]]
+
+
+def test_names_on_the_pages_are_those_of_the_peers(results, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    further = import_module("benchmarks.suite.peers").SPEED_ONLY
+    names = {peer.name for peer in (*PEERS, *further)}
+    speed = results.pop("speed")
+    results.pop("nightly_refits", None)  # refits of other kinds, named there
+    for table in speed["tables"].values():
+        assert set(table["learners"]) - set(table["limits"]) <= names
+    assert {record["learner"] for record in records(results) if "learner" in record} <= names
+
+
+def there_is_a_figure_everywhere(tiny):
+    speed = read(tiny, "speed")
+    for table in speed["tables"].values():
+        for name, record in table["learners"].items():
+            assert record["rows_per_second"] > 0
+            assert name in table["limits"] or record["loss_ratio"] > 0.9
+    for curve in speed["growth"]:
+        assert len(curve["values"]) == len(curve["seconds"]) == len(curve["bytes"]) >= 2
+        assert min(curve["bytes"]) > 1
+    for table in (table for study in studies_of(tiny).values() for table in study["tables"]):
+        assert table["records"]
+        assert all(set(record) & set(table["columns"]) for record in table["records"])
+        assert {name for record in table["records"] for name in record} >= set(table["columns"]) - {"loss, ours"}
+    assert {path.suffix for path in tiny.iterdir()} == {".json", ".md", ".svg"}
+    assert "/" not in json.dumps(speed["machine"])
+
+
+@pytest.mark.parametrize("name", ["form", "line", "growth", "plots", "markdown", "run", "studies.nightly_refits"])
+def test_examples(name, page):
+    tried = doctest.testmod(import_module(f"benchmarks.suite.{name}"))
+    assert tried.failed == 0
+    assert tried.attempted > 0

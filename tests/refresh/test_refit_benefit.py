@@ -1,0 +1,265 @@
+"""When solves pay: what they gain is measured on rows that neither model has seen; the coreset grows where it helps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+from batch2online import BatchToOnline, coresets, load, stream
+from batch2online.refresh import Geometric, Measured
+from batch2online.refresh.benefit import RefitBenefit, RunningMoments
+from wrapped_cases import squared_residual, weighted_least_squares
+
+TREE = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+N_ROWS, RUNS = 240, 120
+
+
+def waves(n, seed=0):
+    """Rows of which trees learn more the more there are."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(n, 2))
+    return X, np.sin(3 * X[:, 0]) + np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=n)
+
+
+SMALL = coresets.Piloted(coreset_size=300, largest_size=4_000)
+"""It grows from 300 rows, with these looks when it is full already."""
+
+
+def growing(**settings):
+    return BatchToOnline(TREE, **{"coreset": SMALL, "refresh": Geometric(3.0), "random_state": 1} | settings)
+
+
+def learn(model, X, y, chunk):
+    for start in range(0, len(X), chunk):
+        model.partial_fit(X[start : start + chunk], y[start : start + chunk])
+    return model
+
+
+# -- sums ------------------------------------------------------------------------------------------------
+
+
+def test_sums_are_those_of_all_rows():
+    rng = np.random.default_rng(0)
+    values, weights = rng.normal(size=50), rng.uniform(1, 2, size=50)
+    sums = RunningMoments().plus(values[:20], weights[:20]).plus(values[20:], weights[20:])
+    assert sums.mean == pytest.approx(np.average(values, weights=weights))
+    spread = np.average(np.square(values - sums.mean), weights=weights)
+    assert sums.variance == pytest.approx(spread / 50)
+    assert math.isnan(RunningMoments().mean)
+
+
+def test_a_gain_foretells_the_next_one_by_reciprocal_rows():
+    benefit = RefitBenefit(at=200, size=200.0, former="old", former_size=100.0)
+    losses = np.full(10, 2.0)
+    benefit = benefit.with_trial(losses + 0.1, losses, np.ones(10))
+    assert benefit.gain() == pytest.approx(0.05)
+    assert benefit.expected_benefit(400) == pytest.approx(0.05 * (1 / 200 - 1 / 400) / (1 / 100 - 1 / 200))
+    assert benefit.expected_benefit(200) == 0
+    alike = RefitBenefit(at=400, size=200.0, former="old", former_size=199.0).with_trial(
+        losses + 0.1, losses, np.ones(10)
+    )
+    assert alike.expected_benefit(200) == pytest.approx(0.05)
+    assert math.isnan(RefitBenefit(at=200, size=200.0).expected_benefit(400))
+
+
+def test_doubt_counts_standard_errors():
+    losses, gains = np.full(100, 2.0), np.tile([0.0, 0.2], 50)
+    benefit = RefitBenefit(200, 200.0, "old", 100.0).with_trial(losses + gains, losses, np.ones(100))
+    assert benefit.gain(2.0) - benefit.gain() == pytest.approx(2 * gains.std() / 10 / 2.0)
+
+
+def test_surprise_is_a_difference_in_standard_errors():
+    rng = np.random.default_rng(1)
+    first, recent = rng.exponential(size=400), 2 * rng.exponential(size=100)
+    benefit = RefitBenefit(10, 10.0).with_rows(first, np.ones(400)).after_check().with_rows(recent, np.ones(100))
+    by_hand = (recent.mean() - first.mean()) / math.sqrt(first.var() / 400 + recent.var() / 100)
+    assert benefit.loss_increase_z() == pytest.approx(by_hand)
+    assert benefit.loss_increase() == pytest.approx((recent.mean() - first.mean()) / first.mean())
+    assert benefit.after_check().loss_increase_z() == 0
+    calm = RefitBenefit(10, 10.0).with_rows(np.ones(5), np.ones(5)).after_check()
+    assert calm.with_rows(np.ones(5), np.ones(5)).loss_increase_z() == 0
+    assert calm.with_rows(np.full(5, 2.0), np.ones(5)).loss_increase_z() == math.inf
+
+
+# -- the policy ------------------------------------------------------------------------------------------
+
+
+class Known:
+    def __init__(self, at, gain=0.0, surprise=0.0, excess=0.0):
+        self.at, self._gain, self._surprise, self._excess = at, gain, surprise, excess
+
+    def expected_benefit(self, size, n_standard_errors=0.0):
+        return self._gain
+
+    def loss_increase_z(self):
+        return self._surprise
+
+    def loss_increase(self):
+        return self._excess
+
+
+@pytest.mark.parametrize(
+    ("known", "rows", "reason"),
+    [
+        (Known(100, gain=0.1), 199, None),
+        (Known(100, gain=0.1), 200, "scheduled"),
+        (Known(100, gain=math.nan), 200, "scheduled"),
+        (Known(100, gain=0.001), 200, None),
+        (Known(100, gain=0.001, surprise=0.9, excess=0.5), 200, "scheduled"),
+        (Known(100, gain=0.001, surprise=0.4, excess=0.5), 200, None),
+        (Known(100, gain=0.001), 400, "scheduled"),
+        (Known(100, gain=0.1, surprise=5.0, excess=0.1), 110, "loss_increase"),
+        (Known(100, gain=0.1, surprise=5.0, excess=0.001), 110, None),
+        (Known(100, gain=0.1, surprise=3.0, excess=0.1), 110, None),
+        (Known(100, gain=0.1, surprise=0.9, excess=0.6), 110, "loss_increase"),
+        (Known(100, gain=0.1, surprise=0.4, excess=0.6), 110, None),
+    ],
+)
+def test_a_look_solves_where_that_pays(known, rows, reason):
+    assert Measured().trigger(known, rows, 50) == reason
+
+
+def test_where_old_rows_fade_looks_are_due_after_so_many():
+    assert Measured().trigger(Known(1_000, gain=0.1), 1_100, 50, max_step=100) == "scheduled"
+    assert Measured().trigger(Known(1_000, gain=0.0), 1_100, 50, max_step=100) is None
+
+
+@pytest.mark.parametrize("settings", [{"growth": 1.0}, {"checks_per_growth": 0}, {"floor": -1.0}, {"max_growth": 1.5}])
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))} must be"):
+        Measured(**settings)
+
+
+def test_a_calm_stream_is_solved_less_often_than_at_doublings():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 2))
+    y = X @ [1.0, 2.0] + rng.normal(size=60_000)
+    measured, doubled = (
+        [BatchToOnline(LinearRegression(), refresh=policy, random_state=seed).partial_fit(X, y) for seed in range(3)]
+        for policy in (None, Geometric(2.0))
+    )
+    late = [[sum(event.at > 2_000 for event in model.changes_) for model in made] for made in (measured, doubled)]
+    assert sum(late[0]) <= sum(late[1]) - 2
+    assert measured[0].regret_.loss < 1.005 * doubled[0].regret_.loss
+
+
+def test_rows_that_cost_more_are_answered_at_the_next_look():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6_000, 2))
+    y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=6_000)
+    y[4_200:] += 3 * X[4_200:, 0]
+    model = BatchToOnline(LinearRegression(), coreset_size=500, random_state=0).partial_fit(X, y)
+    answers = [event for event in model.changes_ if event.kind == "loss_increase"]
+    assert answers[0].at < 4_200 * 2 ** (1 / 3) + 1
+    assert "cost more" in answers[0].reason
+
+
+# -- the size --------------------------------------------------------------------------------------------
+
+
+def test_the_coreset_grows_where_models_gain_by_it_and_only_there():
+    X, y = waves(6_000)
+    assert len(learn(growing(), X, y, 6_000).coreset_) > 1_500
+    line = X @ [1.0, 1.0] + np.random.default_rng(0).normal(size=6_000)
+    assert len(BatchToOnline(Ridge(), coreset=SMALL, random_state=1).partial_fit(X, line).coreset_) < 400
+    assert len(learn(growing(coreset=coresets.Piloted(coreset_size=300, largest_size=600)), X, y, 6_000).coreset_) < 700
+
+
+def test_by_default_20000_rows_are_the_most_unless_a_memory_is_named():
+    X, y = waves(400)
+    sizes = [
+        BatchToOnline(TREE, random_state=0, coreset_memory=memory).partial_fit(X, y)._stream.construction.largest_size
+        for memory in (None, 16_000_000)
+    ]
+    assert sizes == [20_000, 125_000]
+    assert BatchToOnline(TREE, coreset_size=100, random_state=0).fit(X, y)._stream.construction.largest_size is None
+    with pytest.raises(ValueError, match="coreset_memory must be a positive number of bytes"):
+        BatchToOnline(TREE, coreset_memory=0).fit(X, y)
+
+
+@pytest.mark.parametrize("chunk", [311, 1_000])
+def test_chunks_do_not_matter_while_the_coreset_grows(chunk):
+    X, y = waves(5_000)
+    whole, pieces = learn(growing(), X, y, 5_000), learn(growing(), X, y, chunk)
+    assert whole._stream.construction.growths > 0
+    assert whole.coreset_ == pieces.coreset_
+    assert whole.changes_ == pieces.changes_
+    assert whole.regret_ == pieces.regret_
+
+
+@pytest.mark.parametrize("at", [700, 3_000])
+def test_checkpoints_in_the_middle_of_a_trial_continue_as_the_original(at, tmp_path):
+    X, y = waves(5_000)
+    half = learn(growing(), X[:at], y[:at], at)
+    half.save(tmp_path / "model")
+    twin = load(tmp_path / "model", trusted=True)
+    assert (twin._stream.current.refresh.benefit.former is None) == (
+        half._stream.current.refresh.benefit.former is None
+    )
+    whole, continued = learn(growing(), X, y, 5_000), learn(twin, X[at:], y[at:], 5_000)
+    assert whole.coreset_ == continued.coreset_
+    assert whole.changes_ == continued.changes_
+
+
+def test_shards_that_have_grown_merge_in_either_order():
+    X, y = waves(6_000)
+    left, right = growing().partial_fit(X[:4_000], y[:4_000]), growing(first_id=4_000).partial_fit(X[4_000:], y[4_000:])
+    other = growing(first_id=4_000).partial_fit(X[4_000:], y[4_000:]).merge(left)
+    assert left.merge(right).coreset_ == other.coreset_
+
+
+def test_forgetting_starts_from_the_first_size():
+    X, y = waves(3_000)
+    kept = growing(keep_history=True).partial_fit(X, y).forget(np.arange(1_000))
+    alone = growing(keep_history=True, first_id=1_000).fit(X[1_000:], y[1_000:])
+    assert kept.coreset_ == alone.coreset_
+
+
+# -- the law of weights while the size depends on models --------------------------------------------------
+
+
+class Forgetful(coresets.Piloted):
+    """A defect: as the size grows, rows beside which others were dropped count as likely as they now would be."""
+
+    def _limited(self):
+        return self._candidates()
+
+
+def deviations(construction, monkeypatch):
+    """Total weight of some rows less their number, in standard errors over many seeds, and how often sizes grew."""
+    monkeypatch.setattr(stream, "TRIAL_ROWS", 12)
+    monkeypatch.setattr(stream, "MIN_BENEFIT", -0.003)
+    rng = np.random.default_rng(5)
+    X, noise = rng.normal(size=(N_ROWS, 2)), rng.standard_t(3, size=N_ROWS)
+    y = X @ [1.0, -1.0] + noise
+    groups = np.array([np.ones(N_ROWS), np.abs(noise) > 1, np.abs(noise) < 0.3, np.arange(N_ROWS) < 100])
+    found, growths = [], []
+    for seed in range(RUNS):
+        model = BatchToOnline(
+            weighted_least_squares,
+            loss=squared_residual,
+            coreset=construction(coreset_size=30, largest_size=240),
+            refresh=Geometric(2.0),
+            random_state=seed,
+        ).partial_fit(X, y)
+        total = np.zeros(N_ROWS)
+        total[model.coreset_.ids] = model.coreset_.weights
+        found.append(groups @ (total - 1))
+        growths.append(model._stream.view().construction.growths)
+    return np.mean(found, axis=0) / (np.std(found, axis=0) / np.sqrt(RUNS)), np.array(growths)
+
+
+def test_weights_are_unbiased_although_models_decide_on_the_size(monkeypatch):
+    """Four sums of 120 runs beyond 5.7 standard errors: a chance below 1e-6."""
+    apart, growths = deviations(coresets.Piloted, monkeypatch)
+    assert (np.abs(apart) < 5.7).all()
+    assert len(np.unique(growths)) > 1  # sizes did depend on what was drawn
+
+
+@pytest.mark.full
+def test_the_law_notices_probabilities_that_rise_with_the_size(monkeypatch):
+    assert (np.abs(deviations(Forgetful, monkeypatch)[0]) > 5.7).any()

@@ -1,0 +1,584 @@
+"""Loading a file that somebody else made: no code runs, nothing is written, and its size bounds what it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.mixture import GaussianMixture
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
+from batch2online.app.cli.app import run_safely
+from batch2online.methods.any_estimator import skops_model, stored, weighted_fit
+from batch2online.methods.any_estimator.problem import EstimatorProblem
+from batch2online.methods.any_estimator.weighted_fit import seeded
+from batch2online.storage.errors import StoreError
+from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
+from forging import forged, opened
+from state_bytes import serialise
+from torture.forged import campaign
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 3))
+Y = X @ [1.0, -2.0, 0.5] + rng.normal(size=300)
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def saved(model, path):
+    model.save(path)
+    return opened(path.read_bytes())
+
+
+def ridge(**settings):
+    return BatchToOnline(Ridge(), coreset_size=50, random_state=0, **settings).fit(X, Y)
+
+
+def wrapped(estimator):
+    return BatchToOnline(estimator, coreset_size=50, random_state=0).fit(X, Y)
+
+
+# -- memory and time in proportion to the size ------------------------------------------------------------------
+
+
+def peak_of(parts):
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError):
+            state_of(parts)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_array_is_in_one_place():
+    parts = [json.dumps({"list": [{"array": 0}] * 15_000}).encode(), npy(np.zeros(25_000))]
+    assert peak_of(parts) < 40 * sum(map(len, parts))
+    with pytest.raises(CheckpointError, match="array 0 is named more than once"):
+        state_of(parts)
+
+
+@pytest.mark.parametrize("n", [DEEPEST, 300, 100_000])
+@pytest.mark.parametrize("shape", ['{"list": [%s]}', '{"dict": {"a": %s}}', "[%s]"], ids=["list", "dict", "bare"])
+def test_deep_nesting_is_refused(n, shape):
+    start, stop = shape.split("%s")
+    with pytest.raises(CheckpointError):
+        decoded(start * (n + 1) + "0" + stop * (n + 1), [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 10**6,
+        "-" + "1" * 41,
+        "1.5",
+        "1e5",
+        "NaN",
+        '{"float": "0x' + "0" * 10**6 + 'p0"}',
+        '{"float": "0x1p99999"}',
+        '{"float": 1}',
+        '{"list": 5}',
+        '{"list": [], "tuple": []}',
+        "[1, 2]",
+        '{"object": ["Rows"], "fields": {}}',
+    ],
+    ids=lambda text: text[:20],
+)
+def test_numbers_and_kinds_that_no_tree_holds_are_refused_at_once(text):
+    start = time.process_time()
+    with pytest.raises(CheckpointError):
+        decoded(text, [])
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros(3, ">f8"), np.zeros(3, "f4"), np.zeros(3, "c16"), np.array(["a"]), np.zeros((3, 2), order="F")]
+)
+def test_arrays_that_no_tree_holds_are_refused(array):
+    with pytest.raises(CheckpointError):
+        state_of([b'{"array": 0}', npy(array)])
+
+
+def test_states_are_trees_and_arrays_whatever_the_container():
+    state = OnlineRegression(random_state=0).fit(X, Y)._state()
+    text, arrays = encoded(state)
+    assert serialise(decoded(text, [array.copy() for array in arrays])) == serialise(state)
+
+
+LIMITED = """
+import resource, sys, batch2online
+resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+for path in sys.argv[1:]:
+    try:
+        batch2online.load(path)
+    except batch2online.storage.tree.CheckpointError as error:
+        print(error)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.full
+def test_parameters_cannot_exhaust(tmp_path):
+    asked_for = [
+        (MLPRegressor(hidden_layer_sizes=(2,), max_iter=5), "hidden_layer_sizes", {"tuple": [20_000, 20_000]}),
+        (RandomForestRegressor(n_estimators=2), "n_estimators", 10**9),
+        (Ridge(), "max_iter", 10**9),
+        (KMeans(2, n_init=1), "n_init", 10**9),
+    ]
+    for estimator, parameter, value in asked_for:
+        path = tmp_path / type(estimator).__name__
+        resample = isinstance(estimator, MLPRegressor)
+        model = BatchToOnline(estimator, coreset_size=50, resample=resample, random_state=0).fit(X, Y)
+        manifest, members = saved(model, path)
+        manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"][parameter] = value
+        path.write_bytes(forged(manifest, members))
+    start = time.perf_counter()
+    paths = map(str, sorted(tmp_path.iterdir()))
+    run = subprocess.run([sys.executable, "-c", LIMITED, *paths], capture_output=True, text=True)
+    assert run.stdout.count("If you trust the file") == len(asked_for)
+    assert time.perf_counter() - start < 60
+
+
+# -- no code, no paths -----------------------------------------------------------------------------------------
+
+
+def pipeline(**settings):
+    return make_pipeline(StandardScaler(), Ridge(), **settings)
+
+
+def test_the_memory_of_a_pipeline_is_left_out_and_no_code_of_it_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = wrapped(pipeline(memory="cache"))
+    with pytest.warns(UserWarning, match="memory of Pipeline is left out"):
+        model.save("model.b2o")
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, ("pwned",)
+
+    found = glob.glob("cache/**/output.pkl", recursive=True)
+    assert found
+    for path in found:
+        with open(path, "wb") as file:
+            pickle.dump(Evil(), file)
+    twin = load("model.b2o")
+    assert twin.estimator.memory is None
+    assert not os.path.exists("pwned")
+    np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("trusted", [None, True])
+def test_a_file_that_names_a_path_is_refused_and_nothing_is_written(tmp_path, trusted):
+    manifest, members = saved(wrapped(pipeline()), tmp_path / "model")
+    target = tmp_path / "anywhere"
+    params = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]
+    params["memory"] = str(target)
+    (tmp_path / "model").write_bytes(forged(manifest, members))
+    with pytest.raises(CheckpointError, match="no file may name one"):
+        load(tmp_path / "model", trusted=trusted)
+    params["memory"] = "bare"
+    (tmp_path / "model").write_bytes(forged(manifest, members))
+    with pytest.raises(CheckpointError, match="memory of Pipeline is a path"):
+        load(tmp_path / "model", trusted=trusted)
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_forged_history_touches_no_folder(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(15_000, 2))
+    evil = OnlineClustering(2, history=tmp_path / "evil", random_state=0, coreset_size=50).partial_fit(rows)
+    manifest, members = saved(evil, tmp_path / "evil.b2o")
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "rows-000000").write_text("of somebody else")
+    sketch = fields_of(manifest, "learner", "sketch")
+    sketch["history_place"] = str(victim)
+    manifest["state"]["dict"]["params"]["dict"]["history"] = str(victim)
+    (tmp_path / "evil.b2o").write_bytes(forged(manifest, members))
+    before = [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())]
+    model = load(tmp_path / "evil.b2o").partial_fit(rows[:100]).forget([0])
+    model.save(tmp_path / "mine.b2o")
+    assert [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())] == before
+
+
+# -- trust -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_known_to_be_harmless_needs_trust(tmp_path):
+    forest = wrapped(RandomForestRegressor(n_estimators=3))
+    forest.save(tmp_path / "model")
+    name = "sklearn.ensemble._forest.RandomForestRegressor"
+    with pytest.raises(CheckpointError, match=rf'trusted=\["{name}"\]'):
+        load(tmp_path / "model")
+    with pytest.raises(CheckpointError, match=r"no fitted RandomForestRegressor to load: it holds .*trusted=\["):
+        load(tmp_path / "model", trusted=[name])
+    parts = ["sklearn.tree._classes.DecisionTreeRegressor", "sklearn.tree._tree.Tree"]
+    for settings in ({"trusted": True}, {"trusted": [name, *parts]}, {"trusted": [name], "refit": True}):
+        np.testing.assert_array_equal(load(tmp_path / "model", **settings).predict(X), forest.predict(X))
+    twin = BatchToOnline.restore(tmp_path / "model", estimator=RandomForestRegressor(n_estimators=3))
+    np.testing.assert_array_equal(twin.predict(X), forest.predict(X))
+
+
+@pytest.mark.parametrize("trusted", ["sklearn", [1], 3])
+def test_trust_is_given_by_names(trusted, tmp_path):
+    ridge().save(tmp_path / "model")
+    with pytest.raises((TypeError, CheckpointError)):
+        load(tmp_path / "model", trusted=trusted)
+
+
+def test_a_trusted_model_is_not_fitted_again(tmp_path, monkeypatch):
+    model = wrapped(RandomForestRegressor(n_estimators=3))
+    model.save(tmp_path / "model")
+    fits = count_fits(monkeypatch)
+    np.testing.assert_array_equal(load(tmp_path / "model", trusted=True).predict(X), model.predict(X))
+    assert not fits
+
+
+def test_a_harmless_model_is_not_fitted_again(tmp_path, monkeypatch):
+    model = ridge()
+    model.save(tmp_path / "model")
+    fits = count_fits(monkeypatch)
+    np.testing.assert_array_equal(load(tmp_path / "model").coef_, model.coef_)
+    assert not fits
+
+
+def count_fits(monkeypatch):
+    fits = []
+    seeded = weighted_fit.seeded
+    monkeypatch.setattr(weighted_fit, "seeded", lambda *arguments: fits.append(1) or seeded(*arguments))
+    return fits
+
+
+def test_without_skops_saving_warns_and_loading_fits_if_it_is_told_to(tmp_path, monkeypatch):
+    model = ridge()
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.warns(UserWarning, match=r"not the fitted model, since skops is not installed.*refit=True"):
+        model.save(tmp_path / "without")
+    monkeypatch.undo()
+    model.save(tmp_path / "with")
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    fits = count_fits(monkeypatch)
+    for name, why in (("with", "skops is not installed"), ("without", "saved without skops")):
+        with pytest.raises(CheckpointError, match=rf"no fitted Ridge to load: .*{why}.*refit=True"):
+            load(tmp_path / name)
+        assert not fits
+        np.testing.assert_array_equal(load(tmp_path / name, refit=True).coef_, model.coef_)
+        assert fits
+        fits.clear()
+
+
+def forged_model(path, model, change):
+    """The checkpoint of a model whose fitted form has been changed."""
+    manifest, members = saved(model, path)
+    member = f"a{manifest['state']['dict']['fitted']['array']}.npy"
+    with zipfile.ZipFile(io.BytesIO(np.load(io.BytesIO(members[member])).tobytes())) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    method = change(parts) or zipfile.ZIP_STORED
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    members[member] = npy(np.frombuffer(buffer.getvalue(), dtype=np.uint8))
+    path.write_bytes(forged(manifest, members))
+
+
+def of_another_type(parts):
+    parts["schema.json"] = (
+        parts["schema.json"].replace(b'"Ridge"', b'"system"').replace(b"sklearn.linear_model._ridge", b"os")
+    )
+
+
+def compressed(parts):
+    return zipfile.ZIP_DEFLATED
+
+
+def with_a_huge_array(parts):
+    name = next(name for name in parts if name.endswith(".npy"))
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    parts[name] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+def cut_off(parts):
+    parts["schema.json"] = parts["schema.json"][:100]
+
+
+def in_several_places(parts):
+    """A tree that is small as a file, and huge for whoever looks at a part as often as it is named."""
+
+    def node(key, content):
+        kind = {"__class__": "list", "__module__": "builtins", "__loader__": "ListNode"}
+        return kind | {"content": content, "__id__": key}
+
+    tree = node(1, [])
+    for key in range(2, 40):
+        tree = node(key, [tree, node(key - 1, [])])
+    parts["schema.json"] = json.dumps(tree | {"protocol": json.loads(parts["schema.json"])["protocol"]}).encode()
+
+
+@pytest.mark.parametrize("change", [of_another_type, compressed, with_a_huge_array, cut_off, in_several_places])
+def test_a_forged_model_is_not_believed(change, tmp_path):
+    model = ridge()
+    forged_model(tmp_path / "model", model, change)
+    start = time.process_time()
+    with pytest.raises(CheckpointError, match="no fitted Ridge to load"):
+        load(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model", refit=True).coef_, model.coef_)
+    assert time.process_time() - start < 5
+
+
+def test_a_model_of_other_rows_is_not_believed(tmp_path):
+    model = ridge()
+
+    def of_two_columns(parts):
+        name = next(name for name in parts if name.endswith(".npy"))
+        parts[name] = npy(np.zeros(2))
+
+    forged_model(tmp_path / "model", model, of_two_columns)
+    with pytest.raises(CheckpointError):
+        load(tmp_path / "model")
+
+
+# -- loading fits nothing ---------------------------------------------------------------------------------------
+
+
+def without_fitted(model, path, **parameters):
+    """Save a model as somebody does who leaves the fitted form out and asks for more, where nothing is fitted yet."""
+    model.estimator.set_params(**parameters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skops_model, "dumped", lambda _: None)
+        patch.setattr(BatchToOnline, "_warn_of_missing", lambda *_: None)
+        model.save(path)
+    return path
+
+
+def asking_for_processes(path):
+    model = BatchToOnline(LinearRegression(positive=True), random_state=0).partial_fit(X, np.abs(np.stack([Y, Y], 1)))
+    return without_fitted(model, path, n_jobs=os.cpu_count())
+
+
+def asking_for_memory(path):
+    model = BatchToOnline(GaussianMixture(1), resample=True, coreset_size=300, random_state=0).fit(X)
+    return without_fitted(model, path, n_components=250, covariance_type="full")
+
+
+def of_a_tree(path):
+    wrapped(DecisionTreeRegressor(max_depth=2)).save(path)
+    return path
+
+
+def of_half_lives(path):
+    rows, targets = np.resize(X, (900, 3)), np.resize(Y, 900)
+    model = BatchToOnline(Ridge(), half_life="auto", coreset_size=60, random_state=0)
+    for start in range(0, 900, 300):
+        model.partial_fit(rows[start : start + 300], targets[start : start + 300])
+    assert all(state.has_model for state in model._stream.learner.states)
+    model.save(path)
+    return path
+
+
+HOSTILE = {"processes": asking_for_processes, "memory": asking_for_memory, "tree": of_a_tree}
+
+
+def refuse_to_fit(monkeypatch):
+    monkeypatch.setattr(weighted_fit, "seeded", lambda *_: pytest.fail("it was fitted"))
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("way", ["load", "Durable", "command line"])
+def test_no_way_into_a_file_fits(kind, way, tmp_path, monkeypatch, capsys):
+    path = HOSTILE[kind](tmp_path / "model.b2o")
+    content = path.read_bytes()
+    refuse_to_fit(monkeypatch)
+    if way == "command line":
+        assert run_safely(["show", str(path)]) == 2
+        assert "--estimator" in capsys.readouterr().err
+    else:
+        with pytest.raises(CheckpointError, match=r"no fitted \w+ to load: .*fits nothing by itself.*refit=True"):
+            (load if way == "load" else Durable.open)(path)
+    assert way == "Durable" or path.read_bytes() == content
+
+
+def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypatch):
+    path = of_half_lives(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        model = load(path)
+        assert np.isfinite(model.predict(X)).all()
+    twin = load(path).partial_fit(X, Y)
+    assert twin._stream.current.loss == model.partial_fit(X, Y)._stream.current.loss
+
+
+def test_a_fitted_form_keeps_what_compiled_code_believes(tmp_path, monkeypatch):
+    """Centers of a KMeans are believed by compiled code: they must be as wide as the rows."""
+    model = wrapped(KMeans(2, n_init=1))
+    model.save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        refuse_to_fit(patch)
+        patch.setattr(stored, "seeded", lambda estimator, seed: seeded(estimator, seed))
+        np.testing.assert_array_equal(load(tmp_path / "model").cluster_centers_, model.cluster_centers_)
+
+    def narrower(parts):
+        for name, content in parts.items():
+            if name.endswith(".npy") and np.load(io.BytesIO(content)).shape == (2, 3):
+                parts[name] = npy(np.zeros((2, 1)))
+
+    def busier(parts):
+        tree = json.loads(parts["schema.json"])
+        tree["content"]["content"]["_n_threads"] |= {"content": "99999", "__id__": 99_999}
+        parts["schema.json"] = json.dumps(tree).encode()
+
+    for change in (narrower, busier):
+        forged_model(tmp_path / "model", model, change)
+        with pytest.raises(CheckpointError, match="no fitted KMeans to load"):
+            load(tmp_path / "model")
+
+
+def test_trust_opens_no_file_that_rows_name(tmp_path):
+    """Rows that are paths: whoever trusts the vectorizer has not allowed it to read them."""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text("words of the victim")
+    model = BatchToOnline(make_pipeline(CountVectorizer(), LogisticRegression()), random_state=0)
+    for at in range(20):
+        model.learn_one(str(tmp_path / ("one", "two")[at % 2]), "ab"[at % 2])
+    manifest, members = saved(model, tmp_path / "model")
+    steps = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]["steps"]
+    steps["list"][0]["tuple"][1]["dict"]["params"]["dict"]["input"] = "filename"
+    (tmp_path / "model").write_bytes(forged(manifest, members))
+    for settings in ({}, {"trusted": True}, {"trusted": True, "refit": True}):
+        with pytest.raises(CheckpointError, match=r"reads the files that its rows name|not known to be harmless"):
+            load(tmp_path / "model", **settings)
+    own = make_pipeline(CountVectorizer(input="filename"), LogisticRegression())
+    restored = BatchToOnline.restore(tmp_path / "model", estimator=own)  # the caller's own words
+    assert "victim" in restored.model_.named_steps["countvectorizer"].vocabulary_
+    with pytest.raises(TypeError, match="no file can hold"):
+        Durable(tmp_path / "durable", BatchToOnline(own))
+
+
+def test_more_processes_than_there_are_cores_need_trust(tmp_path):
+    path = asking_for_processes(tmp_path / "model")
+    manifest, members = opened(path.read_bytes())
+    params = manifest["state"]["dict"]["params"]["dict"]["estimator"]["dict"]["params"]["dict"]
+    params["n_jobs"] = 10_000
+    path.write_bytes(forged(manifest, members))
+    with pytest.raises(CheckpointError, match="ask for much work"):
+        load(path, refit=True)
+
+
+def test_a_durable_that_was_not_closed_is_fitted_by_whoever_opens_it(tmp_path):
+    """Rows since the last state are learned again, which fits: the caller passes the estimator, or says so."""
+    rows, targets = np.resize(X, (1200, 3)), np.resize(Y, 1200)
+    durable = Durable(tmp_path / "model", BatchToOnline(Ridge(), coreset_size=60, random_state=0), durability="os")
+    for start in range(0, 1200, 100):
+        durable.partial_fit(rows[start : start + 100], targets[start : start + 100])
+    expected = serialise(durable.model._state())
+    durable._session.abandon()
+    with pytest.raises(StoreError, match=r"learns 1,100 rows again: Ridge would be fitted on .*or refit=True"):
+        Durable.open(tmp_path / "model")
+    with Durable.open(tmp_path / "model", refit=True) as again:
+        assert serialise(again.model._state()) == expected
+    with Durable.open(tmp_path / "model") as again:  # it is closed, and holds the fitted model
+        assert serialise(again.model._state()) == expected
+
+
+def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
+    model = BatchToOnline(LogisticRegression(), random_state=0).partial_fit(X, ["one"] * len(X))
+    model.save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        assert set(load(tmp_path / "model").predict(X[:5])) == {"one"}
+
+
+# -- every field is checked --------------------------------------------------------------------------------------
+
+
+def test_every_storable_class_says_what_its_fields_are():
+    own = [cls for cls in schema.classes.values() if cls.__module__.startswith("batch2online.")]
+    assert len(own) > 30
+    for cls in own:
+        assert schema.is_closed(cls), cls
+        assert schema.kinds_of(cls) or (dataclasses.is_dataclass(cls) and not dataclasses.fields(cls)), cls
+
+
+def fields_of(manifest, *names):
+    tree = manifest["state"]["dict"]["engine"]
+    for name in names:
+        tree = tree["list"][name] if isinstance(name, int) else tree["fields"][name]
+    return tree["fields"]
+
+
+NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value"),
+    [
+        ((), "buffer", {"object": "Nothing", "fields": {}}),
+        (("learner",), "sketch", None),
+        (("learner",), "n_learned", -1),
+        (("learner",), "n_learned", 10**6),
+        (("learner", "refresh"), "next_check", 0),
+        (("learner",), "shape", {"tuple": [4, 1]}),
+        (("learner",), "has_model", 1),
+        (("learner",), "policy", {"object": "EveryStep", "fields": {"start": None}}),
+        (("learner",), "problem", {"object": "KZClustering", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
+        (("learner", "policy"), "growth", NEGATIVE),
+        (("learner", "policy"), "growth", NAN),
+        (("learner", "sketch"), "epsilon", NAN),
+        (("learner", "sketch"), "seed", -1),
+        (("learner", "sketch"), "n_rows", 299),
+        (("learner", "sketch"), "intervals", {"list": [{"tuple": [300, 0]}]}),
+        (("learner", "sketch"), "block", 0),
+        (("learner", "sketch"), "constant", NEGATIVE),
+        (("learner", "sketch"), "parts", {"list": []}),
+        (("learner", "sketch", "statistics"), "with_targets", None),
+        (("learner", "sketch", "statistics", "moments"), "rows", 3),
+        (("learner", "sketch", "statistics", "moments"), "width", 10**9),
+        (("learner", "sketch", "statistics", "moments"), "reference", None),
+    ],
+    ids=str,
+)
+def test_a_field_of_another_kind_is_refused(path, name, value, tmp_path):
+    manifest, members = saved(OnlineRegression(coreset_size=50, random_state=0).fit(X, Y), tmp_path / "model")
+    content = fields_of(manifest, *path)
+    assert json.dumps(content[name]) != json.dumps(value)
+    content[name] = value
+    (tmp_path / "model").write_bytes(forged(manifest, members))
+    with pytest.raises(CheckpointError):
+        load(tmp_path / "model")
+
+
+def test_labels_that_no_row_may_have_are_refused(tmp_path):
+    model = BatchToOnline(LogisticRegression(), random_state=0).fit(X, np.where(Y > 0, "up", "down"))
+    manifest, members = saved(model, tmp_path / "model")
+    manifest["state"]["dict"]["labels"]["list"].pop()
+    (tmp_path / "model").write_bytes(forged(manifest, members))
+    with pytest.raises(CheckpointError, match="known label"):
+        load(tmp_path / "model")
+
+
+def test_forgeries_end_in_an_error_or_in_a_model_that_works(full):
+    n = 120 if full else 12
+    assert sum(campaign(n).values()) == n
