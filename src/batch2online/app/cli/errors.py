@@ -18,13 +18,14 @@ def fail(message: str, code: int) -> int:
 
 def is_expected(error: Exception) -> bool:
     """Whether an error comes from the input, the machine or a missing package, and not from a defect."""
+    if isinstance(error, OSError | ModuleNotFoundError | MemoryError):
+        return True
     from batch2online.app.inputs import DataError
     from batch2online.datasets import MissingPackageError
     from batch2online.storage.errors import StoreError
     from batch2online.storage.tree import CheckpointError
 
-    machine = OSError | ModuleNotFoundError | MemoryError
-    return isinstance(error, machine | DataError | MissingPackageError | CheckpointError | StoreError)
+    return isinstance(error, DataError | MissingPackageError | CheckpointError | StoreError)
 
 
 def sentence(error: Exception, options: Collection[str] = ()) -> str:

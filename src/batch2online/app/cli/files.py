@@ -32,9 +32,9 @@ def write_csv(table: Any, file: IO[bytes], header: bool = True, keep_formulas: b
         names = list(map(guarded_string, table.column_names))
         guarded = pa.Table.from_arrays(list(map(_guarded_column, table.columns)), names)
     if header:
-        names = io.StringIO()
-        csv.writer(names, lineterminator="\n").writerow(guarded.column_names)
-        file.write(names.getvalue().encode())
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(guarded.column_names)
+        file.write(line.getvalue().encode())
     if guarded.num_columns == 1 and guarded.column(0).null_count:
         if not _is_string(guarded.column(0).type):
             cells = guarded.column(0).cast(pa.string()).fill_null('""').to_pylist()

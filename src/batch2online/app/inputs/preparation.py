@@ -222,7 +222,7 @@ class Preparation:
             return
         row = int(new.argmax())
         value = batch.table.column(column)[row].as_py()
-        place = f"{batch.place(row)}, column {column!r}: {value!r} is not among the first {self.known_rows:,} rows"
+        place = f"{batch.place(row)}, column {column!r}: {value!r} does not occur in the first {self.known_rows:,} rows"
         if self.handle_unknown == "refuse":
             remedies = (Remedy.ENCODE_OTHER, Remedy.MORE_ROWS, Remedy.EXCLUDE)
             raise DataError(f"{place}.", *remedies, about=(column, value))

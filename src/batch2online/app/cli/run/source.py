@@ -48,8 +48,10 @@ def shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
         order = np.random.default_rng(seed).permutation(len(table))
         for start in range(0, len(table), ROWS):
             piece = np.asarray(table[order[start : start + ROWS]])
-            rows, targets = np.ascontiguousarray(piece[:, :width]), piece[:, width].copy() if has_targets else None
-            yield rows, np.array(list(codes))[targets.astype(np.int64)] if codes else targets
+            targets = piece[:, width].copy() if has_targets else None
+            if codes:
+                targets = np.array(list(codes))[piece[:, width].astype(np.int64)]
+            yield np.ascontiguousarray(piece[:, :width]), targets
 
 
 def selected_columns(names: Sequence[str], name: str, settings: Settings) -> list[str]:
@@ -307,7 +309,7 @@ def open_input(
 ) -> PreparedStream:
     """Return the prepared rows of files or of a built-in data set.
 
-    ``live`` are parameters of :class:`Layout` on live inputs; ``known`` is the preparation, if it is not to be inferred.
+    ``live`` are parameters of :class:`Layout` on live inputs; ``known`` is the preparation, else it is inferred.
     """
     if bool(paths) == (dataset is not None):
         raise DataError("Give one input: FILE (- for standard input) or --dataset NAME.")
