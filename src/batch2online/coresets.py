@@ -5,7 +5,7 @@ Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(i
 """
 
 from batch2online.methods.any_estimator.sensitivity import LewisScore, LogisticScore, Sensitivity
-from batch2online.methods.any_estimator.sketch import Piloted
+from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.coreset_error import error, errors
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
@@ -21,7 +21,7 @@ __all__ = [
     "Leverage",
     "LewisScore",
     "LogisticScore",
-    "Piloted",
+    "PilotSampling",
     "RidgeLeverage",
     "Sensitivity",
     "Uniform",

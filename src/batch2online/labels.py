@@ -1,20 +1,29 @@
-"""Labels of classes as numbers, the same numbers whatever came before."""
+"""Class labels: their codes as numbers, and the base of estimators whose targets are labels.
+
+A number is its own code, a string has a hash. A code depends on the label alone, never on the order in which labels
+come, so shards agree on it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.estimator import OnlineEstimator
 from batch2online.frames.strings import hash_code
+from batch2online.input import flattened, target_array
+from batch2online.schema import conforms, require
+from batch2online.stream import Given, Stream
 from batch2online.validation import LARGEST
 
 _WHOLE = 2**53
 """Integers beyond it are not all distinct as float64."""
 
 Labels = dict[float, Any]
-"""Labels by their codes. Never written to: what is learned makes a new one."""
+"""Labels by their codes; never modified in place."""
 
 
 def as_given(y: Any) -> Any:
@@ -37,11 +46,7 @@ def single(y: Any) -> Any:
 
 
 def encoded(y: Any, known: Labels) -> tuple[FloatArray, Labels]:
-    """Return the codes (n,) of labels, and all labels known with these.
-
-    A number stands for itself, a string for a hash of it. So a code depends on the label alone, never on the order in
-    which labels come, and shards agree on it.
-    """
+    """Return the codes (n,) of labels, and the known labels extended by these."""
     labels = np.asarray(as_given(y))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -49,34 +54,34 @@ def encoded(y: Any, known: Labels) -> tuple[FloatArray, Labels]:
         raise ValueError(f"y must be a list of labels of shape (n,), got shape {labels.shape}.")
     labels = _checked(labels)
     values, inverse = np.unique(labels, return_inverse=True)
-    codes = [code(label) for label in values.tolist()]
+    codes = [label_code(label) for label in values.tolist()]
     return np.array(codes, dtype=np.float64)[inverse.reshape(-1)], united(
         known, dict(zip(codes, values.tolist(), strict=True))
     )
 
 
 def united(known: Labels, more: Labels) -> Labels:
-    """Return the labels of both; 1 and 1.0 are the same label, in its first form."""
+    """Return the labels of both; of equal ones, such as 1 and 1.0, the known one."""
     _check_kind([*known.values(), *more.values()])
     return known if more.keys() <= known.keys() else more | known
 
 
 def _check_kind(labels: list[Any]) -> None:
-    """Refuse a mixture of strings and numbers: their codes could be equal."""
+    """Raise ValueError for a mixture of strings and numbers, whose codes could be equal."""
     examples = {isinstance(label, str): label for label in labels}
     if len(examples) > 1:
         raise ValueError(f"Labels must be all strings or all numbers, got {examples[True]!r} and {examples[False]!r}.")
 
 
-def code(value: Any) -> float:
-    """Return the number that stands for a label."""
+def label_code(value: Any) -> float:
+    """Return the code of a label: the number itself, or the hash of a string."""
     if isinstance(value, bool | int | float):
         return float(value)
     return hash_code(value)
 
 
 def _checked(labels: Any) -> Any:
-    """Return labels if all are strings or numbers that can be told apart; the error names the first that is not."""
+    """Return labels if all are strings or distinguishable numbers; the error names the first that is not."""
     kind = labels.dtype.kind
     if kind == "c":
         raise ValueError(f"Complex data not supported: y has dtype {labels.dtype}.")
@@ -115,7 +120,7 @@ def _fault(value: Any) -> str | None:
 
 
 def is_unicode(value: str) -> bool:
-    """Whether a string can be written as UTF-8: a lone surrogate cannot."""
+    """Return whether a string can be encoded as UTF-8: a lone surrogate cannot."""
     if value.isascii():
         return True
     try:
@@ -123,3 +128,110 @@ def is_unicode(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_FEW = 32
+"""Number of labels up to which rows are compared with each of them."""
+
+
+class Labelled(OnlineEstimator):
+    """Base of online estimators whose targets can be labels; the problem holds the labels by their codes."""
+
+    _has_labels = True
+
+    @property
+    def _labels(self) -> Labels:
+        """Labels of a classifier by their codes; empty for all other estimators."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        problem: Any = self._stream.problem
+        known: Labels = problem.labels
+        return known
+
+    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Return whether nothing must be converted: labels are known numbers, which are their own codes."""
+        is_ready = super()._is_ready_for(X, y, sample_weight)
+        if not self._has_labels or not is_ready:
+            return is_ready
+        known = self._labels
+        is_short = y.dtype.kind in "iufb" and y.ndim == 1 and len(known) <= _FEW
+        return is_short and sum(np.count_nonzero(y == code) for code in known) == len(y)
+
+    def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
+        y = self._flattened(as_given(y) if self._has_labels else y)
+        if not self._has_labels or y is None:
+            return super()._prepared_targets(y)
+        codes, known = self._encoded(y)
+        return codes, lambda problem: replace(problem, labels=known)
+
+    def _encoded(self, y: Any) -> tuple[FloatArray, Labels]:
+        """Return the codes of labels, and the known labels extended by these."""
+        return encoded(y, self._labels)
+
+    def _flattened(self, y: Any) -> Any:
+        """Return targets as an array, a single column as a 1d one, which is what estimators expect."""
+        y = None if y is None else target_array(y)
+        if y is None or y.ndim != 2 or y.shape[1] != 1:
+            return y
+        return y[:, 0] if self.__sklearn_tags__().target_tags.multi_output else flattened(y)
+
+    def _checked_labels(self, stored: Any) -> dict[float, Any]:
+        """Return the labels stored in a file; every stored row must have one of them."""
+        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
+        require(self._has_labels or not stored, "only classifiers have labels.")
+        require(self._needs_targets == bool(self._stream.n_targets), "there are targets where they are needed.")
+        require(all(label_code(label) == code for code, label in stored), "a code is that of its label.")
+        known = dict(stored)
+        if self._has_labels:
+            for targets in self._stream.kept_targets():
+                is_known = np.isin(targets, np.array(list(known)))
+                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
+        return known
+
+    def _stored_beside(self, points: FloatArray) -> Any:
+        return [[code, label] for code, label in self._labels.items()]
+
+    def _learn_again(self, given: Given, beside: Any) -> None:
+        engine: Any = self._stream
+        self._stream = engine.append([], replace(engine.problem, labels=dict(map(tuple, beside))))
+        super()._learn_again(given, beside)
+
+    def _merged(self, own: Stream, other: Stream) -> Stream:
+        problem: Any = own.problem
+        theirs: Any = other.problem
+        return own.append([], replace(problem, labels=united(problem.labels, theirs.labels))).merge(other)
+
+    def learn_one(self, x: Any, y: Any = None) -> Any:
+        """Learn one row: a mapping of column names to values, or a sequence of values."""
+        if not self._has_labels or not self.__sklearn_is_fitted__():
+            return super().learn_one(x, y)
+        self._check_settings()
+        with self._stream.lock:
+            if self._known_code(y) is not None:
+                return super().learn_one(x, y)
+            _, known = self._encoded(single(y))
+            if known is self._labels:
+                return super().learn_one(x, y)
+            codes, _ = encoded(single(y), known)
+            row = np.asarray(self._values_of(x), dtype=np.float64)[None]
+            problem: Any = self._stream.problem
+            self._stream = self._stream.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
+        return self
+
+    @property
+    def _takes_any_number(self) -> bool:
+        return not self._has_labels
+
+    def _target_of(self, y: Any) -> Any:
+        if not self._has_labels:
+            return super()._target_of(y)
+        found = self._known_code(y)
+        return super()._target_of(float(encoded(single(y), self._labels)[0][0]) if found is None else found)
+
+    def _known_code(self, y: Any) -> float | None:
+        """Return the code of a known label, else None."""
+        label = y.item() if isinstance(y, np.generic) else y
+        if type(label) not in (bool, int, float, str) or (type(label) is str and not is_unicode(label)):
+            return None
+        found, known = label_code(label), self._labels
+        return found if found in known and known[found] == label else None

@@ -28,7 +28,7 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Contender, Problem, check_joined, check_losses
 from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record, Unscored, weighted_totals
 from batch2online.refresh import Measured, Policy
-from batch2online.refresh.benefit import RefitBenefit
+from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Regret, Timings, counted, regret_of
 from batch2online.rows import RowBuffer, Rows, check_width, ones
 from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable

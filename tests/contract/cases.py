@@ -115,9 +115,9 @@ CASES: dict[str, dict[str, Case]] = {
         "targets": Case(coresets.Leverage, targets="numbers"),
         "no intercept": Case(partial(coresets.Leverage, intercept=False), targets="several"),
     },
-    "Piloted": {
-        "numbers": Case(coresets.Piloted, targets="numbers"),
-        "labels": Case(partial(coresets.Piloted, labels=True, leverage=False), targets="codes"),
+    "PilotSampling": {
+        "numbers": Case(coresets.PilotSampling, targets="numbers"),
+        "labels": Case(partial(coresets.PilotSampling, labels=True, leverage=False), targets="codes"),
     },
     "RidgeLeverage": {
         "around zero": Case(partial(coresets.RidgeLeverage, 1)),

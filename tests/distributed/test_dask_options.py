@@ -57,7 +57,7 @@ ONE_MACHINE = {
     }),
     OnlineClustering: ({"n_clusters": 3, "coreset_size": 200}, {
         "n_clusters": [1, 5], "z": [1.0, 1.5, 3.0], "stages": [2], "history": ["memory"], "epsilon": [0.2],
-        "coreset_size": [None, "theory"], "refresh": POLICIES[:3], "solve": ["coreset"], "start_from_current": [False],
+        "coreset_size": [None, "theory"], "refresh": POLICIES[:3], "solve": ["coreset"], "warm_start": [False],
         **SHARED,
     }),
     BatchToOnline: ({"estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.Leverage, "coreset_size": 200}, {
@@ -83,8 +83,10 @@ ANY_PARTITIONS = {
         "z": [1.0], "stages": [2], "solve": ["coreset"], "refresh": POLICIES[:2], "epsilon": [0.1],
         "first_id": [7], "half_life": [400], "random_state": [5],
     }),
-    BatchToOnline: ({"estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.Piloted, "coreset_size": 200}, {
-        "coreset": [coresets.Piloted, SUMMED], "estimator": [LogisticRegression(), HuberRegressor()], **SHARED,
+    BatchToOnline: ({
+        "estimator": Ridge(), "refresh": DOUBLING, "coreset": coresets.PilotSampling, "coreset_size": 200
+    }, {
+        "coreset": [coresets.PilotSampling, SUMMED], "estimator": [LogisticRegression(), HuberRegressor()], **SHARED,
     }),
 }  # fmt: skip
 """The same where a cluster gives one stream for each span of ids, and a fixed tree of merges of these."""
@@ -94,7 +96,11 @@ BY_OTHER_OPTIONS = {
     (OnlineRegression, "power"): {"loss": "tweedie", "power": 1.2},
     (OnlineRegression, "delta"): {"loss": "huber", "delta": 2.0},
     (OnlineClustering, "history"): {"n_clusters": 3, "history": "coreset"},
-    (BatchToOnline, "coreset_memory"): {"estimator": Ridge(), "coreset": coresets.Piloted, "coreset_memory": 10**5},
+    (BatchToOnline, "coreset_memory"): {
+        "estimator": Ridge(),
+        "coreset": coresets.PilotSampling,
+        "coreset_memory": 10**5,
+    },
 }
 """Options that count with others alone; the same bits whatever the partitions."""
 

@@ -41,7 +41,7 @@ MODELS = {
     "regression": lambda **s: OnlineRegression(random_state=1, **s),
     "coreset regression": lambda **s: OnlineRegression(random_state=1, solve="coreset", coreset_size=150, **s),
     "pca": lambda **s: OnlineLowRank(2, center=True, random_state=1, **s),
-    "clustering": lambda **s: OnlineClustering(3, start_from_current=False, random_state=1, coreset_size=150, **s),
+    "clustering": lambda **s: OnlineClustering(3, warm_start=False, random_state=1, coreset_size=150, **s),
     "bounded clustering": lambda **s: OnlineClustering(3, history="coreset", random_state=1, coreset_size=150, **s),
     "classifier": lambda **s: OnlineClassifier(random_state=1, coreset_size=2_000, **s),
     "any": lambda **s: BatchToOnline(

@@ -117,8 +117,8 @@ def cloud(n=80):
     return RNG(4).normal(size=(n, 2))
 
 
-def outputs_of_clustering(start_from_current):
-    model = OnlineClustering(6, epsilon=EPSILON, coreset_size=40, start_from_current=start_from_current)
+def outputs_of_clustering(warm_start):
+    model = OnlineClustering(6, epsilon=EPSILON, coreset_size=40, warm_start=warm_start)
     return [with_and_without(model, cloud(), None, row, 7) for row in range(20)]
 
 

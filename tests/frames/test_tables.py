@@ -17,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from batch2online import BatchToOnline
-from batch2online.frames.columns import MISSING
+from batch2online.frames.columns import MISSING, Column
 from batch2online.frames.encoding import container_of, read
-from batch2online.frames.schema import Column, FrameSchema
+from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
 from batch2online.schema import check_instance
 
@@ -86,7 +86,7 @@ def test_tables_of_arrow_come_back_as_they_were():
     [
         (["a b", "", "c"], "list"),
         ([{"a": 1, "b": "x"}, {"c": None}, {"d": [1.5, {"e": True}]}], "dicts"),
-        (np.array(["q", "r"]), "array of texts"),
+        (np.array(["q", "r"]), "array of strings"),
         (pd.Series(["q", "w"], name="d"), "pandas series"),
         (pl.Series("z", ["q", "w"]), "polars series"),
         ([["a", 1], ["b", None]], "array"),
@@ -127,15 +127,15 @@ def test_a_text_has_the_same_number_wherever_it_stands():
 
 def test_texts_with_the_same_number_are_refused():
     texts = StringTable({5.0: "a"})
-    with pytest.raises(ValueError, match="'a' and 'b' cannot be told apart"):
+    with pytest.raises(ValueError, match="'a' and 'b' have the same hash"):
         texts.add({5.0: "b"})
 
 
 BAD = {
     "complex": (pd.Series([1j, 2j]), "complex128"),
     "nested": ([["a"], [1]], "Row 0, column 'x', holds .*list"),
-    "mixed": (["a", 1.5], "Row 1, column 'x', holds 1.5, a number in a column of kind text"),
-    "large": ([1, 2**53 + 1], "Row 1, .* no double holds: pass the column as text"),
+    "mixed": (["a", 1.5], "Row 1, column 'x', holds 1.5, a number in a column of type string"),
+    "large": ([1, 2**53 + 1], "Row 1, .* no double holds: pass the column as strings"),
     "larger": (pd.Series([1, 10**400], dtype=object), "Row 1, .* too large"),
     "infinite": ([1.0, np.inf], "Row 1, .* infinity"),
     "enormous": ([1.0, -1e130], "Row 1, .* magnitudes"),
@@ -170,16 +170,16 @@ def test_columns_of_polars_that_cannot_be_held_are_named(values, message):
 def test_names_differ_and_are_texts_or_numbers():
     with pytest.raises(ValueError, match="Two columns are named 'a'"):
         read(pd.DataFrame([["x", "y"]], columns=["a", "a"]))
-    with pytest.raises(TypeError, match="must be texts or whole numbers"):
+    with pytest.raises(TypeError, match="must be strings or whole numbers"):
         read(pd.DataFrame([["x"]], columns=[(1, 2)]))
 
 
 def test_a_column_keeps_its_kind():
     table = read(pd.DataFrame({"a": ["x"], "b": [None]}))[1]
-    assert [column.kind for column in table.columns] == ["text", "gaps"]
+    assert [column.kind for column in table.columns] == ["string", "missing value"]
     for later in (pd.DataFrame({"a": [None], "b": [1.5]}), pl.DataFrame({"a": ["y"], "b": [2]})):
-        assert [column.kind for column in read(later, table)[1].columns] == ["text", "number"]
-    with pytest.raises(ValueError, match="Row 1, column 'a', holds values of the kind number, but text"):
+        assert [column.kind for column in read(later, table)[1].columns] == ["string", "number"]
+    with pytest.raises(ValueError, match="Row 1, column 'a', holds a number, but a string"):
         read(pd.DataFrame({"a": [None, 1.0], "b": [None, None]}), table)
 
 
@@ -192,7 +192,7 @@ def test_a_gap_among_whole_numbers_makes_them_numbers():
 def test_categories_are_those_of_the_rows_trained_on():
     points, table, texts = read(pd.DataFrame({"c": pd.Categorical(["b", "a", "c", None])}))
     known = StringTable(texts)
-    back = table.decoded(points, known, table.seen_in(points[:2]))["c"]
+    back = table.decoded(points, known, table.categories_in(points[:2]))["c"]
     assert back.cat.categories.tolist() == ["a", "b"]
     assert back.isna().tolist() == [False, False, True, True]
 
@@ -201,16 +201,16 @@ def test_categories_are_those_of_the_rows_trained_on():
     "forged",
     [
         Column("a", "pictures", "object"),
-        Column("a", "text", "../../zone"),
-        Column("a", "text", "category", ("x", "x")),
+        Column("a", "string", "../../zone"),
+        Column("a", "string", "category", ("x", "x")),
         FrameSchema("pandas", ()),
-        FrameSchema("spreadsheet", (Column("a", "text", "object"),)),
-        FrameSchema("pandas", (Column(None, "text", "object"),)),
-        FrameSchema("list", (Column(None, "text", "object"), Column(None, "text", "object"))),
+        FrameSchema("spreadsheet", (Column("a", "string", "object"),)),
+        FrameSchema("pandas", (Column(None, "string", "object"),)),
+        FrameSchema("list", (Column(None, "string", "object"), Column(None, "string", "object"))),
     ],
 )
 def test_what_no_table_is_comes_out_of_no_file(forged):
-    with pytest.raises(ValueError, match=r"column|table|level|list"):
+    with pytest.raises(ValueError, match=r": found "):
         check_instance(forged)
 
 
@@ -218,7 +218,7 @@ def test_numbers_stand_for_what_a_column_can_hold():
     table = FrameSchema("pandas", (Column("a", "boolean", "bool"), Column("b", "date", "object")))
     table.check(np.array([[1.0, -3.0], [MISSING, MISSING]]))
     for bad in ([2.0, 0.0], [0.0, 1e9], [0.0, 0.5], [np.nan, 0.0]):
-        with pytest.raises(ValueError, match="holds something else"):
+        with pytest.raises(ValueError, match=r"column .* of type (boolean|date): found"):
             table.check(np.array([bad]))
 
 
@@ -235,8 +235,8 @@ def test_numbers_stand_for_what_a_column_can_hold():
 def test_categories_that_a_model_has_not_seen_are_missing_to_it(column, seen, expected):
     points, table, texts = read(column)
     codes = np.unique([hash_code(value) if isinstance(value, str) else value for value in seen])
-    assert list(table.seen_in(points)) == [0]
-    np.testing.assert_array_equal(table.seen_in(points)[0], np.unique(points))
+    assert list(table.categories_in(points)) == [0]
+    np.testing.assert_array_equal(table.categories_in(points)[0], np.unique(points))
     given = table.decoded(points, StringTable(texts), {0: codes})["c"]
     values = given.to_pylist() if hasattr(given, "to_pylist") else given.to_list()
     assert [None if value != value else value for value in values] == [None if v != v else v for v in expected]

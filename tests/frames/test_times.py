@@ -16,9 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from batch2online import BatchToOnline
-from batch2online.frames.columns import ColumnType
+from batch2online.frames.columns import Column, ColumnType
 from batch2online.frames.encoding import read, read_one
-from batch2online.frames.schema import Column
 from batch2online.frames.strings import StringTable
 from batch2online.schema import check_instance
 
@@ -158,7 +157,7 @@ def test_objects_with_a_zone():
     frame = pd.DataFrame({"when": pd.Series(values, dtype=object)})
     assert pd.to_datetime(again(frame)["when"], utc=True).tolist() == [NOON, pd.NaT, NOON]
     for mixed, row in (([SAME["utc"], NAIVE["datetime"]], 1), ([NAIVE["pandas"], None, SAME["pandas"]], 2)):
-        with pytest.raises(ValueError, match=rf"Row {row}, .*a time( with a zone)? in a column of kind time"):
+        with pytest.raises(ValueError, match=rf"Row {row}, .*a time( with a zone)? in a column of type time"):
             read(pd.DataFrame({"when": pd.Series(mixed, dtype=object)}))
 
 
@@ -268,17 +267,15 @@ def test_times_of_numpy_in_all_units(unit):
 def test_shards_of_times_with_a_zone_and_without_do_not_merge():
     zoned = model().partial_fit(frame_of(BERLIN), np.arange(N))
     naive = model().set_params(first_id=N).partial_fit(frame_of(BERLIN.tz_localize(None)), np.arange(N))
-    with pytest.raises(ValueError, match="'when' holds time with a zone here and time there"):
+    with pytest.raises(ValueError, match="'when' holds a time with a zone here and a time there"):
         zoned.merge(naive)
 
 
-def test_columns_of_earlier_files_have_the_zone_of_their_form():
-    column = object.__new__(Column)
-    for name, value in {"name": "when", "kind": "time", "form": "datetime64[ns, UTC]", "levels": ()}.items():
-        object.__setattr__(column, name, value)
-    check_instance(column)
-    assert column.kind == ColumnType.ZONED
-    assert Column("when", "time", "timestamp[us]").kind == ColumnType.TIME
+def test_a_column_out_of_a_file_has_a_zone_if_its_form_has_one():
+    check_instance(Column("when", "time", "timestamp[us]"))
+    check_instance(Column("when", "time with a zone", "datetime64[ns, UTC]"))
+    with pytest.raises(ValueError, match="found a time without a zone in the form"):
+        check_instance(Column("when", "time", "datetime64[ns, UTC]"))
 
 
 def test_the_same_bits_for_any_chunks_after_a_checkpoint(tmp_path):

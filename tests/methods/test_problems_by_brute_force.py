@@ -84,7 +84,7 @@ def test_a_good_model_is_not_above_its_own_optimum():
     """The new solution comes from a coreset of few rows, and is worse than a model that was solved on all rows."""
     points, weights = clusters(300)
     all_rows = ready(Clustering(3, coreset_size=10**6, random_state=0).add(points, weights=weights))
-    problem = KZClustering(3, start_from_current=False)
+    problem = KZClustering(3, warm_start=False)
     best = problem.solve(all_rows, None)
     few = ready(Clustering(3, coreset_size=8, random_state=0).add(points, weights=weights))
     cost = plain_cost(points, weights, best.points, 2.0)
@@ -97,7 +97,7 @@ def test_the_magnitude_of_a_change_is_the_largest_move_and_ids_are_taken_over():
     construction = ready(Clustering(3, coreset_size=1000, random_state=0).add(points, weights=weights))
     old = np.array([[0.0, 7.0], [0.0, 0.0], [9.0, 0.0]])
     new = old + np.array([[0.0, 0.1], [0.3, 0.4], [0.0, 0.2]])
-    problem = KZClustering(3, start_from_current=False)
+    problem = KZClustering(3, warm_start=False)
     difference = problem.difference(Centers(old), Centers(new), construction)
     assert difference["magnitude"] == pytest.approx(0.5)
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from batch2online.numerics.scratch import Scratch
+from batch2online.numerics.distances import Scratch
 
 
 def test_rooms_have_the_shape_and_type_asked_for_and_are_used_again():
@@ -21,7 +21,7 @@ def test_rooms_have_the_shape_and_type_asked_for_and_are_used_again():
 
 
 def test_rooms_are_not_held_without_bound(monkeypatch):
-    monkeypatch.setattr("batch2online.numerics.scratch._MOST", 100)
+    monkeypatch.setattr("batch2online.numerics.distances._MAX_SCRATCH", 100)
     scratch = Scratch()
     assert not np.shares_memory(scratch.room("a", (200,)), scratch.room("a", (200,)))
     for size in range(1, 100):

@@ -57,8 +57,8 @@ def test_every_module_is_in_one_layer():
 @pytest.mark.parametrize(
     ("module", "line", "broken"),
     [
-        ("numerics/scratch.py", "", None),
-        ("numerics/scratch.py", "from batch2online.rows import Rows", "numerics.scratch -> batch2online.rows"),
+        ("numerics/distances.py", "", None),
+        ("numerics/distances.py", "from batch2online.rows import Rows", "numerics.distances -> batch2online.rows"),
         (
             "methods/clustering/solver.py",
             "def late():\n    from batch2online.evaluate import progressive_validation",

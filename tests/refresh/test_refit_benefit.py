@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets, load, stream
 from batch2online.refresh import Geometric, Measured
-from batch2online.refresh.benefit import RefitBenefit, RunningMoments
+from batch2online.refresh.measured import RefitBenefit, RunningMoments
 from wrapped_cases import squared_residual, weighted_least_squares
 
 TREE = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
@@ -25,7 +25,7 @@ def waves(n, seed=0):
     return X, np.sin(3 * X[:, 0]) + np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=n)
 
 
-SMALL = coresets.Piloted(coreset_size=300, largest_size=4_000)
+SMALL = coresets.PilotSampling(coreset_size=300, largest_size=4_000)
 """It grows from 300 rows, with these looks when it is full already."""
 
 
@@ -166,7 +166,10 @@ def test_the_coreset_grows_where_models_gain_by_it_and_only_there():
     assert len(learn(growing(), X, y, 6_000).coreset_) > 1_500
     line = X @ [1.0, 1.0] + np.random.default_rng(0).normal(size=6_000)
     assert len(BatchToOnline(Ridge(), coreset=SMALL, random_state=1).partial_fit(X, line).coreset_) < 400
-    assert len(learn(growing(coreset=coresets.Piloted(coreset_size=300, largest_size=600)), X, y, 6_000).coreset_) < 700
+    assert (
+        len(learn(growing(coreset=coresets.PilotSampling(coreset_size=300, largest_size=600)), X, y, 6_000).coreset_)
+        < 700
+    )
 
 
 def test_by_default_20000_rows_are_the_most_unless_a_memory_is_named():
@@ -222,7 +225,7 @@ def test_forgetting_starts_from_the_first_size():
 # -- the law of weights while the size depends on models --------------------------------------------------
 
 
-class Forgetful(coresets.Piloted):
+class Forgetful(coresets.PilotSampling):
     """A defect: as the size grows, rows beside which others were dropped count as likely as they now would be."""
 
     def _limited(self):
@@ -255,7 +258,7 @@ def deviations(construction, monkeypatch):
 
 def test_weights_are_unbiased_although_models_decide_on_the_size(monkeypatch):
     """Four sums of 120 runs beyond 5.7 standard errors: a chance below 1e-6."""
-    apart, growths = deviations(coresets.Piloted, monkeypatch)
+    apart, growths = deviations(coresets.PilotSampling, monkeypatch)
     assert (np.abs(apart) < 5.7).all()
     assert len(np.unique(growths)) > 1  # sizes did depend on what was drawn
 

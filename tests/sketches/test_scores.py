@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 from batch2online.coresets import Leverage
 from batch2online.methods import scores
-from batch2online.methods.least_squares.moments import MU, Moments
+from batch2online.methods.least_squares.moments import RIDGE, Moments
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel, least_squares
 from batch2online.rows import Rows
 from rank_deficient import hostile_stream, largest_rise
@@ -36,7 +36,7 @@ def exact_leverage(points, intercept):
         squares = gram.diagonal().copy()
         if intercept:
             squares[1:] -= gram[0, 1:] ** 2 / gram[0, 0]
-        gram += mpmath.mpf(MU) * np.diag(squares)
+        gram += mpmath.mpf(RIDGE) * np.diag(squares)
         inverse = np.array((mpmath.matrix(gram.tolist()) ** -1).tolist(), dtype=object)
         return ((exact @ inverse) * exact).sum(axis=1).astype(np.float64)
 

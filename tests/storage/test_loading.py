@@ -28,7 +28,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, Durable, OnlineClustering, OnlineRegression, load, schema
 from batch2online.app.cli.app import run_safely
-from batch2online.methods.any_estimator import skops_model, stored, weighted_fit
+from batch2online.methods.any_estimator import serialization, skops_model, weighted_fit
 from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.storage.errors import StoreError
@@ -437,7 +437,7 @@ def test_a_fitted_form_keeps_what_compiled_code_believes(tmp_path, monkeypatch):
     model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
         refuse_to_fit(patch)
-        patch.setattr(stored, "seeded", lambda estimator, seed: seeded(estimator, seed))
+        patch.setattr(serialization, "seeded", lambda estimator, seed: seeded(estimator, seed))
         np.testing.assert_array_equal(load(tmp_path / "model").cluster_centers_, model.cluster_centers_)
 
     def narrower(parts):

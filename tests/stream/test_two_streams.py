@@ -30,7 +30,7 @@ SUBJECTS = {
     ),
     "PCA": lambda **s: OnlineLowRank(2, keep_history=True, solve="coreset", center=True, **s),
     "clustering": lambda **s: OnlineClustering(3, **s),
-    "clustering, cold": lambda **s: OnlineClustering(3, start_from_current=False, **s),
+    "clustering, cold": lambda **s: OnlineClustering(3, warm_start=False, **s),
     "medians": lambda **s: OnlineClustering(3, z=1.0, **s),
     "two stages": lambda **s: OnlineClustering(3, stages=2, **s),
     "any estimator": lambda **s: BatchToOnline(Ridge(), coreset=coresets.Leverage, keep_history=True, **s),

@@ -62,7 +62,7 @@ PROBLEMS = {
     "PCA": (lambda s: OnlineLowRank(1, solve="coreset", center=True, **s), SIZE * (1 + 5 * K), False, True, True),
     "exact regression": (lambda s: OnlineRegression(**s), 6 * 3, False, True, True),
     "cold clustering": (
-        lambda s: OnlineClustering(2, solve="coreset", start_from_current=False, **s),
+        lambda s: OnlineClustering(2, solve="coreset", warm_start=False, **s),
         2 + SIZE * (1 + K),
         False,
         False,
@@ -284,13 +284,13 @@ STATISTICS, CORESET = "statistics of all rows", "no average sensitivity"
 REFUSED = {
     "exact regression, Lazy": (lambda: learn(OnlineRegression(**(SETTINGS | {"refresh": Lazy()}))), STATISTICS),
     "exact low rank": (lambda: learn(OnlineLowRank(1, solve="exact", **SETTINGS)), STATISTICS),
-    "exact clustering": (lambda: learn(OnlineClustering(2, start_from_current=False, **SETTINGS)), STATISTICS),
+    "exact clustering": (lambda: learn(OnlineClustering(2, warm_start=False, **SETTINGS)), STATISTICS),
     "two stages": (
-        lambda: learn(OnlineClustering(2, stages=2, solve="coreset", start_from_current=False, **SETTINGS)),
+        lambda: learn(OnlineClustering(2, stages=2, solve="coreset", warm_start=False, **SETTINGS)),
         CORESET,
     ),
     "bounded history": (
-        lambda: learn(OnlineClustering(2, history="coreset", start_from_current=False, **SETTINGS)),
+        lambda: learn(OnlineClustering(2, history="coreset", warm_start=False, **SETTINGS)),
         CORESET,
     ),
     "every row": (lambda: learn(BatchToOnline(Ridge(), coreset=coresets.Everything, **SETTINGS)), CORESET),
@@ -301,7 +301,7 @@ REFUSED = {
         CORESET,
     ),
     "Adaptive clustering": (
-        lambda: learn(OnlineClustering(2, start_from_current=False, **(SETTINGS | ADAPTIVE))),
+        lambda: learn(OnlineClustering(2, warm_start=False, **(SETTINGS | ADAPTIVE))),
         "exact costs",
     ),
     "Adaptive function": (
@@ -349,7 +349,7 @@ def test_the_same_runs_are_promised_something_without_what_is_refused():
     controls = [
         OnlineRegression(solve="coreset", **SETTINGS),
         OnlineLowRank(1, solve="coreset", **SETTINGS),
-        OnlineClustering(2, solve="coreset", start_from_current=False, **SETTINGS),
+        OnlineClustering(2, solve="coreset", warm_start=False, **SETTINGS),
         BatchToOnline(Ridge(), coreset=coresets.Uniform, **SETTINGS),
         OnlineRegression(solve="coreset", **HISTORY),
     ]

@@ -15,7 +15,7 @@ from benchmarks.suite.study import Study, loaded
 IS_TIMED = True
 GROWTH, SIZE, ROWS, FEW = 1.2, 5_000, 300_000, 10_000
 CONSTRUCTIONS = {
-    "Piloted": coresets.Piloted,
+    "PilotSampling": coresets.PilotSampling,
     "Leverage": partial(coresets.Leverage, intercept=True),
     "Uniform": coresets.Uniform,
 }

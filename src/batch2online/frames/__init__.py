@@ -1,4 +1,4 @@
-"""Rows of any kind (tables with strings, categories, dates and missing values; lists of strings) as rows of numbers.
+"""Tables with strings, categories, dates and missing values, and lists of strings, as rows of numbers.
 
 Each value is one number, so that buffers, coresets, histories and files hold tables as they hold arrays. Numbers stand
 for themselves, dates for their days or microseconds since 1970, a string for a hash of it, a missing value for

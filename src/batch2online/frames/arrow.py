@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.frames.columns import (
+    CATEGORICAL,
     MISSING,
+    Column,
     ColumnType,
-    ColumnValueError,
     EncodedColumn,
+    of_categories,
     of_floats,
     of_integers,
     of_ticks,
+    unsupported,
 )
 from batch2online.frames.objects import of_objects
-
-_ZONE = r"[A-Za-z0-9_+\-/:]{1,64}"
-FORMS = re.compile(
-    r"u?int(8|16|32|64)|halffloat|float|double|bool|null|(large_)?string(_view)?|date(32|64)\[(day|ms)\]|category"
-    rf"|duration\[(s|ms|us|ns)\]|timestamp\[(s|ms|us|ns)(, tz={_ZONE})?\]|[A-Z][A-Za-z0-9]*"
-)
-"""Names of the types that a column can have, Arrow's and those of polars."""
+from batch2online.frames.strings import StringTable
 
 _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def of_array(array: Any, form: str | None = None) -> EncodedColumn:
-    """Return an Arrow array, in chunks or not, as cells."""
+    """Encode an Arrow array, in chunks or not."""
     import pyarrow as pa
 
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if isinstance(array, pa.ChunkedArray):  # no chunks, or several of a dictionary
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     form, found = form or str(array.type), column_type(array.type)
+    missing = np.asarray(array.is_null())
     if pa.types.is_dictionary(array.type):
-        return _of_dictionary(array, form if form[0].isupper() else "category")
+        form = form if form[0].isupper() else "category"
+        indices = np.where(missing, -1, _filled(array.indices.cast("int64"), 0))
+        all_names = array.dictionary.to_pylist if form == "Enum" or array.type.ordered else None
+        return of_categories(indices, form, lambda used: of_array(array.dictionary.take(used)), all_names)
     if found == ColumnType.STRING:
         return of_objects(array.to_pylist(), form)
-    missing = np.asarray(array.is_null())
     if found == ColumnType.ALL_MISSING:
         return EncodedColumn(found, form, np.full(len(array), MISSING))
     codes = _codes(array, found, missing)
@@ -49,7 +49,7 @@ def of_array(array: Any, form: str | None = None) -> EncodedColumn:
 
 
 def column_type(dtype: Any) -> ColumnType:
-    """Return what a column of this Arrow type holds; of a dictionary, what its values are."""
+    """Return the type of a column of this Arrow type; of a dictionary, that of its values."""
     import pyarrow as pa
 
     types = pa.types
@@ -84,40 +84,37 @@ def _codes(array: Any, found: ColumnType, missing: Any) -> FloatArray:
         return of_integers(_filled(array.cast(pa.date32()).cast(pa.int32()), 0), missing)
     if found in (ColumnType.TIME, ColumnType.ZONED, ColumnType.DURATION):
         return of_ticks(_filled(array.cast(pa.int64()), 0), missing, array.type.unit)
-    raise ColumnValueError(0, f"is of type {array.type}: neither number, text, category, truth value nor date.")
+    raise unsupported(array.type)
 
 
 def _filled(array: Any, value: Any) -> Any:
     return np.asarray(array.fill_null(value).to_numpy(zero_copy_only=False))
 
 
-def _of_dictionary(array: Any, form: str) -> EncodedColumn:
-    numbers = np.where(np.asarray(array.is_null()), -1, _filled(array.indices.cast("int64"), 0))
-    used = np.unique(numbers[numbers >= 0])
-    try:
-        inner = of_array(array.dictionary.take(used))
-    except ColumnValueError as error:
-        raise ColumnValueError(int((numbers == used[error.row]).argmax()), error.why) from error
-    codes = np.append(inner.codes, MISSING)[np.where(numbers < 0, len(used), np.searchsorted(used, numbers))]
-    is_listed = form == "Enum" or (array.type.ordered and inner.kind == ColumnType.STRING)
-    levels = tuple(array.dictionary.to_pylist()) if is_listed else ()
-    return EncodedColumn(inner.kind if len(used) else ColumnType.ALL_MISSING, form, codes, inner.texts, levels)
+def array_of(column: Column, codes: Any, strings: StringTable, seen: Any = None) -> Any:
+    """Decode numbers to an Arrow array of the form of the column, or of the nearest that can hold them.
 
-
-def array_of(kind: str, form: str, levels: tuple[str, ...], codes: Any, texts: Any, seen: Any = None) -> Any:
-    """Return cells as an Arrow array of this form, or of the nearest that can hold them."""
+    ``seen`` are the codes of the categories that a model knows; others become missing values.
+    """
     import pyarrow as pa
 
-    missing = codes == MISSING
-    if form in ("category", "Categorical", "Enum") and seen is not None:
+    kind, form, missing = column.kind, column.form, codes == MISSING
+    if form in CATEGORICAL and seen is not None:
         missing = missing | ~np.isin(codes, seen)
-    if kind == ColumnType.STRING:
-        values = pa.array(texts.of(np.where(missing, MISSING, codes), None), pa.large_string())
-    elif kind == ColumnType.ALL_MISSING:
+    if kind == ColumnType.ALL_MISSING:
         return pa.nulls(len(codes))
+    if kind == ColumnType.STRING:
+        values = pa.array(strings.of(np.where(missing, MISSING, codes), None), pa.large_string())
     else:
         values = _plain(kind, np.where(missing, 0.0, codes), missing, pa)
-    return _shaped(values, kind, form, levels, pa)
+    if form == "category":
+        return _categories(values, column.categories, pa) if column.categories else values.dictionary_encode()
+    if form[0].isupper():  # a type of polars, which is given its form there
+        return values
+    try:
+        return values.cast(_type_of(form, pa))
+    except (ValueError, pa.ArrowNotImplementedError):  # fractions among whole numbers, or a form of pandas
+        return values
 
 
 def _plain(kind: str, codes: Any, missing: Any, pa: Any) -> Any:
@@ -133,25 +130,13 @@ def _plain(kind: str, codes: Any, missing: Any, pa: Any) -> Any:
     return ticks.cast(pa.timestamp("us", "UTC" if kind == ColumnType.ZONED else None))
 
 
-def _shaped(values: Any, kind: str, form: str, levels: tuple[str, ...], pa: Any) -> Any:
-    """Return values in the form asked for where they fit into it."""
-    if form == "category":
-        if levels:
-            known = pa.array([*levels, *sorted(set(values.to_pylist()) - {*levels, None})], values.type)
-            return pa.DictionaryArray.from_arrays(pa.array(_places(values, known), pa.int32()), known, ordered=True)
-        return values.dictionary_encode()
-    if form[0].isupper():  # a type of polars, which is given its form there
-        return values
-    try:
-        return values.cast(_type_of(form, pa))
-    except (ValueError, pa.ArrowNotImplementedError):  # fractions among whole numbers, or a form of pandas
-        return values
-
-
-def _places(values: Any, known: Any) -> Any:
+def _categories(values: Any, categories: tuple[str, ...], pa: Any) -> Any:
+    """Return strings as ordered categories; new ones follow the known ones."""
     import pyarrow.compute as pc
 
-    return pc.index_in(values, value_set=known)
+    known = pa.array([*categories, *sorted(set(values.to_pylist()) - {*categories, None})], values.type)
+    indices = pa.array(pc.index_in(values, value_set=known), pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, known, ordered=True)
 
 
 def _type_of(form: str, pa: Any) -> Any:
@@ -162,38 +147,33 @@ def _type_of(form: str, pa: Any) -> Any:
 
 
 def of_polars(series: Any) -> EncodedColumn:
-    """Return a column of polars as cells."""
+    """Encode a column of polars."""
     import polars as pl
 
     dtype = series.dtype
     if dtype.is_nested() or dtype in (pl.Object, pl.Binary, pl.Time) or dtype.is_decimal():
-        raise ColumnValueError(0, f"is of type {dtype}: neither number, text, category, truth value nor date.")
+        raise unsupported(dtype)
     form = type(dtype).__name__ if isinstance(dtype, pl.Categorical | pl.Enum) else f"{dtype.base_type().__name__}"
     made = of_array(series.to_arrow(), None if dtype.is_temporal() else form)
-    levels = tuple(dtype.categories.to_list()) if isinstance(dtype, pl.Enum) else ()
-    return EncodedColumn(made.kind, made.form, made.codes, made.texts, levels)
+    return replace(made, categories=tuple(dtype.categories.to_list()) if isinstance(dtype, pl.Enum) else ())
 
 
-def _series(array: Any, kind: str) -> Any:
+def polars_of(column: Column, codes: Any, strings: StringTable, seen: Any = None) -> Any:
+    """Decode numbers to a column of polars, as :func:`array_of` does for Arrow."""
     import polars as pl
     import pyarrow as pa
 
+    kind, form = column.kind, column.form
+    array = array_of(replace(column, categories=()), codes, strings, seen)
     try:
-        return pl.Series(pl.from_arrow(array))
-    except pl.exceptions.ComputeError:
+        series = pl.Series(pl.from_arrow(array))
+    except pl.exceptions.ComputeError:  # polars does not know the zone
         if kind != ColumnType.ZONED:
             raise
-        return pl.Series(pl.from_arrow(array.cast(pa.timestamp("us", "UTC"))))  # polars does not know the zone
-
-
-def polars_of(kind: str, form: str, levels: tuple[str, ...], codes: Any, texts: Any, seen: Any = None) -> Any:
-    """Return cells as a column of polars."""
-    import polars as pl
-
-    series = _series(array_of(kind, form, (), codes, texts, seen), kind)
+        series = pl.Series(pl.from_arrow(array.cast(pa.timestamp("us", "UTC"))))
     if form == "Enum":
-        further = sorted(set(series.drop_nulls().to_list()) - set(levels))
-        return series.cast(pl.Enum([*levels, *further]))
+        further = sorted(set(series.drop_nulls().to_list()) - set(column.categories))
+        return series.cast(pl.Enum([*column.categories, *further]))
     dtype = getattr(pl, form, None) if form[0].isupper() else None
     if dtype is None or kind == ColumnType.ALL_MISSING:
         return series

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,38 @@ from batch2online.frames.columns import (
     of_floats,
     of_ticks,
 )
-from batch2online.frames.strings import hash_codes
+from batch2online.frames.strings import StringTable, hash_code
+
+MAX_CHARACTERS = 2**24
+"""Characters of a string, at most."""
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_NUMBERS = (int, float, np.integer, np.floating)
 _COARSE = ("Y", "M", "W", "D", "h", "m")
 
 
-def is_gap(value: Any) -> bool:
-    """Whether a value says that there is none: None, NaN, and what pandas writes for them."""
+def of_objects(values: Any, form: str = "object") -> EncodedColumn:
+    """Encode a column of objects: all of them, but for missing values, must be of one type."""
+    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    present = np.flatnonzero([not _is_missing(value) for value in listed])
+    given = [listed[row] for row in present.tolist()]
+    codes, strings = np.full(len(listed), MISSING), {}
+    try:
+        kind = _kind_of(given)
+        if kind == ColumnType.STRING:
+            hashes = _hashes(given)
+            codes[present] = [hashes[string] for string in given]
+            strings = {code: str(string) for string, code in hashes.items()}
+        elif given:
+            codes[present] = _ENCODE[kind](given)
+    except ColumnValueError as error:
+        raise ColumnValueError(int(present[error.row]), error.why) from error
+    return EncodedColumn(kind, form, codes, strings)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or one of those that pandas uses for them."""
     if value is None:
         return True
     if isinstance(value, float | np.floating):
@@ -37,41 +59,47 @@ def is_gap(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
-def of_objects(values: Any, form: str = "object") -> EncodedColumn:
-    """Return a column of objects as cells: all of them, but for gaps, must be of one kind."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    missing = np.array([is_gap(value) for value in listed], dtype=bool)
-    present = np.flatnonzero(~missing)
-    given = [listed[row] for row in present.tolist()]
-    kind = _kind_of(given, present)
-    codes = np.full(len(listed), MISSING)
-    if kind == ColumnType.STRING:
-        known = hash_codes(given, present.tolist())
-        codes[present] = [known[text] for text in given]
-        return EncodedColumn(kind, form, codes, {code: str(text) for text, code in known.items()})
-    try:
-        codes[present] = _NUMBERS_OF[kind](given) if given else []
-    except ColumnValueError as error:
-        raise ColumnValueError(int(present[error.row]), error.why) from error
-    return EncodedColumn(kind, form, codes)
+def _hashes(given: list[str]) -> dict[str, float]:
+    hashes: dict[str, float] = {}
+    for row, string in enumerate(given):
+        if string in hashes:
+            continue
+        if len(string) > MAX_CHARACTERS:
+            why = f"holds a string of {len(string):,} characters: at most {MAX_CHARACTERS:,} are possible."
+            raise ColumnValueError(row, why)
+        try:
+            hashes[string] = hash_code(string)
+        except UnicodeEncodeError as error:
+            raise ColumnValueError(row, f"holds a string that is no Unicode: {string[:20]!r}.") from error
+    return hashes
 
 
-def _kind_of(given: list[Any], rows: Any) -> str:
-    """Return the kind of these values; the first that is of another kind than the first one is refused."""
+_KINDS: tuple[tuple[Any, ColumnType], ...] = (
+    (str, ColumnType.STRING),
+    ((bool, np.bool_), ColumnType.BOOLEAN),
+    ((dt.timedelta, np.timedelta64), ColumnType.DURATION),  # NumPy's durations are whole numbers as well
+    ((int, float, np.integer, np.floating), ColumnType.NUMBER),
+    ((dt.datetime, np.datetime64), ColumnType.TIME),
+    (dt.date, ColumnType.DATE),
+)
+
+
+def _kind_of(given: list[Any]) -> str:
+    """Return the type of these values; the first that differs from the first one is refused."""
     found: dict[str, int] = {}
     for cls in dict.fromkeys(map(type, given)):
-        kind = _kind_of_type(cls)
-        own = (number for number, value in enumerate(given) if type(value) is cls)
+        kind = next((kind for classes, kind in _KINDS if issubclass(cls, classes)), None)
+        own = (row for row, value in enumerate(given) if type(value) is cls)
         if kind is None:
             row = next(own)
-            why = f"holds {_short(given[row])}, a {cls.__name__}: neither number, text, truth value nor date."
-            raise ColumnValueError(int(rows[row]), why)
+            why = f"holds {_short(given[row])}, a {cls.__name__}: neither number, string, truth value nor date."
+            raise ColumnValueError(row, why)
         for row in own if issubclass(cls, dt.datetime) else [next(own)]:
             name = ColumnType.ZONED if _is_zoned(given[row]) else kind
             found[name] = min(found.get(name, row), row)
     if len(found) > 1:
         (first, _), (other, row) = sorted(found.items(), key=lambda item: item[1])[:2]
-        raise ColumnValueError(int(rows[row]), f"holds {_short(given[row])}, a {other} in a column of kind {first}.")
+        raise ColumnValueError(row, f"holds {_short(given[row])}, a {other} in a column of type {first}.")
     return next(iter(found), ColumnType.ALL_MISSING)
 
 
@@ -80,53 +108,46 @@ def _is_zoned(value: Any) -> bool:
     return isinstance(value, dt.datetime) and value.utcoffset() is not None
 
 
-def _kind_of_type(cls: type) -> str | None:
-    kinds: tuple[tuple[Any, str], ...] = (
-        (str, ColumnType.STRING),
-        ((bool, np.bool_), ColumnType.BOOLEAN),
-        ((dt.timedelta, np.timedelta64), ColumnType.DURATION),  # NumPy's durations are whole numbers as well
-        (_NUMBERS, ColumnType.NUMBER),
-        ((dt.datetime, np.datetime64), ColumnType.TIME),
-        (dt.date, ColumnType.DATE),
-    )
-    return next((kind for classes, kind in kinds if issubclass(cls, classes)), None)
-
-
 def _short(value: Any) -> str:
     try:
-        text = repr(value)
+        shown = repr(value)
     except Exception:
-        text = "something"
-    return text if len(text) <= 40 else f"{text[:37]}..."
+        shown = "something"
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
 
 
-def _from_numbers(given: list[Any]) -> Any:
+def _numbers(given: list[Any]) -> Any:
+    numbers = []
     for row, value in enumerate(given):
-        if isinstance(value, int) and float(_as_float(value, row)) != value:
-            raise ColumnValueError(
-                row, f"holds the number {_short(value)}, which no double holds: pass the column as text."
-            )
-    return of_floats(np.array([float(value) for value in given]))
+        try:
+            numbers.append(float(value))
+        except OverflowError as error:
+            why = "holds a number too large for a double: pass the column as strings."
+            raise ColumnValueError(row, why) from error
+        if isinstance(value, int) and numbers[-1] != value:
+            why = f"holds the number {_short(value)}, which no double holds: pass the column as strings."
+            raise ColumnValueError(row, why)
+    return of_floats(np.array(numbers))
 
 
-def _as_float(value: int, row: int) -> float:
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ColumnValueError(row, "holds a number too large for a double: pass the column as text.") from error
-
-
-def _from_times(given: list[Any]) -> Any:
-    return np.array([_microseconds(value, row) for row, value in enumerate(given)], dtype=np.float64)
-
-
-def _microseconds(value: Any, row: int) -> float:
+def _time(value: Any, row: int) -> float:
+    """Return a time in microseconds since 1970."""
     if isinstance(value, np.datetime64):
         return _ticks(value, row)
     if getattr(value, "nanosecond", 0):
         raise ColumnValueError(row, TOO_FINE)
     plain = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
     return float((plain - (_EPOCH_UTC if _is_zoned(plain) else _EPOCH)) // _MICROSECOND)
+
+
+def _duration(value: Any, row: int) -> float:
+    if not isinstance(value, np.timedelta64):
+        if getattr(value, "nanoseconds", 0):
+            raise ColumnValueError(row, TOO_FINE)
+        return float(value // _MICROSECOND)
+    if np.datetime_data(value.dtype)[0] in ("Y", "M"):
+        raise ColumnValueError(row, "holds a duration in months, of which no two are equally long: use days.")
+    return _ticks(value, row)
 
 
 def _ticks(value: Any, row: int) -> float:
@@ -141,36 +162,28 @@ def _ticks(value: Any, row: int) -> float:
         raise ColumnValueError(row, error.why) from error
 
 
-def _duration(value: Any, row: int) -> float:
-    if not isinstance(value, np.timedelta64):
-        if getattr(value, "nanoseconds", 0):
-            raise ColumnValueError(row, TOO_FINE)
-        return float(value // _MICROSECOND)
-    if np.datetime_data(value.dtype)[0] in ("Y", "M"):
-        raise ColumnValueError(row, "holds a duration in months, of which no two are equally long: use days.")
-    return _ticks(value, row)
+def _each(encode: Callable[[Any, int], float]) -> Callable[[list[Any]], Any]:
+    return lambda given: np.array([encode(value, row) for row, value in enumerate(given)], dtype=np.float64)
 
 
-_NUMBERS_OF: dict[str, Any] = {
-    ColumnType.NUMBER: _from_numbers,
+_ENCODE: dict[str, Callable[[list[Any]], Any]] = {
+    ColumnType.NUMBER: _numbers,
     ColumnType.BOOLEAN: lambda given: np.array(given, dtype=np.float64),
-    ColumnType.TIME: _from_times,
-    ColumnType.ZONED: _from_times,
-    ColumnType.DATE: lambda given: np.array(
-        [value.toordinal() - _EPOCH.toordinal() for value in given], dtype=np.float64
-    ),
-    ColumnType.DURATION: lambda given: np.array([_duration(value, row) for row, value in enumerate(given)]),
+    ColumnType.TIME: _each(_time),
+    ColumnType.ZONED: _each(_time),
+    ColumnType.DATE: _each(lambda value, _: value.toordinal() - _EPOCH.toordinal()),
+    ColumnType.DURATION: _each(_duration),
 }
 
 
 def of_dictionaries(rows: list[Any]) -> EncodedColumn:
-    """Return dictionaries as cells: each is one text, in JSON."""
+    """Encode dictionaries: each is one string, in JSON."""
     return of_objects([_as_json(row, number) for number, row in enumerate(rows)])
 
 
 def _as_json(row: dict[Any, Any], number: int) -> str:
     if not all(isinstance(key, str) for key in row):
-        raise ColumnValueError(number, "holds a dictionary whose keys are no texts.")
+        raise ColumnValueError(number, "holds a dictionary with keys that are not strings.")
     try:
         return json.dumps(row, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
@@ -180,19 +193,19 @@ def _as_json(row: dict[Any, Any], number: int) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} is neither number nor text")
+    raise TypeError(f"{type(value).__name__} is neither number nor string")
 
 
-def objects(kind: str, codes: Any, texts: Any) -> Any:
-    """Return cells as an array of Python's values, NaN for gaps."""
+def objects(kind: str, codes: Any, strings: StringTable) -> Any:
+    """Decode numbers to an array of Python objects, with NaN for missing values."""
     if kind == ColumnType.STRING:
-        return texts.of(codes, np.nan)
+        return strings.of(codes, np.nan)
     values = np.empty(len(codes), dtype=object)
-    values[:] = [np.nan if code == MISSING else _VALUES[kind](code) for code in codes.tolist()]
+    values[:] = [np.nan if code == MISSING else _DECODE[kind](code) for code in codes.tolist()]
     return values
 
 
-_VALUES: dict[str, Any] = {
+_DECODE: dict[str, Any] = {
     ColumnType.NUMBER: lambda code: int(code) if code.is_integer() and abs(code) < 2**53 else code,
     ColumnType.BOOLEAN: bool,
     ColumnType.TIME: lambda code: _EPOCH + dt.timedelta(microseconds=int(code)),

@@ -1,9 +1,8 @@
-"""What the columns of a table hold, and how rows of numbers become a table again."""
+"""The columns of a table, and how rows of numbers become a table again."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,141 +10,84 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.frames import arrow, pandas
-from batch2online.frames.columns import LARGEST, MISSING, ColumnType, EncodedColumn
+from batch2online.frames.columns import CATEGORICAL, MAX_ABS_VALUE, MISSING, Column, ColumnType
 from batch2online.frames.objects import objects
 from batch2online.frames.strings import StringTable
-from batch2online.schema import require, storable
+from batch2online.schema import storable
 
 FRAMES = {"pandas": pandas.series_of, "polars": arrow.polars_of, "arrow": arrow.array_of}
-"""Kinds of tables with named columns, and what makes a column of each."""
+"""Containers with named columns, and the function that makes a column of each."""
 
-LISTS = ("list", "dicts", "array of texts", "pandas series", "polars series")
-"""Kinds of rows that are one text each."""
-
-CONTAINERS = (*FRAMES, *LISTS, "array")
+LISTS = ("list", "dicts", "array of strings", "pandas series", "polars series")
+"""Containers of rows that are one string each."""
 
 _BOUNDS: dict[str, float] = {
+    ColumnType.NUMBER: MAX_ABS_VALUE,
     ColumnType.BOOLEAN: 1.0,
     ColumnType.DATE: 3e6,
+    ColumnType.TIME: 2.5e17,
+    ColumnType.ZONED: 2.5e17,
     ColumnType.DURATION: 9e18,
     ColumnType.STRING: 2.0**52,
+    ColumnType.ALL_MISSING: 0.0,
 }
-_BOUNDS |= dict.fromkeys((ColumnType.TIME, ColumnType.ZONED), 2.5e17)
-"""Largest number that stands for a value of each kind."""
-
-_ZONE = re.compile(r", (?:tz=)?(.+)\]")
-
-
-@storable
-@dataclass(frozen=True)
-class Column:
-    """What a column holds, and what the table that it came in calls that."""
-
-    name: str | int | None
-    kind: str
-    form: str
-    levels: tuple[str, ...] = ()
-
-    def validate(self) -> None:
-        require(self.kind in set(ColumnType) - {ColumnType.OTHER}, "a column holds what a column can hold.")
-        require(pandas.FORMS.fullmatch(self.form) or arrow.FORMS.fullmatch(self.form), "a column has a known form.")
-        require(len(set(self.levels)) == len(self.levels), "levels differ from each other.")
-
-    def __post_init__(self) -> None:
-        """Set the kind of a time with a zone, which files of earlier versions give by the form alone."""
-        if self.kind == ColumnType.TIME and _ZONE.search(self.form):
-            object.__setattr__(self, "kind", ColumnType.ZONED)
-
-    @property
-    def zone(self) -> str:
-        """The zone of a column of times with one: that in which they came, or UTC."""
-        found = _ZONE.search(self.form)
-        return found[1] if found else "UTC"
-
-    def joined(self, other: EncodedColumn) -> tuple[Column, FloatArray]:
-        """Return the column after these cells, and their codes in it; ValueError if they are of another kind."""
-        if other.kind in (self.kind, ColumnType.ALL_MISSING):
-            return self, other.codes
-        if self.kind == ColumnType.ALL_MISSING:
-            return Column(self.name, other.kind, other.form, other.levels), other.codes
-        if (self.kind, other.kind) == (ColumnType.NUMBER, ColumnType.BOOLEAN):
-            return self, other.codes
-        if (self.kind, other.kind) == (ColumnType.TIME, ColumnType.DATE):
-            return self, np.where(other.codes == MISSING, MISSING, other.codes * 86_400e6)
-        raise ValueError(self._refusal(other.kind))
-
-    def _refusal(self, other: str) -> str:
-        if self.kind == ColumnType.ZONED and other in (ColumnType.TIME, ColumnType.DATE):
-            return (
-                f"holds a {other} without a zone, but times with a zone in the rows before: say which zone it is in, "
-                f"as pandas' .dt.tz_localize({self.zone!r}) does."
-            )
-        if other == ColumnType.ZONED and self.kind == ColumnType.TIME:
-            return (
-                "holds a time with a zone, but times without one in the rows before: convert it to their zone and "
-                "drop it, as pandas' .dt.tz_convert('UTC').dt.tz_localize(None) does for UTC."
-            )
-        return f"holds values of the kind {other}, but {self.kind} in the rows before."
+"""Largest number that stands for a value of each type."""
 
 
 @storable
 @dataclass(frozen=True)
 class FrameSchema:
-    """In what rows came, and what their columns hold."""
+    """The container in which rows came, and its columns."""
 
     container: str
     columns: tuple[Column, ...]
 
     def validate(self) -> None:
-        require(self.container in CONTAINERS and self.columns, "a table has columns.")
-        require(self.container not in LISTS or len(self.columns) == 1, "a list of texts is one column.")
+        if self.container not in (*FRAMES, *LISTS, "array"):
+            raise ValueError(f"container: found {self.container[:40]!r}, expected one of those that are read")
+        if not self.columns or (self.container in LISTS and len(self.columns) != 1):
+            raise ValueError(f"columns: found {len(self.columns)} of a {self.container}")
         names = [column.name for column in self.columns]
-        is_named = self.container in ("pandas", "polars", "arrow")
-        require(not is_named or (None not in names and len(set(names)) == len(names)), "columns differ in their names.")
+        if self.container in FRAMES and (None in names or len(set(names)) != len(names)):
+            raise ValueError(f"columns: found the names {names[:5]}, expected different ones")
 
     @property
-    def texts(self) -> list[int]:
-        """Places of the columns that hold texts."""
+    def string_columns(self) -> list[int]:
+        """Positions of the columns of strings."""
         return [place for place, column in enumerate(self.columns) if column.kind == ColumnType.STRING]
 
     @property
-    def numbers(self) -> list[int]:
-        """Places of the columns that hold numbers or truth values."""
+    def numeric_columns(self) -> list[int]:
+        """Positions of the columns of numbers or truth values."""
         kinds = (ColumnType.NUMBER, ColumnType.BOOLEAN)
         return [place for place, column in enumerate(self.columns) if column.kind in kinds]
 
     @property
     def is_numeric(self) -> bool:
         """Whether all columns hold numbers."""
-        return len(self.numbers) == len(self.columns)
+        return len(self.numeric_columns) == len(self.columns)
 
-    def seen_in(self, points: FloatArray) -> dict[int, FloatArray]:
-        """Return the categories that stand in these rows, for each column of categories."""
-        forms = ("category", "Categorical", "Enum")
-        places = [place for place, column in enumerate(self.columns) if column.form in forms]
+    def categories_in(self, points: FloatArray) -> dict[int, FloatArray]:
+        """Return the categories in these rows, for each column of categories."""
+        places = [place for place, column in enumerate(self.columns) if column.form in CATEGORICAL]
         return {place: np.unique(points[:, place]) for place in places}
 
-    def decoded(self, points: FloatArray, texts: StringTable, seen: dict[int, FloatArray] | None = None) -> Any:
-        """Return rows as the kind of table in which they came.
+    def decoded(self, points: FloatArray, strings: StringTable, seen: dict[int, FloatArray] | None = None) -> Any:
+        """Return rows in the container in which they came.
 
-        ``seen`` are the categories that columns may have, by their places: others become gaps.
+        ``seen`` are the categories that columns may have, by position: others become missing values.
         """
-        seen = {} if seen is None else seen
-        if self.container == "pandas" and {column.form for column in self.columns} == {"float64"} and self.is_numeric:
-            return pandas.plain_frame([column.name for column in self.columns], _with_gaps(points))
-        if self.container in FRAMES:
-            make = FRAMES[self.container]
-            made = [
-                make(column.kind, column.form, column.levels, points[:, place], texts, seen.get(place))
-                for place, column in enumerate(self.columns)
-            ]
-            return self._framed(made)
-        if self.container == "array":
-            return self._array(points, texts)
-        return self._listed(texts.of(points[:, 0], None))
-
-    def _framed(self, made: list[Any]) -> Any:
         names = [column.name for column in self.columns]
+        if self.container == "pandas" and self.is_numeric and {column.form for column in self.columns} == {"float64"}:
+            import pandas as pd
+
+            return pd.DataFrame(_with_nans(points), columns=pd.Index(names), copy=False)
+        if self.container == "array":
+            return self._array(points, strings)
+        if self.container in LISTS:
+            return self._listed(strings.of(points[:, 0], None))
+        make, seen = FRAMES[self.container], seen or {}
+        made = [make(column, points[:, at], strings, seen.get(at)) for at, column in enumerate(self.columns)]
         if self.container == "pandas":
             return pandas.frame(names, made)
         if self.container == "polars":
@@ -156,19 +98,19 @@ class FrameSchema:
 
         return pa.table(made, names=list(map(str, names)))
 
-    def _array(self, points: FloatArray, texts: StringTable) -> Any:
+    def _array(self, points: FloatArray, strings: StringTable) -> Any:
         if self.is_numeric and all(column.form != "object" for column in self.columns):
-            return _with_gaps(points)
+            return _with_nans(points)
         values = np.empty(points.shape, dtype=object)
         for place, column in enumerate(self.columns):
-            values[:, place] = objects(column.kind, points[:, place], texts)
+            values[:, place] = objects(column.kind, points[:, place], strings)
         return values
 
     def _listed(self, values: Any) -> Any:
-        if self.container == "array of texts":
+        if self.container == "array of strings":
             return values
         if self.container == "dicts":
-            return [json.loads(text) for text in values]
+            return [json.loads(row) for row in values]
         if self.container == "list":
             return values.tolist()
         name, form = self.columns[0].name, self.columns[0].form
@@ -181,10 +123,9 @@ class FrameSchema:
         return pl.Series(str(name or ""), values.tolist(), dtype=pl.String)
 
     def as_numbers(self, points: FloatArray) -> FloatArray:
-        """Return rows as numbers to look at and not to learn from: 0 for gaps, texts between 0 and 1."""
+        """Return rows as numbers to compare and not to learn from: 0 for missing values, strings between 0 and 1."""
         numbers = np.where(points == MISSING, 0.0, points)
-        if self.texts:
-            numbers[:, self.texts] /= 2.0**52
+        numbers[:, self.string_columns] /= 2.0**52
         return numbers
 
     def with_columns(self, columns: list[Column]) -> FrameSchema:
@@ -192,15 +133,16 @@ class FrameSchema:
         return self if tuple(columns) == self.columns else replace(self, columns=tuple(columns))
 
     def check(self, points: FloatArray) -> None:
-        """Raise ValueError unless the numbers can stand for what the columns hold."""
+        """Raise ValueError unless the numbers can stand for values of the columns."""
         for place, column in enumerate(self.columns):
             values = points[:, place][points[:, place] != MISSING]
-            largest = _BOUNDS.get(column.kind, 0.0 if column.kind == ColumnType.ALL_MISSING else LARGEST)
-            require((np.abs(values) <= largest).all(), f"a column of kind {column.kind} holds something else.")
-            is_whole = column.kind in (ColumnType.NUMBER, ColumnType.ALL_MISSING) or (values == np.floor(values)).all()
-            require(is_whole, f"a column of kind {column.kind} holds something else.")
+            wrong = ~(np.abs(values) <= _BOUNDS[column.kind])
+            if column.kind != ColumnType.NUMBER:
+                wrong |= values != np.floor(values)
+            if wrong.any():
+                raise ValueError(f"column {column.name!r} of type {column.kind}: found {values[wrong][0]}")
 
 
-def _with_gaps(points: FloatArray) -> FloatArray:
-    gaps = points == MISSING
-    return np.where(gaps, np.nan, points) if gaps.any() else points
+def _with_nans(points: FloatArray) -> FloatArray:
+    missing = points == MISSING
+    return np.where(missing, np.nan, points) if missing.any() else points

@@ -6,7 +6,7 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.methods.clustering.race import exponentials, race_keys
-from batch2online.methods.least_squares.moments import MU
+from batch2online.methods.least_squares.moments import RIDGE
 from batch2online.numerics.distances import nearest, power, squared_distances
 from batch2online.numerics.triangular import column_norms, inverse, qr_factor
 
@@ -32,7 +32,7 @@ def leverage(rows: FloatArray, *, intercept: bool = False) -> FloatArray:
     if not live.any():
         return np.zeros(len(rows))
     unit = rows[:, live] / norms[live]
-    factor = qr_factor(unit, np.sqrt(MU) * np.diag(spreads[live] / norms[live]))
+    factor = qr_factor(unit, np.sqrt(RIDGE) * np.diag(spreads[live] / norms[live]))
     return np.asarray(np.square(unit @ inverse(factor)).sum(axis=1))
 
 
@@ -72,7 +72,7 @@ def ridge_leverage(rows: FloatArray, rank: int, *, intercept: bool = False) -> F
         return np.zeros(len(rows))
     left, sigma, _ = np.linalg.svd(rows / scale, full_matrices=False)
     squares = sigma**2
-    ridge = max(squares[rank:].sum() / rank, MU * squares.sum())
+    ridge = max(squares[rank:].sum() / rank, RIDGE * squares.sum())
     return np.asarray(np.square(left) @ (squares / (squares + ridge)))
 
 

@@ -1,15 +1,19 @@
-"""Nearest centers: one matrix product, exact where that would cancel."""
+"""Distances to the nearest centers: one matrix product, exact where that would cancel.
+
+Intermediate results go to arrays that are reused (``scratch``): new memory costs more than the arithmetic.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.numerics.scratch import scratch
 
 _FAR = 1e4
 _CANCELLATION = 1e-6
@@ -17,10 +21,40 @@ _CANCELLATION = 1e-6
 _TINY = np.finfo(np.float64).tiny
 _WIDE = 32
 _PIECE_ENTRIES, _LEAST_ROWS = 100_000, 250
+_MIN_SCRATCH, _MAX_SCRATCH, _MAX_VIEWS = 2**17, 2**22, 256
+
+Shape = tuple[int, ...]
+
+
+class Scratch(threading.local):
+    """Reusable arrays by name, one set per thread; an array is valid until its name is requested again."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[tuple[str, Any], Any] = {}
+        self.views: dict[tuple[str, Shape, Any], Any] = {}
+
+    def room(self, name: str, shape: Shape, dtype: Any = np.float64) -> Any:
+        """Return an uninitialised array of this shape."""
+        view = self.views.get((name, shape, dtype))
+        return self._new_view(name, shape, dtype) if view is None else view
+
+    def _new_view(self, name: str, shape: Shape, dtype: Any) -> Any:
+        size, room = prod(shape), self.rooms.get((name, dtype))
+        if size > _MAX_SCRATCH:  # too large to keep
+            return np.empty(shape, dtype=dtype)
+        if room is None or room.size < size or len(self.views) >= _MAX_VIEWS:
+            self.views.clear()
+        if room is None or room.size < size:
+            room = self.rooms[name, dtype] = np.empty(max(size, _MIN_SCRATCH), dtype=dtype)
+        view = self.views[name, shape, dtype] = room[:size].reshape(shape)
+        return view
+
+
+scratch = Scratch()
 
 
 def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
-    """Squared distances (k, n) by differences: exact where points and centers nearly coincide."""
+    """Return squared distances (k, n) by differences: exact where points and centers nearly coincide."""
     squared = np.empty((len(centers), len(points)))
     for piece in _pieces(points, 1):
         some = points[piece]
@@ -31,14 +65,14 @@ def squared_distances(points: FloatArray, centers: FloatArray) -> FloatArray:
 
 
 def _sums_of_squares(rows: FloatArray) -> FloatArray:
-    """Row by row, so that one does not depend on the others; narrow rows are overwritten."""
+    """Return the sum of squares of each row, independent of the other rows; narrow rows are overwritten."""
     return np.asarray(np.vecdot(rows, rows) if rows.shape[1] >= _WIDE else np.square(rows, out=rows).sum(axis=1))
 
 
 def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the nearest of the centers (k, d) for each of the points (n, d), and the squared distance to it.
+    """Return the index of the nearest center (k, d) for each of the points (n, d), and the squared distance to it.
 
-    Of equally near centers it is the first.
+    Ties go to the first center.
 
     >>> labels, squared = nearest(np.array([[0.0], [2.0], [9.0]]), np.array([[1.0], [8.0]]))
     >>> labels.tolist(), squared.tolist()
@@ -56,9 +90,9 @@ def nearest(points: FloatArray, centers: FloatArray) -> tuple[IntArray, FloatArr
 
 
 def membership(points: FloatArray, lengths: FloatArray, centers: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Which of the centers is the nearest (k, n), exactly one for each point, and the squared distances to it.
+    """Return a one-hot matrix (k, n) of the nearest center of each point, and the squared distances to it.
 
-    Points come with their squared lengths.
+    ``lengths`` are the squared lengths of the points.
     """
     is_nearest, squared = np.empty((len(centers), len(points)), dtype=np.bool_), np.empty(len(points))
     prepared = _prepared(centers)
@@ -68,7 +102,7 @@ def membership(points: FloatArray, lengths: FloatArray, centers: FloatArray) -> 
 
 
 def nearest_squared(points: FloatArray, centers: FloatArray, lengths: FloatArray | None = None) -> FloatArray:
-    """Squared distances to the nearest center, without saying which it is; squared lengths of points may be known."""
+    """Return squared distances to the nearest center; pass the squared lengths of the points if they are known."""
     prepared, squared = _prepared(centers), np.empty(len(points))
     for piece in _pieces(points, len(centers)):
         prepared.measure(points[piece], squared[piece], None if lengths is None else lengths[piece])
@@ -76,9 +110,9 @@ def nearest_squared(points: FloatArray, centers: FloatArray, lengths: FloatArray
 
 
 class Sums(NamedTuple):
-    """Of weighted points in k clusters: sums (k, d) and masses (k,) of the clusters, and the sum of squared lengths.
+    """Sums of weighted points by cluster: of points (k, d), of weights (k,), and of squared lengths of all points.
 
-    Where there are several sets of clusters, sums are (r, k, d) and masses (r, k).
+    With r sets of clusters, sums of points are (r, k, d) and masses (r, k).
     """
 
     of_points: FloatArray
@@ -90,25 +124,25 @@ class Sums(NamedTuple):
         return Sums(self.of_points + other.of_points, self.masses + other.masses, self.squares + other.squares)
 
     def of_each(self) -> list[Sums]:
-        """Return the sums of each of several sets."""
+        """Return the sums of each set."""
         return [Sums(*own, self.squares) for own in zip(self.of_points, self.masses, strict=True)]
 
     def cost(self, centers: FloatArray) -> float:
-        """Return the sum of squared distances of all points to the center (k, d) of their cluster."""
+        """Return the sum of squared distances of all points to the centers (k, d) of their clusters."""
         return float(self.squares + self.masses @ np.vecdot(centers, centers) - 2 * np.vdot(self.of_points, centers))
 
     def least_cost(self) -> float:
-        """Return the same for the means of the clusters."""
+        """Return the cost of the means of the clusters, the least there is."""
         return float(self.squares - (np.square(self.of_points).sum(axis=1) / np.maximum(self.masses, _TINY)).sum())
 
 
 def sums_of_clusters(
     points: FloatArray, weights: FloatArray | None, centers: FloatArray, origin: FloatArray | None = None
 ) -> Sums:
-    """Return the sums of the clusters of several sets of centers (r, k, d), by one pass.
+    """Return the sums of the clusters of r sets of centers (r, k, d), in one pass over the points.
 
-    All points count once where no weights are given. Centers and sums are relative to the origin where one is given:
-    sums of squares of points that are far from zero would be mostly rounding.
+    Without weights all points count once. Centers and sums are relative to ``origin`` if it is given: sums of squares
+    of points far from zero would be mostly rounding.
 
     >>> sums = sums_of_clusters(np.array([[0.0], [2.0], [9.0]]), None, np.array([[[1.0], [8.0]]]))
     >>> sums.of_points.tolist(), sums.masses.tolist(), sums.squares
@@ -130,12 +164,12 @@ def sums_of_clusters(
 
 
 def _less(points: FloatArray, origin: FloatArray | None) -> FloatArray:
-    """Points relative to an origin, good until they are asked for again."""
+    """Return points relative to an origin, in a scratch array."""
     return points if origin is None else np.subtract(points, origin, out=scratch.room("near zero", points.shape))
 
 
 def squared_lengths(points: FloatArray) -> FloatArray:
-    """Squared lengths (n,) of points (n, d): a sum of products for each of wide ones, of narrow ones all at once."""
+    """Return the squared lengths (n,) of points (n, d)."""
     lengths = np.empty(len(points))
     for piece in _pieces(points, 1):
         _lengths(points[piece], out=lengths[piece])
@@ -150,14 +184,14 @@ def _lengths(points: FloatArray, out: FloatArray) -> FloatArray:
 
 
 def power(squared: FloatArray, z: float) -> FloatArray:
-    """Distances to the power z from squared distances."""
+    """Return distances to the power z, given squared distances."""
     if z == 2:
         return squared
     return np.sqrt(squared) if z == 1 else np.asarray(squared ** (z / 2))
 
 
 def _pieces(points: FloatArray, k: int) -> Iterator[slice]:
-    """Points in pieces whose intermediate results stay in the cache."""
+    """Return slices of points whose intermediate results fit into the cache."""
     rows = max(_LEAST_ROWS, _PIECE_ENTRIES // max(k, min(points.shape[1], _WIDE)))
     return (slice(start, min(start + rows, len(points))) for start in range(0, len(points), rows))
 
@@ -168,12 +202,12 @@ def _prepared(centers: FloatArray) -> _Centers:
 
 @lru_cache(maxsize=8)
 def _prepared_from(content: bytes, shape: tuple[int, ...]) -> _Centers:
-    """Models and seeds stay the same for many blocks."""
+    """Return prepared centers, cached: models and seeds stay the same for many blocks."""
     return _Centers(np.frombuffer(content).reshape(shape))
 
 
 class _Centers:
-    """Centers (k, d), ready for products with points."""
+    """Centers (k, d), prepared for products with points."""
 
     def __init__(self, centers: FloatArray) -> None:
         self.given, self.origin = centers, _origin(centers)
@@ -185,8 +219,8 @@ class _Centers:
     ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
         """Fill in squared distances to the nearest center.
 
-        Also gives (|c|^2 - 2 c.x) / 2 of all pairs, its least, which points this was too coarse for, and all squared
-        distances of these.
+        Return (|c|^2 - 2 c.x) / 2 of all pairs, its minimum per point, the points for which products cancel, and all
+        squared distances of these by differences.
         """
         near_zero, halves = self._halves(points)
         least, room = _least(halves), scratch.room("lengths", squared.shape)
@@ -204,21 +238,21 @@ class _Centers:
     def find_nearest(
         self, points: FloatArray, squared: FloatArray, is_nearest: BoolArray, lengths: FloatArray | None = None
     ) -> None:
-        """Fill in squared distances to the nearest center, and which one that is, the first of equally near ones."""
+        """Fill in squared distances to the nearest center and its one-hot mark; ties go to the first center."""
         halves, least, close, exact = self.measure(points, squared, lengths)
         _mark_least(halves, least, is_nearest)
         if close.size:
             is_nearest[:, close] = exact.argmin(axis=0) == np.arange(len(halves))[:, None]
 
     def assign(self, points: FloatArray, is_nearest: BoolArray, sets: int) -> BoolArray:
-        """Mark the nearest of each of several sets of centers for each point, as closely as one product tells."""
+        """Mark the nearest center of each set for each point, up to the rounding of one product."""
         _, halves = self._halves(points)
         for own, marks in zip(np.split(halves, sets), np.split(is_nearest, sets), strict=True):
             _mark_least(own, _least(own), marks)
         return is_nearest
 
     def _halves(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the points near zero, and (|c|^2 - 2 c.x) / 2 of all pairs."""
+        """Return the shifted points, and (|c|^2 - 2 c.x) / 2 of all pairs."""
         near_zero = points if self.origin is None else points - self.origin
         halves = np.matmul(self.centers, near_zero.T, out=scratch.room("halves", (len(self.centers), len(points))))
         return near_zero, np.subtract(self.halves, halves, out=halves)
@@ -229,14 +263,14 @@ def _least(halves: FloatArray) -> FloatArray:
 
 
 def _mark_least(halves: FloatArray, least: FloatArray, is_nearest: BoolArray) -> None:
-    """Mark exactly one center for each point: the first of the nearest."""
+    """Mark exactly one center per point: the first of the nearest."""
     np.equal(halves, least, out=is_nearest)
     if np.count_nonzero(is_nearest) > least.size:
         is_nearest[...] = is_nearest.argmax(axis=0) == np.arange(len(halves))[:, None]
 
 
 def _origin(centers: FloatArray) -> FloatArray | None:
-    """Where to put the origin: at the middle of the centers, if they are far from zero and near each other."""
+    """Return the mean of the centers if they are far from zero and near each other, else None."""
     middle = centers.mean(axis=0)
     spread = np.square(centers - middle).sum(axis=1).max()
     return middle if middle @ middle > _FAR * spread else None

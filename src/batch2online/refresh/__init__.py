@@ -10,9 +10,8 @@ clipped there, and an algorithm that is (1 + epsilon)-approximate with coupled a
 with at most ``1 + log_growth(n / s_0)`` models, where s(t) is the last refresh before t.
 """
 
-from batch2online.refresh.adaptive import Adaptive, Lazy
 from batch2online.refresh.measured import Measured
-from batch2online.refresh.policy import Budget, EveryStep, Geometric, OnChange, Policy
+from batch2online.refresh.policy import Adaptive, Budget, EveryStep, Geometric, Lazy, OnChange, Policy
 from batch2online.theory.bounds import Guarantee
 
 __all__ = ["Adaptive", "Budget", "EveryStep", "Geometric", "Guarantee", "Lazy", "Measured", "OnChange", "Policy"]

@@ -1,4 +1,4 @@
-"""The base class of refresh policies, and the policies that replace the model at every check."""
+"""Refresh policies: row counts of checks, and the tolerance within which the current model is kept."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from batch2online.sampling import TOLERANCE, uniforms
 from batch2online.schema import storable
 from batch2online.theory import bounds
 from batch2online.theory.bounds import Guarantee, SensitivityBound
 
 _NEVER = 2.0**62
+
+_RISE = 0.01
+"""A check is never skipped once losses rise by this share."""
+
+_MAX_GROWTH = 8.0
+"""A check is never skipped once the rows have multiplied by this."""
 
 
 class Policy:
@@ -216,3 +223,148 @@ class Budget(Policy):
     @property
     def growth(self) -> float:  # type: ignore[override]
         return float(max(1.0, self.horizon / (self.start or 1)) ** (1 / self.changes))
+
+
+@storable
+@dataclass(frozen=True)
+class Lazy(Policy):
+    """Check at the row counts of :class:`Geometric`, but keep the current model while its cost is within a tolerance.
+
+    The current model is kept while it costs at most f times the new one, with f drawn for each check log-uniformly
+    between ``1 + tolerance / 2`` and ``1 + tolerance``: with a fixed threshold single points would decide, a random one
+    keeps the average sensitivity low. The guarantee is weaker than that of :class:`Geometric`: the factor is
+    ``(1 + tolerance)(1 + epsilon)``, and since a kept model depends on the order of rows, sensitivities are doubled,
+    add up over all checks so far, and every check adds ``8 / w`` of its own,
+    ``w = ln((1 + tolerance) / (1 + tolerance / 2))``: Theorem 4 of ``docs/theory.md``, ``theory.lazy_regret``. Where
+    costs are measured on the coreset, their error is a further factor.
+
+    >>> 1.01 <= Lazy(tolerance=0.02).cost_tolerance(seed=0, n=1000) <= 1.02
+    True
+    """
+
+    needs_coupling: ClassVar[bool] = True
+    growth: float = 1.1
+    tolerance: float = 0.05
+    start: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.growth)
+        if not 0 < self.tolerance < math.inf:
+            raise ValueError(f"tolerance must be a finite number above 0, got {self.tolerance!r}.")
+
+    def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
+        u = _uniform(seed, n)
+        return float((1 + self.tolerance / 2) ** (1 - u) * (1 + self.tolerance) ** u)
+
+    def guarantee(
+        self,
+        sensitivity: SensitivityBound,
+        n: int,
+        epsilon: float,
+        *,
+        warm_starts: bool = False,
+        degrees_of_freedom: float = 1.0,
+    ) -> Guarantee:
+        """Return the guarantee of Theorem 4: a kept model depends on the order of rows, whatever the solver."""
+        start = self.decided_start()
+        additive = bounds.lazy_regret(sensitivity, n, start, self.growth, self.tolerance)
+        models = bounds.geometric_models(n, start, self.growth)
+        return Guarantee((1 + epsilon) * (1 + self.tolerance), additive, models)
+
+
+@storable
+@dataclass(frozen=True)
+class Adaptive(Policy):
+    r"""Check often, and keep the current model while chance alone can explain that the new one costs less.
+
+    After n rows a model with p degrees of freedom is kept while it costs at most :math:`1 + a_n` times the new one,
+    :math:`a_n = \max(\mathrm{floor}, \kappa p / n)` times a factor drawn for each check log-uniformly between 1/2 and
+    1. A model fitted to s rows costs about :math:`1 + p (1/s - 1/n)` times the new one if the rows are alike, so calm
+    streams see a change about whenever the rows have multiplied by 1 + kappa, or by less: a change of the data is
+    answered at the next check. The tolerances sum to :math:`O(\kappa p \ln n)` times the mean loss of a row, those of
+    :class:`Lazy` to a share of the whole loss.
+
+    The problem defines p: d + 1 for least squares, the rank, the number of clusters. n is the effective sample size.
+    Where a check takes a refit, one that keeps the model doubles the step to the next check, which comes when the rows
+    have doubled at the latest.
+
+    Parameters
+    ----------
+    kappa : float, default 2.0
+        Tolerance in multiples of the noise of a fitted model.
+    growth : float, default 1.1
+        The next check comes when the rows have grown by this factor.
+    floor : float, default 0.0
+        Gains below this share do not matter, however many rows there are. If given, checks are skipped: one whose
+        expected gain is below it, and every second one whose expected gain is below the tolerance; unless the loss
+        since the last refit has risen by a hundredth and by more than chance explains, or the rows have multiplied by
+        eight.
+    start : int or None
+        Rows at the first check; None for the default of the problem.
+    max_noise_factor : float, default 1.0
+        Rows of high leverage and high loss make a new model noisier than p says. Before a change the factor by which
+        it is noisier is measured on the coreset, and p is multiplied by it, by this number at most. At 1 nothing is
+        measured. Regression and low rank measure it, by leverages and losses.
+
+    Examples
+    --------
+    >>> 1.01 <= Adaptive(kappa=2.0).cost_tolerance(seed=0, n=1000, noise=10 / 1000) <= 1.02
+    True
+    >>> policy = Adaptive(growth=1.25)
+    >>> [policy.next_check(1000, n_kept) for n_kept in (0, 1, 2, 9)]
+    [1250, 1500, 2000, 2000]
+    """
+
+    needs_exact_costs: ClassVar[bool] = True
+    kappa: float = 2.0
+    growth: float = 1.1
+    floor: float = 0.0
+    start: int | None = None
+    max_noise_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_growth(self.growth)
+        if not 1 <= self.max_noise_factor < math.inf:
+            raise ValueError(
+                f"max_noise_factor must be a finite number that is at least 1, got {self.max_noise_factor!r}."
+            )
+        if not 0 < self.kappa < math.inf:
+            raise ValueError(f"kappa must be a finite number above 0, got {self.kappa!r}.")
+        if not 0 <= self.floor < math.inf:
+            raise ValueError(f"floor must be a finite number that is not negative, got {self.floor!r}.")
+
+    def next_check(self, n: int, n_kept: int = 0) -> int:
+        step = super().next_check(n) - n
+        return n + min(step << min(n_kept, 62), max(step, n))
+
+    def can_skip(self, n: int, gain: float, noise: float, rise: float, growth: float) -> bool:
+        check = round(math.log(n / self.decided_start()) / math.log(self.growth))
+        enough = max(self.floor, self.kappa * noise) if check % 2 else self.floor
+        return gain < enough and rise < _RISE and growth < _MAX_GROWTH
+
+    def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
+        return float(1 + max(self.floor, self.kappa * noise) * 2 ** -_uniform(seed, n))
+
+    def guarantee(
+        self,
+        sensitivity: SensitivityBound,
+        n: int,
+        epsilon: float,
+        *,
+        warm_starts: bool = False,
+        degrees_of_freedom: float = 1.0,
+    ) -> Guarantee:
+        """Return the guarantee of Theorem 5 with ``eta = epsilon``, on its conditions."""
+        start, slack = self.decided_start(), 1 + epsilon
+        plain = super().guarantee(sensitivity, n, epsilon, warm_starts=warm_starts)
+        tolerated = self.kappa * self.max_noise_factor * degrees_of_freedom
+        kept = bounds.allowed_regret(n, start, self.growth, tolerated, epsilon)
+        factor = slack * (slack + bounds.kept_model(epsilon) * self.floor)
+        return Guarantee(factor, slack * (plain.additive + kept), plain.models, slack * kept)
+
+
+def _uniform(seed: int, n: int) -> float:
+    """Return the uniform random number of the check at n rows."""
+    return float(uniforms(seed, TOLERANCE, range(n, n + 1))[0])

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.numerics.scratch import scratch
+from batch2online.numerics.distances import scratch
 from batch2online.rows import all_ones
 from batch2online.schema import at_least, at_most, require, shape, storable
 

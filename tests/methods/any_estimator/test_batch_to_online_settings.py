@@ -40,12 +40,12 @@ from wrapped_cases import (
 @pytest.mark.parametrize(
     ("estimator", "settings", "kind"),
     [
-        (Ridge(), {}, coresets.Piloted),
+        (Ridge(), {}, coresets.PilotSampling),
         (Ridge(), {"window": 100}, coresets.Leverage),
-        (make_pipeline(StandardScaler(), Lasso()), {}, coresets.Piloted),
+        (make_pipeline(StandardScaler(), Lasso()), {}, coresets.PilotSampling),
         (make_pipeline(PCA(2), Ridge()), {"resample": True}, coresets.Uniform),
-        (DecisionTreeRegressor(), {}, coresets.Piloted),
-        (LogisticRegression(), {}, coresets.Piloted),
+        (DecisionTreeRegressor(), {}, coresets.PilotSampling),
+        (LogisticRegression(), {}, coresets.PilotSampling),
         (LogisticRegression(), {"window": 100}, coresets.Uniform),
         (KMeans(2, n_init=1), {}, coresets.Clustering),
         (PCA(2), {}, coresets.RidgeLeverage),

@@ -80,7 +80,7 @@ def test_what_is_forgotten_was_never_there(ids):
     unwanted = sorted(ids)
     model = classifier(keep_history=True).partial_fit(DOCUMENTS, LABELS).forget(unwanted)
     kept = [document for number, document in enumerate(DOCUMENTS) if number not in ids]
-    texts = model._stream.problem.encoding.texts
+    texts = model._stream.problem.encoding.strings
     assert sorted(texts._known.values()) == sorted(set(kept))
 
 
@@ -113,7 +113,7 @@ def test_texts_of_rows_that_left_are_dropped():
     )
     for start in range(0, 100_000, 5_000):
         model.partial_fit([f"text {number}" for number in range(start, start + 5_000)])
-        assert len(model._stream.problem.encoding.texts) <= 25_000  # a block waits, as many may be gone
+        assert len(model._stream.problem.encoding.strings) <= 25_000  # a block waits, as many may be gone
     assert model.n_seen_ == 100_000
 
 
@@ -141,11 +141,11 @@ def test_a_file_without_the_texts_of_its_rows_is_refused(tmp_path):
     path = tmp_path / "model.b2o"
     model = classifier().partial_fit(DOCUMENTS, LABELS)
     state = model._state()
-    state["texts"] = type(state["texts"])()
+    state["strings"] = type(state["strings"])()
     from batch2online.storage import model_file
 
     model_file.save(path, state)
-    with pytest.raises(ValueError, match="the texts of all rows are known"):
+    with pytest.raises(ValueError, match="found rows with strings that are not stored"):
         load(path, trusted=True)
 
 
@@ -165,9 +165,9 @@ def test_a_damaged_text_is_noticed(tmp_path):
         (lambda f: f[f.columns[::-1]], "same order"),
         (lambda f: f.drop(columns="count"), "missing"),
         (lambda f: f.assign(more=1), "unseen at fit time"),
-        (lambda f: f.assign(count="seven"), "Row 0, column 'count', holds values of the kind text, but number"),
+        (lambda f: f.assign(count="seven"), "Row 0, column 'count', holds a string, but a number"),
         (lambda f: f.assign(colour=[[1]] * len(f)), "Row 0, column 'colour', holds"),
-        (lambda f: f["note"], "rows of the kind seen before"),
+        (lambda f: f["note"], "rows in a container like pandas, as before"),
         (lambda f: f[:0], "0 sample"),
     ],
 )
@@ -215,13 +215,13 @@ def test_leverage_reads_the_columns_that_hold_numbers(construction):
 
 
 def test_scores_that_need_numbers_say_so():
-    with pytest.raises(ValueError, match=r"Column 'colour' holds text, .* pass coreset=coresets.Uniform"):
+    with pytest.raises(ValueError, match=r"Column 'colour' holds strings, .* pass coreset=coresets.Uniform"):
         regressor(coreset=lambda **s: coresets.RidgeLeverage(2, **s)).partial_fit(X, Y)
 
 
 def test_an_estimator_that_takes_no_text_names_the_way_on():
     with pytest.raises(
-        ValueError, match=r"Column 'colour' holds text, which LinearRegression cannot take: put an encoder"
+        ValueError, match=r"Column 'colour' holds strings, which LinearRegression cannot take: put an encoder"
     ):
         BatchToOnline(LinearRegression()).partial_fit(X, Y)
     with pytest.raises(ValueError, match=r"make it a category"):

@@ -155,7 +155,7 @@ def test_losses_beyond_all_numbers_leave_scores_that_are_numbers():
 # -- the law of weights ------------------------------------------------------------------------------------
 
 
-class Rising(coresets.Piloted):
+class Rising(coresets.PilotSampling):
     """A defect: with each model rows count for more than before, also those beside which others were dropped."""
 
     def measure(self, sizes_of):
@@ -188,7 +188,7 @@ def deviations(construction):
 @pytest.mark.full
 def test_weights_are_unbiased_whatever_the_models_were():
     """Four sums of 300 runs beyond 5.5 standard errors: a chance below 1e-6. A defect of the law is far beyond."""
-    assert (np.abs(deviations(coresets.Piloted)) < 5.5).all()
+    assert (np.abs(deviations(coresets.PilotSampling)) < 5.5).all()
 
 
 def test_the_law_notices_probabilities_that_rise():

@@ -283,13 +283,12 @@ def test_clusters_of_shards_are_those_of_one_stream(name, order):
     X, weights = data(name)
     bounds = [0, 100, 103, 900, N]
     shards = [
-        new(first_id=a, start_from_current=False).partial_fit(X[a:b], sample_weight=weights[a:b])
-        for a, b in pairwise(bounds)
+        new(first_id=a, warm_start=False).partial_fit(X[a:b], sample_weight=weights[a:b]) for a, b in pairwise(bounds)
     ]
     merged = shards[order[0]]
     for index in order[1:]:
         merged.merge(shards[index])
-    whole = new(start_from_current=False).fit(X, sample_weight=weights)
+    whole = new(warm_start=False).fit(X, sample_weight=weights)
     assert np.array_equal(seeds_of(merged), seeds_of(whole))
     assert merged.coreset_ == whole.coreset_
     assert merged.n_seen_ == N
@@ -299,10 +298,10 @@ def test_clusters_of_shards_are_those_of_one_stream(name, order):
 def test_shards_in_folders_are_one_stream_too(tmp_path):
     X, _ = data("gaussian")
     one, other = (
-        new(history=tmp_path / str(a), first_id=a, start_from_current=False).partial_fit(X[a:b])
+        new(history=tmp_path / str(a), first_id=a, warm_start=False).partial_fit(X[a:b])
         for a, b in ((0, 1_050), (1_050, N))
     )
-    whole = new(start_from_current=False).fit(X)
+    whole = new(warm_start=False).fit(X)
     assert one.merge(other).coreset_ == whole.coreset_
     assert_same_centers_up_to_ids(one.cluster_centers_, whole.cluster_centers_)
 
@@ -312,7 +311,7 @@ def test_shards_in_folders_are_one_stream_too(tmp_path):
 def test_clusters_know_nothing_of_forgotten_rows(name, history, tmp_path):
     X, weights = data(name)
     at = 1_100
-    model = new(history=place(history, tmp_path), start_from_current=False)
+    model = new(history=place(history, tmp_path), warm_start=False)
     model.partial_fit(X[:at], sample_weight=weights[:at])
     seeds = np.flatnonzero((X[:at, None] == seeds_of(model)).all(axis=2).any(axis=1))
     gone = np.union1d(seeds[:2], np.random.default_rng(5).choice(at, size=50, replace=False))
@@ -320,7 +319,7 @@ def test_clusters_know_nothing_of_forgotten_rows(name, history, tmp_path):
     model.forget(gone)
     assert_from_scratch(model._stream.view().construction, X[ids], ids, weights[ids])
     assert model.n_seen_ == model.regret_.rows == len(ids)
-    never = new(start_from_current=False, refresh=Geometric(start=10**6))
+    never = new(warm_start=False, refresh=Geometric(start=10**6))
     never._stream = model._stream.refit("solved anew")
     assert_same_centers_up_to_ids(model.cluster_centers_, never.cluster_centers_)
     model.partial_fit(X[at:], sample_weight=weights[at:])

@@ -156,12 +156,10 @@ def test_refits_permute_the_ids_of_the_same_clusters():
     assert permuted > 0.8 * (len(names) - 1)
 
 
-@pytest.mark.parametrize("start_from_current", [True, False])
-def test_the_log_of_changes_tells_the_labels_that_changed(start_from_current):
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_the_log_of_changes_tells_the_labels_that_changed(warm_start):
     X = np.random.default_rng(1).normal(size=(3_000, 2))  # no clusters at all: many changes
-    model = OnlineClustering(
-        6, coreset_size=10**6, refresh=Geometric(2.0), start_from_current=start_from_current, random_state=0
-    )
+    model = OnlineClustering(6, coreset_size=10**6, refresh=Geometric(2.0), warm_start=warm_start, random_state=0)
     model.partial_fit(X[:8])
     for at in (16, 32, 64, 128, 256, 512, 1024, 2048):
         before, changes = model.predict(X[:at]), model.n_changes_

@@ -114,13 +114,13 @@ def of_run(model: Any, result: dict[str, Any], run_time: RunTime | None = None) 
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
-    """Return the coreset with its columns of numbers alone, gaps filled by their mean, and the places of these."""
-    given = getattr(model._view().problem, "encoding", None)
-    if given is None or given.table is None:
+    """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
+    encoding = getattr(model._view().problem, "encoding", None)
+    if encoding is None or encoding.schema is None:
         return model.coreset_, list(range(model.n_features_in_))
-    coreset, places = model._view().construction.coreset(), given.table.numbers
+    coreset, places = model._view().construction.coreset(), encoding.schema.numeric_columns
     points = coreset.points[:, places]
-    gaps = points == MISSING
-    weights = np.where(gaps, 0.0, coreset.weights[:, None])
-    means = (np.where(gaps, 0.0, points) * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
-    return replace(coreset, points=np.where(gaps, means, points)), places
+    missing = points == MISSING
+    weights = np.where(missing, 0.0, coreset.weights[:, None])
+    means = (np.where(missing, 0.0, points) * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+    return replace(coreset, points=np.where(missing, means, points)), places

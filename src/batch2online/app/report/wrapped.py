@@ -64,8 +64,8 @@ def _mean_loss(engine: Any, points: FloatArray, rows: Rows) -> float:
 
 def _strongest(engine: Any, worth: FloatArray) -> list[int]:
     """Return the columns of numbers that the model needs most: along others there is no line to be drawn."""
-    table = engine.problem.encoding.table
-    worth = worth if table is None else np.where(np.isin(np.arange(len(worth)), table.numbers), worth, 0.0)
+    schema = engine.problem.encoding.schema
+    worth = worth if schema is None else np.where(np.isin(np.arange(len(worth)), schema.numeric_columns), worth, 0.0)
     order = np.argsort(-worth, kind="stable")[:STRONGEST]
     return [int(column) for column in order if worth[column] > 0]
 

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from batch2online.methods.any_estimator.sketch import Piloted
+from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.low_rank.sketch import RidgeLeverage
@@ -83,7 +83,7 @@ def default_loss(kind: str, estimator: Any) -> str:
 
 
 def default_coreset(
-    kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False, are_numbers: bool = True
+    kind: str, estimator: Any, resample: bool, by_rows_alone: Any = False, is_numeric: bool = True
 ) -> Choice:
     """Return the default coreset of a type of estimator.
 
@@ -94,9 +94,9 @@ def default_coreset(
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
     if kind in ("regressor", "classifier") and not by_rows_alone:
-        make = partial(Piloted, labels=kind == "classifier", leverage=are_numbers)
-        return Choice(make, "Piloted", f"a {kind}", grows=True)
-    if not are_numbers:
+        make = partial(PilotSampling, labels=kind == "classifier", leverage=is_numeric)
+        return Choice(make, "PilotSampling", f"a {kind}", grows=True)
+    if not is_numeric:
         return Choice(Uniform, "Uniform", "rows are not all numbers")
     if kind == "regressor":
         return Choice(partial(Leverage, intercept=True), "Leverage", "a regressor")

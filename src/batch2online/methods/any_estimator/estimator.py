@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,13 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.decay import ForwardDecay
 from batch2online.estimator import Trusted
-from batch2online.frames import encoding
 from batch2online.frames.encoding import Encoding, container_of, read_one
+from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
-from batch2online.frames.strings import StringTable, hash_code
+from batch2online.frames.strings import hash_code
 from batch2online.headline import Metrics
-from batch2online.labelled import Labelled
-from batch2online.methods.any_estimator import defaults, estimator_spec, input_support, skops_model, stored
+from batch2online.labels import Labelled
+from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
@@ -34,7 +34,6 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.schema import require
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
@@ -79,7 +78,7 @@ class BatchToOnline(Labelled):
         An empty construction of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
         settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
 
-        - regressors and classifiers: ``Piloted``, which keeps rows with large gradients under the current model,
+        - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
           outliers and a uniform sample; with a ``window`` and in shards, ``Leverage`` of rows with their targets and
           ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
@@ -151,7 +150,7 @@ class BatchToOnline(Labelled):
     >>> model = BatchToOnline(HuberRegressor(alpha=0.01), coreset_size=200, random_state=0)
     >>> model
     BatchToOnline(coreset_size=200, estimator=HuberRegressor(alpha=0.01), random_state=0,
-                  coreset=<Piloted, for a regressor>)
+                  coreset=<PilotSampling, for a regressor>)
     >>> for start in range(0, len(X), 50):
     ...     model = model.partial_fit(X[start : start + 50], y[start : start + 50])
     >>> model.n_seen_, model.predict(X[:2]).shape, model.coef_.shape
@@ -160,7 +159,7 @@ class BatchToOnline(Labelled):
 
     _problem = type(None)  # it is made anew, by the parameters
 
-    _first_rows = Encoding()  # of an estimator that is about to see its first rows
+    _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
     def __init__(
         self,
@@ -235,11 +234,11 @@ class BatchToOnline(Labelled):
     def _new_construction(self) -> Construction:
         is_given = isinstance(self.coreset, Construction)
         construction = self._copied_construction(self.coreset) if is_given else self._made_construction()
-        table = self._encoding.table
-        if table is not None:
+        schema = self._encoding.schema
+        if schema is not None:
             if isinstance(construction, Leverage):
-                construction.columns = tuple(table.numbers)
-            input_support.check_coreset(construction, table)
+                construction.columns = tuple(schema.numeric_columns)
+            input_support.check_coreset(construction, schema)
         return construction
 
     def _made_construction(self) -> Construction:
@@ -264,10 +263,10 @@ class BatchToOnline(Labelled):
         return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
 
     def _chosen_coreset(self) -> defaults.Choice:
-        given, by_rows_alone = self._encoding, self.window or self._is_shard
-        are_numbers = given.are_numbers and (given.table is None or not input_support.accepts_missing(self.estimator))
-        kind = defaults.kind_of(self.estimator)
-        return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, are_numbers)
+        encoding, kind = self._encoding, defaults.kind_of(self.estimator)
+        may_be_missing = encoding.schema is not None and input_support.accepts_missing(self.estimator)
+        is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._is_shard
+        return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
     def _copied_construction(self, template: Construction) -> Construction:
         """Return an empty copy of a construction, with the seed, first id and history of this estimator."""
@@ -305,19 +304,17 @@ class BatchToOnline(Labelled):
     @property
     def _encoding(self) -> Encoding:
         """The encoding of rows as numbers."""
-        if not self.__sklearn_is_fitted__():
-            return self._first_rows
-        rows: Encoding = getattr(self._stream.problem, "encoding", self._first_rows)
-        return rows
+        problem = self._stream.problem if self.__sklearn_is_fitted__() else None
+        return getattr(problem, "encoding", self._first_encoding)
 
     def _fresh(self) -> Self:
         """Return an estimator with the same parameters; of one that is about to see rows, one for the same rows."""
         fresh = super()._fresh()
-        fresh._first_rows = self._first_rows
+        fresh._first_encoding = self._first_encoding
         return fresh
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        is_plain = self.loss_bound is None and self._encoding.table is None
+        is_plain = self.loss_bound is None and self._encoding.schema is None
         return is_plain and super()._is_ready_for(X, y, sample_weight)
 
     @input_support.short_errors()
@@ -325,19 +322,19 @@ class BatchToOnline(Labelled):
         if self._is_array(X, reset):
             return super()._prepared_rows(X, reset)
         before = Encoding() if reset else self._encoding
-        points, table, texts = input_support.read_rows(self, X, before.table, reset)
-        given = Encoding(table, StringTable() if reset else before.texts)
-        given.texts.add(texts)
+        points, schema, strings = input_support.read_rows(self, X, before.schema, reset)
+        encoding = Encoding(schema, before.strings)
+        encoding.strings.add(strings)
         if reset:
-            self._first_rows = given
+            self._first_encoding = encoding
         else:
-            input_support.check_coreset(self._stream.construction, table, points)
-        return points, None if table is before.table else lambda problem: replace(problem, encoding=given)
+            input_support.check_coreset(self._stream.construction, schema, points)
+        return points, None if schema is before.schema else lambda problem: replace(problem, encoding=encoding)
 
     def _is_array(self, X: Any, reset: bool) -> bool:
         """Whether rows are plain numbers; they may have missing values if the estimator takes them."""
         if not reset:
-            return self._encoding.table is None
+            return self._encoding.schema is None
         if container_of(X) is not None:
             return False
         takes_missing = isinstance(self.estimator, BaseEstimator) and input_support.accepts_missing(self.estimator)
@@ -345,21 +342,21 @@ class BatchToOnline(Labelled):
 
     @input_support.short_errors()
     def _checked_rows(self, X: Any) -> Any:
-        table = self._encoding.table
-        if table is None:
+        schema = self._encoding.schema
+        if schema is None:
             return super()._checked_rows(X)
-        points, _, texts = input_support.read_rows(self, encoding.table(X), table, reset=False)
-        return self._as_given(points, texts)
+        points, _, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
+        return self._decoded(points, strings)
 
-    def _as_given(self, points: FloatArray, texts: dict[float, str]) -> Any:
+    def _decoded(self, points: FloatArray, strings: dict[float, str]) -> Any:
         current = self._stream.model
-        return self._encoding.decoded(points, None if current is None else current.rows.points, texts)
+        return self._encoding.decoded(points, None if current is None else current.rows.points, strings)
 
     @property
     def coreset_(self) -> Coreset:
         """The coreset of the rows seen so far, its points in the container in which rows came."""
-        coreset, given = super().coreset_, self._encoding
-        return coreset if given.table is None else replace(coreset, points=given.decoded(coreset.points))
+        coreset, encoding = super().coreset_, self._encoding
+        return coreset if encoding.schema is None else replace(coreset, points=encoding.decoded(coreset.points))
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -390,7 +387,7 @@ class BatchToOnline(Labelled):
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, a sequence of values, or a string."""
-        if not self.__sklearn_is_fitted__() or self._encoding.table is None:
+        if not self.__sklearn_is_fitted__() or self._encoding.schema is None:
             super().learn_one(x, y)
             return self
         with self._stream.lock:
@@ -413,23 +410,21 @@ class BatchToOnline(Labelled):
         return self if self._is_first(fresh) else self.learn_one(x, y)
 
     def _values_of(self, x: Any) -> Any:
-        given = self._encoding
-        if given.table is None:
+        encoding = self._encoding
+        if encoding.schema is None:
             return super()._values_of(x)
-        points, table, texts = read_one(input_support.ordered_values(x, given.table), given.table)
-        input_support.check_columns(self.estimator, points, table)
-        input_support.check_coreset(self._stream.construction, table, points)
-        given.texts.add(texts)
-        if table is not given.table:
-            problem: Any = self._stream.problem
-            self._stream = self._stream.append([], replace(problem, encoding=Encoding(table, given.texts)))
+        points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
+        input_support.check_columns(self.estimator, points, schema)
+        input_support.check_coreset(self._stream.construction, schema, points)
+        encoding.strings.add(strings)
+        if schema is not encoding.schema:
+            problem = replace(self._stream.problem, encoding=replace(encoding, schema=schema))
+            self._stream = self._stream.append([], problem)
         return points[0]
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
-        problem: Any = own.problem
-        theirs: Any = other.problem
-        given = problem.encoding.merged(theirs.encoding)
-        return super()._merged(own.append([], replace(problem, encoding=given)), other)
+        encoding = own.problem.encoding.merged(other.problem.encoding)
+        return super()._merged(own.append([], replace(own.problem, encoding=encoding)), other)
 
     def forget(self, ids: Any) -> Self:
         """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
@@ -442,8 +437,7 @@ class BatchToOnline(Labelled):
 
     @property
     def _row_loss(self) -> RowLoss:
-        problem: Any = self._stream.problem
-        loss: RowLoss = problem.loss
+        loss: RowLoss = self._stream.problem.loss
         return loss
 
     def _quality(self, rows: Averages) -> Metrics:
@@ -539,13 +533,13 @@ class BatchToOnline(Labelled):
     @_delegated("transform")
     def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then transform them."""
-        X = encoding.table(X)
+        X = arrow_table(X)
         return self.fit(X, y, **settings).transform(X)
 
     @_delegated("fit_predict")
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then predict their clusters."""
-        X = encoding.table(X)
+        X = arrow_table(X)
         return self.fit(X, y, **settings).predict(X)
 
     @_delegated("inverse_transform")
@@ -567,11 +561,11 @@ class BatchToOnline(Labelled):
     @_delegated("predict")
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
-        model, table = self.model_, self._encoding.table
-        if table is None:
+        model, schema = self.model_, self._encoding.schema
+        if schema is None:
             return model.predict(np.asarray(super()._values_of(x), dtype=np.float64)[None])[0]
-        points, _, texts = read_one(input_support.ordered_values(x, table), table)
-        return model.predict(self._as_given(points, texts))[0]
+        points, _, strings = read_one(input_support.ordered_values(x, schema), schema)
+        return model.predict(self._decoded(points, strings))[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -589,25 +583,25 @@ class BatchToOnline(Labelled):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
-        return estimator_spec.is_same(own, others)
+        return serialization.is_same(own, others)
 
     def _can_be_stored(self, value: Any) -> bool:
         if isinstance(value, Policy):
             return super()._can_be_stored(value)
-        return not estimator_spec.is_missing(estimator_spec.quiet_spec_of(value))
+        return not serialization.is_missing(serialization.quiet_spec_of(value))
 
     def _instead_of_durable(self, name: str) -> str:
         return f"Use save, and BatchToOnline.restore(path, {name}=...)."
 
     def _inner_settings(self) -> Any:
-        return estimator_spec.quiet_spec_of(self.estimator)
+        return serialization.quiet_spec_of(self.estimator)
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
         is_same = state["params"].get("estimator") == self._inner_settings()
         return {"estimator": self.estimator} if is_same else {}
 
     def _state(self) -> dict[str, Any]:
-        return stored.with_rows_for_models(super()._state())
+        return serialization.with_rows_for_models(super()._state())
 
     def _fitted_state(self) -> dict[str, Any]:
         current = self._stream.model
@@ -629,14 +623,14 @@ class BatchToOnline(Labelled):
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False, **given: Any) -> Self:
         trust, may_fit = Trust.of(trusted), refit or "estimator" in given
-        params = {n: estimator_spec.built(value, n, trust) for n, value in state["params"].items() if n not in given}
+        params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
             engine = estimator._stream
             problem = estimator._new_problem(engine.construction)
-            labels, rows = estimator._checked_labels(state["labels"]), stored.checked_rows(state)
+            labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             engine = engine.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = stored.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+            estimator._stream = serialization.with_restored_models(engine, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -674,21 +668,21 @@ class BatchToOnline(Labelled):
             raise CheckpointError(f"{path} holds no estimator that this version knows: {error}") from error
 
     def _stored_beside(self, points: FloatArray) -> Any:
-        labels, given = super()._stored_beside(points), self._encoding
-        if given.table is None:
+        labels, encoding = super()._stored_beside(points), self._encoding
+        if encoding.schema is None:
             return labels
-        table, _ = encoded(given.table)
-        return {"labels": labels, "table": table, "texts": given.texts.named(points[:, given.table.texts])}
+        schema, _ = encoded(encoding.schema)
+        strings = encoding.strings.listed(points[:, encoding.schema.string_columns])
+        return {"labels": labels, "schema": schema, "strings": strings}
 
     def _learn_again(self, given: Given, beside: Any) -> None:
         if isinstance(beside, dict):
-            texts, problem = self._encoding.texts, cast("Any", self._stream.problem)
-            texts.add({hash_code(text): text for text in beside["texts"]})
-            table: Any = decoded(beside["table"], [])
-            require(isinstance(table, FrameSchema), f"table: found {type(table).__name__}, expected columns")
-            rows = Encoding(table, texts)
-            table.check(given[0])
-            require(rows.has_texts(given[0]), "texts: found rows with strings that are not stored")
-            self._stream = self._stream.append([], replace(problem, encoding=rows))
+            schema: Any = decoded(beside["schema"], [])
+            if not isinstance(schema, FrameSchema):
+                raise CheckpointError(f"schema: found a {type(schema).__name__}")
+            encoding = replace(self._encoding, schema=schema)
+            encoding.strings.add({hash_code(string): string for string in beside["strings"]})
+            encoding.check(given[0])
+            self._stream = self._stream.append([], replace(self._stream.problem, encoding=encoding))
             beside = beside["labels"]
         super()._learn_again(given, beside)

@@ -1,4 +1,4 @@
-"""Tables, strings and missing values: which of them an estimator takes, and rows as numbers with their strings."""
+"""Input of wrapped estimators: which tables, strings and missing values they accept, and rows as numbers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
 from batch2online.drift.order_monitor import Monitor
-from batch2online.frames.columns import ColumnType
-from batch2online.frames.encoding import Encoding, container_of, first_gap, read, rectangular
-from batch2online.frames.schema import LISTS, Column, FrameSchema
+from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
+from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
+from batch2online.frames.schema import LISTS, FrameSchema
 from batch2online.history import History
 from batch2online.rows import RowBuffer, Rows
 from batch2online.sketches.base import Construction
 from batch2online.stream import Stream
 
-_CATEGORIES = ("category", "Categorical", "Enum")
 _MAX_ERROR_LENGTH = 1_000
 """Characters of an error: a value or a name that it shows may be huge."""
 
@@ -32,21 +31,12 @@ _MAX_ERROR_LENGTH = 1_000
 def accepts_missing(estimator: Any) -> bool:
     """Whether an estimator takes missing values; a pipeline by its steps up to the first that may impute them."""
     if isinstance(estimator, Pipeline):
-        return _pipeline_accepts_missing(estimator)
+        steps = [step for _, step in estimator.steps if step is not None and not isinstance(step, str)]
+        is_other = [not type(step).__module__.startswith("sklearn.preprocessing") for step in steps]
+        return all(map(accepts_missing, steps[: is_other.index(True) + 1] if any(is_other) else steps))
     if not isinstance(estimator, BaseEstimator):
         return hasattr(estimator, "fit")  # what a function does with missing values is not known
     return _is_open(estimator) or bool(get_tags(estimator).input_tags.allow_nan)
-
-
-def _pipeline_accepts_missing(pipeline: Pipeline) -> bool:
-    for _, step in pipeline.steps:
-        if step is None or isinstance(step, str):
-            continue
-        if not accepts_missing(step):
-            return False
-        if not type(step).__module__.startswith("sklearn.preprocessing"):
-            return True
-    return True
 
 
 def accepts_strings(estimator: Any) -> bool:
@@ -71,46 +61,46 @@ def _is_open(estimator: Any) -> bool:
     )
 
 
-def check_columns(estimator: Any, points: FloatArray, table: FrameSchema) -> None:
+def check_columns(estimator: Any, points: FloatArray, schema: FrameSchema) -> None:
     """Raise ValueError for columns that the estimator cannot be fitted to; the message says what to do."""
     name = type(estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator).__name__
     takes_categories = hasattr(estimator, "categorical_features")
 
     def is_taken(column: Column) -> bool:
         is_numeric = column.kind in (ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.ALL_MISSING)
-        return is_numeric or (takes_categories and column.form in _CATEGORIES)
+        return is_numeric or (takes_categories and column.form in CATEGORICAL)
 
-    other = next((column for column in table.columns if not is_taken(column)), None)
+    other = next((column for column in schema.columns if not is_taken(column)), None)
     if other is not None and not accepts_strings(estimator):
         is_string = takes_categories and other.kind == ColumnType.STRING
         way = "make it a category" if is_string else "put an encoder before it"
         example = f"make_pipeline(make_column_transformer((OneHotEncoder(), [{other.name!r}])), {name}())"
         raise ValueError(
-            f"Column {other.name!r} holds {other.kind}, which {name} cannot take: {way}, as in "
+            f"Column {other.name!r} holds {other.kind}s, which {name} cannot take: {way}, as in "
             + ("X.astype({" + repr(other.name) + ': "category"}).' if takes_categories else f"{example}.")
         )
-    if not (accepts_missing(estimator) or (accepts_strings(estimator) and not table.is_numeric)):
-        _check_none_missing(points, table, f"which {name} cannot take: put SimpleImputer() before it.")
+    if not (accepts_missing(estimator) or (accepts_strings(estimator) and not schema.is_numeric)):
+        _check_none_missing(points, schema, f"which {name} cannot take: put SimpleImputer() before it.")
 
 
-def check_coreset(construction: Construction, table: FrameSchema, points: FloatArray | None = None) -> None:
+def check_coreset(construction: Construction, schema: FrameSchema, points: FloatArray | None = None) -> None:
     """Raise ValueError for strings and missing values where the coreset computes scores from the rows themselves."""
     if construction.takes_any_rows:
         return
     needs = f"and coresets.{type(construction).__name__} needs numbers: pass coreset=coresets.Uniform."
-    if not table.is_numeric:
-        numeric = (ColumnType.NUMBER, ColumnType.BOOLEAN)
-        other = next(column for column in table.columns if column.kind not in numeric)
-        raise ValueError(f"Column {other.name!r} holds {other.kind}, {needs}")
+    if not schema.is_numeric:
+        numeric = schema.numeric_columns
+        other = next(column for place, column in enumerate(schema.columns) if place not in numeric)
+        raise ValueError(f"Column {other.name!r} holds {other.kind}s, {needs}")
     if points is not None:
-        _check_none_missing(points, table, needs)
+        _check_none_missing(points, schema, needs)
 
 
-def _check_none_missing(points: FloatArray, table: FrameSchema, problem: str) -> None:
-    missing = first_gap(points)
+def _check_none_missing(points: FloatArray, schema: FrameSchema, problem: str) -> None:
+    missing = first_missing(points)
     if missing is not None:
         row, column = missing
-        raise ValueError(f"Input X contains NaN at row {row}, column {table.columns[column].name!r}, {problem}")
+        raise ValueError(f"Input X contains NaN at row {row}, column {schema.columns[column].name!r}, {problem}")
 
 
 @contextmanager
@@ -127,9 +117,7 @@ def short_errors() -> Iterator[None]:
         raise type(error)(f"{message[: _MAX_ERROR_LENGTH // 2]} ... {message[-_MAX_ERROR_LENGTH // 4 :]}") from None
 
 
-def read_rows(
-    online: Any, X: Any, table: FrameSchema | None, reset: bool
-) -> tuple[FloatArray, FrameSchema, dict[float, str]]:
+def read_rows(online: Any, X: Any, schema: FrameSchema | None, reset: bool) -> EncodedRows:
     """Return rows as numbers, the schema of their columns, and their strings by hash.
 
     ``online`` is the wrapper, whose columns are set if ``reset`` and checked otherwise.
@@ -146,9 +134,9 @@ def read_rows(
         validate_data(online, X, reset=reset, skip_check_array=True)
     elif reset:
         online.n_features_in_ = 1
-    points, new, texts = read(X, table, container or "array")
+    points, new, strings = read(X, schema, container or "array")
     check_columns(online.estimator, points, new)
-    return points, new, texts
+    return points, new, strings
 
 
 def single_row_table(x: Any) -> Any:
@@ -167,11 +155,11 @@ def single_row_table(x: Any) -> Any:
     return pd.DataFrame({name: pd.Series([value], dtype=object).infer_objects() for name, value in x.items()})
 
 
-def ordered_values(x: Any, table: FrameSchema) -> Any:
+def ordered_values(x: Any, schema: FrameSchema) -> Any:
     """Return the values of a mapping in the order of the columns; anything else as it is."""
-    if not isinstance(x, Mapping) or table.container in LISTS:
+    if not isinstance(x, Mapping) or schema.container in LISTS:
         return x
-    names = [column.name for column in table.columns]
+    names = [column.name for column in schema.columns]
     missing, unknown = [n for n in names if n not in x], [n for n in x if n not in names]
     if missing or unknown:
         raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
@@ -180,11 +168,10 @@ def ordered_values(x: Any, table: FrameSchema) -> Any:
 
 def without_unused_strings(engine: Stream, at_once: bool = False) -> Stream:
     """Return the engine without the strings that none of its rows holds; only once they are many, or ``at_once``."""
-    problem: Any = engine.problem
-    known: Encoding = problem.encoding
-    if known.table is None or not (at_once or known.texts.are_many):
+    encoding: Encoding = engine.problem.encoding
+    if encoding.schema is None or not (at_once or encoding.strings.are_many):
         return engine
-    return engine.append([], replace(problem, encoding=known.within(list(kept_points(engine)))))
+    return engine.append([], replace(engine.problem, encoding=encoding.within(list(kept_points(engine)))))
 
 
 def kept_points(engine: Stream) -> Iterator[FloatArray]:

@@ -125,10 +125,10 @@ class EstimatorProblem(Problem):
         """Return the warm-up of the loss; rows with strings or missing values have no distances, and a loss of 0."""
         known = self.loss.warm_up()
         needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
-        return Free() if needs_numbers and not self.encoding.are_numbers else known
+        return Free() if needs_numbers and not self.encoding.is_numeric else known
 
     def numbers(self, rows: Rows) -> Rows:
-        return self.encoding.numbers(rows)
+        return self.encoding.as_numbers(rows)
 
     def initial(self, answer: Any, width: int, n_targets: int) -> None:
         return None

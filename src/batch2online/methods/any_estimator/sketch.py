@@ -62,7 +62,7 @@ class FixedScores(Statistics):
 @stores(
     statistics=FixedScores | None, labels=bool, leverage=bool, gauge=Gauge | None, largest_size=int | None, growths=int
 )
-class Piloted(Antitone):
+class PilotSampling(Antitone):
     """Rows are kept by how much they pull at the model in force, how far out they lie, and all alike.
 
     Parameters
@@ -84,7 +84,7 @@ class Piloted(Antitone):
     Examples
     --------
     >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
-    >>> coreset = Piloted(coreset_size=500, random_state=0).add(rows, rows[:, 0]).coreset()
+    >>> coreset = PilotSampling(coreset_size=500, random_state=0).add(rows, rows[:, 0]).coreset()
     >>> 400 < len(coreset) < 600
     True
     """
@@ -222,7 +222,7 @@ class Piloted(Antitone):
 
     def scores_of_all(self) -> FloatArray:
         """Refuse: scores belong to the time when a row came, and are kept for the rows of the coreset alone."""
-        raise ValueError("Piloted knows the scores of the rows in the coreset alone.")
+        raise ValueError("PilotSampling knows the scores of the rows in the coreset alone.")
 
     def _merge(self, other: Any) -> None:
         self.constant = self.expected_size = min(self.constant, other.constant)

@@ -58,7 +58,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         the noise of a sample, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the
         same as "coreset" otherwise. "coreset" is the paper's form: only then do models react to few of the rows, as the
         theorems need it.
-    start_from_current : bool, default True
+    warm_start : bool, default True
         Let the solver start from the present centers too. Switched off, models are independent of the past, and with
         ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
     half_life : int, "auto" or None
@@ -118,7 +118,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         coreset_size: int | str | None = None,
         refresh: Policy | None = None,
         solve: str = "exact",
-        start_from_current: bool = True,
+        warm_start: bool = True,
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
@@ -133,7 +133,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.coreset_size = coreset_size
         self.refresh = refresh
         self.solve = solve
-        self.start_from_current = start_from_current
+        self.warm_start = warm_start
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
@@ -164,7 +164,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
         policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
-        problem = KZClustering(construction.k, construction.z, bool(self.start_from_current), is_exact)
+        problem = KZClustering(construction.k, construction.z, bool(self.warm_start), is_exact)
         return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.numerics.distances import Sums, power
-from batch2online.numerics.scratch import scratch
+from batch2online.numerics.distances import Sums, power, scratch
 
 SETTLED, NEARLY_SETTLED = 1e-5, 1e-4
 _FORESEEN = 5

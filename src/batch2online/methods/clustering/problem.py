@@ -131,7 +131,7 @@ class Centers:
 class KZClustering(Problem):
     """The problem: distances of rows to the nearest of k centers, to the power z.
 
-    With ``start_from_current`` the present centers are one of the solver's starts. Models are then closer to each
+    With ``warm_start`` the present centers are one of the solver's starts. Models are then closer to each
     other. In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far
     add up: B ln^2 n where it was B ln n (Theorem 4 of ``docs/theory.md``).
     """
@@ -139,7 +139,7 @@ class KZClustering(Problem):
     needs: ClassVar[type] = Clustering
     k: Annotated[int, at_least(1)]
     z: Annotated[float, at_least(1), finite] = 2.0
-    start_from_current: bool = True
+    warm_start: bool = True
     exact: bool = False
 
     @property
@@ -157,7 +157,7 @@ class KZClustering(Problem):
     def models_depend_on(self) -> DependsOn:
         if self.exact:
             return DependsOn.ALL_ROWS
-        return DependsOn.CURRENT_MODEL if self.start_from_current else DependsOn.CORESET
+        return DependsOn.CURRENT_MODEL if self.warm_start else DependsOn.CORESET
 
     @cached_property
     def _assignments(self) -> Assignments:
@@ -194,7 +194,7 @@ class KZClustering(Problem):
         known = None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             return Contender(Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1]))))
-        start = known if self.start_from_current else None
+        start = known if self.warm_start else None
         all_rows = construction.elsewhere or construction.past
         history = all_rows if self.exact and len(coreset) < construction.n_rows else None
         sums_of = None if history is None else partial(_sums_of_all, history)

@@ -1,4 +1,9 @@
-"""Coordinates ``z = (m - shift) T`` in which rows are well conditioned, and the regularisation as it looks there."""
+"""Second moments of the rows ``m = [1 | a | b]``, kept in coordinates in which rounding is harmless.
+
+Rows are summed as ``z = (m - shift) T``: as they are while their columns are well conditioned, else relative to a value
+of each column (``shift``), else whitened by an upper triangular ``T``. :class:`ScoreBounds` holds upper bounds of
+leverage scores, computed at a check of the condition, which stay valid as rows are added.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,13 @@ from functools import cached_property
 from typing import Annotated
 
 import numpy as np
+from scipy.linalg import lapack
 
-from batch2online._types import FloatArray, IntArray
-from batch2online.methods.least_squares.score_bounds import DEPENDENT, Condition, Reference
-from batch2online.numerics.distances import squared_lengths
+from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.numerics.distances import scratch, squared_lengths
 from batch2online.numerics.triangular import (
     column_norms,
+    correlations,
     decoupled_factor,
     definite_factor,
     gram_factor,
@@ -21,81 +27,221 @@ from batch2online.numerics.triangular import (
     whitened,
 )
 from batch2online.rows import Rows, all_ones
-from batch2online.schema import Count, finite, require, require_equal, semidefinite, shape, storable
+from batch2online.schema import Count, at_least, finite, number, require, require_equal, semidefinite, shape, storable
 
-MU = 1e-24
+RIDGE = 1e-24
 """Relative regularisation of every column: far below any signal, far above the rounding of QR."""
 
-_LEAST = 2.0**-1000
-"""A column of a smaller norm is as good as zero: numbers near the end of the range have no inverse."""
+LOSS_OF_DIGITS = 1e9
+"""Growth of a column since the last check, over the least eigenvalue then, beyond which QR steps in."""
 
+DEPENDENT = 30.0
+"""A column whose part of its own is at most this many times the regularisation all but depends on earlier columns."""
 
-@dataclass(frozen=True)
-class WhiteCoordinates:
-    """New coordinates, and the Gram matrix in them of the rows for which they were made."""
+WELL_CONDITIONED = 1e-8
+"""Least eigenvalue of the correlations at which coordinates are kept: condition number 1e4 of the rows."""
 
-    transform: FloatArray  # T, upper triangular
-    untransform: FloatArray  # its inverse
-    gram: FloatArray
+AMPLIFICATION = 1e5
+"""How far T may amplify rounding before a block is rather absorbed by QR in the original coordinates."""
 
+_EXTREME = 2.0**400
 
-def white_coordinates(
-    factor: FloatArray, spreads: FloatArray, transform: FloatArray | None, untransform: FloatArray | None
-) -> WhiteCoordinates:
-    """Coordinates in which the rows of ``factor``, given in the present ones, have Gram matrix one.
-
-    ``spreads`` are the norms of the columns of m around their means. A column that depends on earlier ones to the last
-    digits keeps its own scale, and later columns are not turned against what is left of it: that is noise, and it would
-    spread to them.
-    """
-    lengths = column_norms(factor)
-    scale = np.where(lengths > _LEAST, 2.0 ** np.frexp(lengths)[1].astype(np.float64), 1.0)  # exact
-    unit = factor / scale
-    penalty = np.sqrt(MU) * spreads
-    if transform is not None:
-        penalty = column_norms(penalty[:, None] * transform)
-    regular, white = decoupled_factor(unit, np.maximum(DEPENDENT * penalty / scale, _LEAST))
-    new = regular * scale if untransform is None else (regular * scale) @ untransform
-    return WhiteCoordinates(inverse(new), new, white.T @ white)
-
-
-def regularised(gram: FloatArray, transform: FloatArray, untransform: FloatArray, intercept: bool) -> FloatArray:
-    """Return the Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
-    largest = np.abs(untransform).max(axis=0)
-    unit = untransform / largest
-    image = gram @ unit
-    squares = np.einsum("ij,ij->j", unit, image)
-    if intercept and squares[0] > 0:
-        squares[1:] -= (unit[:, 0] @ image[:, 1:]) ** 2 / squares[0]
-    penalty = (largest * np.sqrt(np.maximum(squares, 0.0)))[:, None] * transform
-    return np.asarray(gram + MU * (penalty.T @ penalty))
-
+_MIN_NORM = 2.0**-1000
+"""A column of a smaller norm counts as zero: numbers near the end of the range have no inverse."""
 
 _FIRST_ROWS = 1000
 
 
+@storable
 @dataclass(frozen=True)
-class Columns:
-    """How many columns of each kind there are, and what is subtracted from them."""
+class ScoreBounds:
+    """Upper bounds of leverage scores from the last check of the condition, valid as rows are added.
+
+    The bound of a score is ``|z directions|^2``, which is the score among the rows of the check. A diagonal matrix
+    above this quadratic form gives coarser bounds with fewer operations.
+
+    Attributes
+    ----------
+    rows : int
+        Rows seen at the check.
+    limits : (p,) array
+        While the diagonal of the Gram matrix is at most this, it has lost no digits that matter.
+    directions : (p, p) array
+        The inverse of a triangular factor of the Gram matrix.
+    own : (p,) array
+        True for a column with a substantial part that no combination of the columns before it explains. False where
+        that part is no more than rounding.
+    """
+
+    rows: Annotated[int, at_least(1)]
+    limits: Annotated[FloatArray, shape("p"), number, at_least(0)]
+    directions: Annotated[FloatArray, shape("p", "p"), finite]
+    own: Annotated[BoolArray, shape("p")]
+
+    def scaled(self, factor: float) -> ScoreBounds:
+        """Return the bounds for weights multiplied by a power of 4."""
+        return replace(self, limits=self.limits * factor, directions=self.directions / factor**0.5)
+
+    def bounds(self, z: FloatArray) -> FloatArray:
+        """Return upper bounds of the scores of rows with coordinates z (n, p)."""
+        return squared_lengths(z @ self.directions)
+
+    def plain_bounds(self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray) -> FloatArray:
+        """Return the bounds of rows given in two parts, the columns ``inner`` and (transposed) ``outer`` of z."""
+        white = points @ self.directions[inner]
+        white += others.T @ self.directions[outer]
+        return squared_lengths(white)
+
+    @cached_property
+    def coarse_scales(self) -> FloatArray:
+        """Weights c with ``sum_j c_j z_j^2`` at least the form without its last direction: sums of absolute values.
+
+        They are taken in units where columns have norm one, in which the sum of all of them is least.
+        """
+        norms, others = self.norms, self.directions[:, :-1]
+        per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        return np.asarray(np.abs(others @ others.T) @ norms * per_norm)
+
+    @cached_property
+    def usual_coarse_bound(self) -> float:
+        """Mean of the coarse bounds of all rows at the check."""
+        unit = inverse(self.directions * self.norms[:, None])
+        largest = np.square(unit).sum() / len(unit)  # squared norm of the longest column: correlations have unit trace
+        return (float(self.coarse_scales @ np.square(self.norms) * largest) + 1.0) / max(1, self.rows)
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """Norms of the columns of all rows at the check."""
+        return np.asarray(np.sqrt(self.limits / self.limits.max(initial=1e-300)))
+
+    def coarse_bounds(self, z: FloatArray) -> FloatArray:
+        """Return upper bounds of the scores of rows with coordinates z (n, p), in O(p) a row.
+
+        The last direction, that of the targets, is used as it is.
+        """
+        bound = np.multiply(z, z, out=scratch.room("squares", z.shape)) @ self.coarse_scales
+        along = z @ self.directions[:, -1]
+        along *= along
+        bound += along
+        return np.asarray(bound)
+
+    def plain_coarse_bounds(
+        self, points: FloatArray, others: FloatArray, inner: slice, outer: IntArray, has_ones: bool
+    ) -> FloatArray:
+        """Return the coarse bounds of rows given in two parts, the columns ``inner`` and (transposed) ``outer`` of z.
+
+        ``has_ones``: the first of the others is a column of ones.
+        """
+        scales, direction = self.coarse_scales, self.directions[:, -1]
+        bound = np.multiply(points, points, out=scratch.room("squares", points.shape)) @ scales[inner]
+        along = points @ direction[inner]
+        if has_ones:
+            bound += scales[outer[0]]
+            along += direction[outer[0]]
+        for place, values in list(zip(outer, others, strict=True))[has_ones:]:
+            if scales[place]:
+                bound += values * values * scales[place]
+            along += values * direction[place]
+        along *= along
+        bound += along
+        return np.asarray(bound)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How far columns are from depending on each other, in units where each has norm one."""
+
+    norms: FloatArray
+    inverse_factor: FloatArray  # of the correlations, (p, p)
+
+    @classmethod
+    def of(cls, gram: FloatArray) -> Condition:
+        correlation, norms = correlations(gram)
+        factor, info = lapack.dpotrf(correlation, clean=1)
+        if info == 0:
+            return cls(norms, inverse(factor))
+        values, vectors = np.linalg.eigh(correlation)
+        return cls(norms, vectors / np.sqrt(np.maximum(values, np.finfo(np.float64).tiny)))
+
+    @cached_property
+    def least(self) -> float:
+        """Lower bound of the least eigenvalue: one for orthogonal columns, zero for dependent ones."""
+        return float(1 / np.abs(self.inverse_factor @ self.inverse_factor.T).sum(axis=0).max())
+
+    def score_bounds(self, rows: int, own: BoolArray) -> ScoreBounds:
+        """Return bounds that hold for all rows after these."""
+        norms = self.norms
+        per_norm = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        return ScoreBounds(rows, LOSS_OF_DIGITS * self.least * norms**2, per_norm[:, None] * self.inverse_factor, own)
+
+
+@storable
+@dataclass(frozen=True)
+class Moments:
+    """Second moments of all rows added so far, from which least squares and leverage scores are computed.
+
+    Attributes
+    ----------
+    width, n_targets, intercept : int, int, bool
+        Columns of a and of b, and whether there is a constant column.
+    shift : (p,) array
+        What is subtracted from the columns of m.
+    rows : int
+        Number of rows.
+    transform, untransform : (p, p) arrays or None
+        T, upper triangular, and its inverse; None for the identity.
+    gram : (p, p) array
+        Gram matrix of the rows z.
+    reference : ScoreBounds or None
+        Bounds from the last check of the condition; None while there are no rows.
+    """
 
     width: Count
     n_targets: Count
     intercept: bool
     shift: Annotated[FloatArray, shape("p"), finite]
+    rows: Count
+    transform: Annotated[FloatArray, shape("p", "p"), finite] | None
+    untransform: Annotated[FloatArray, shape("p", "p"), finite] | None
+    gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite]
+    reference: ScoreBounds | None
+
+    def validate(self) -> None:
+        p = self.width + self.n_targets + self.intercept
+        require_equal("columns", len(self.shift), p)
+        require((self.transform is None) == (self.untransform is None), "transform: found one without its inverse")
+        for matrix in (self.transform, self.untransform):
+            is_upper = matrix is None or (matrix.diagonal().all() and not np.tril(matrix, -1).any())
+            require(is_upper, "transform: found one that is not upper triangular, or not invertible")
+        known = 0 if self.reference is None else self.reference.rows
+        is_right = known <= self.rows and (known == 0) == (self.rows == 0)
+        require(is_right, f"reference: found one of {known} rows, expected one of at most {self.rows}")
+        require(self.reference is None or len(self.reference.own) == p, f"reference: expected {p} columns")
+
+    @classmethod
+    def empty(cls, width: int, n_targets: int, intercept: bool) -> Moments:
+        p = width + n_targets + intercept
+        return cls(width, n_targets, intercept, np.zeros(p), 0, None, None, np.zeros((p, p)), None)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        return self.transform is None and not self.shift.any()
+
+    # -- columns --------------------------------------------------------------------------------
 
     @property
     def n_inputs(self) -> int:
-        """Columns of [1 | a]: the targets come after them."""
+        """Number of columns of [1 | a], which come before the targets."""
         return self.width + self.intercept
 
     @cached_property
     def inner(self) -> slice:
-        """Where a stands in [1 | a | b]."""
+        """Positions of a in [1 | a | b]."""
         return slice(int(self.intercept), self.intercept + self.width)
 
     @cached_property
     def outer(self) -> IntArray:
-        """Where 1 and b stand in [1 | a | b]."""
+        """Positions of 1 and b in [1 | a | b]."""
         return np.array([*range(self.intercept), *range(self.n_inputs, len(self.shift))], dtype=np.int64)
 
     def design(self, rows: Rows) -> FloatArray:
@@ -122,7 +268,7 @@ class Columns:
         return rows.points * root[:, None], others * root
 
     def plain_gram(self, points: FloatArray, others: FloatArray) -> FloatArray:
-        """Return the Gram matrix of rows m that are given in two parts."""
+        """Return the Gram matrix of rows m given in these two parts."""
         inner, outer = self.inner, self.outer
         gram = np.empty((len(self.shift), len(self.shift)))
         gram[inner, inner] = points.T @ points
@@ -143,55 +289,13 @@ class Columns:
         return np.concatenate([[0.0], values[nearest, np.arange(values.shape[1])]])
 
     def spreads(self, triangle: FloatArray) -> FloatArray:
-        """Norms of the columns of [1 | a | b] around their means, from a triangular factor of the rows.
+        """Return the norms of the columns of [1 | a | b] around their means, from a triangular factor of the rows.
 
-        What is below the row of the constant belongs to the rows less their mean.
+        Below the row of the constant stands the factor of the centred rows.
         """
         if not self.intercept:
             return column_norms(triangle)
         return np.concatenate([np.abs(triangle[0, :1]), column_norms(triangle[1:, 1:])])
-
-
-WELL_CONDITIONED = 1e-8
-"""Least eigenvalue of the correlations at which coordinates are kept: condition number 1e4 of the rows."""
-
-AMPLIFICATION = 1e5
-"""How far T may amplify rounding before a block is rather absorbed by QR in the original coordinates."""
-
-_EXTREME = 2.0**400
-
-
-@storable
-@dataclass(frozen=True)
-class Moments(Columns):
-    """The moments of all rows added so far. Immutable: adding returns a new object."""
-
-    rows: Count
-    transform: Annotated[FloatArray, shape("p", "p"), finite] | None  # T, upper triangular
-    untransform: Annotated[FloatArray, shape("p", "p"), finite] | None  # its inverse
-    gram: Annotated[FloatArray, shape("p", "p"), finite, semidefinite]  # of z
-    reference: Reference | None
-
-    def validate(self) -> None:
-        p = self.width + self.n_targets + self.intercept
-        require_equal("columns", len(self.shift), p)
-        require((self.transform is None) == (self.untransform is None), "transform: found one without its inverse")
-        for matrix in (self.transform, self.untransform):
-            is_upper = matrix is None or (matrix.diagonal().all() and not np.tril(matrix, -1).any())
-            require(is_upper, "transform: found one that is not upper triangular, or not invertible")
-        known = 0 if self.reference is None else self.reference.rows
-        is_right = known <= self.rows and (known == 0) == (self.rows == 0)
-        require(is_right, f"reference: found one of {known} rows, expected one of at most {self.rows}")
-        require(self.reference is None or len(self.reference.own) == p, f"reference: expected {p} columns")
-
-    @classmethod
-    def empty(cls, width: int, n_targets: int, intercept: bool) -> Moments:
-        p = width + n_targets + intercept
-        return cls(width, n_targets, intercept, np.zeros(p), 0, None, None, np.zeros((p, p)), None)
-
-    @cached_property
-    def is_plain(self) -> bool:
-        return self.transform is None and not self.shift.any()
 
     # -- adding ---------------------------------------------------------------------------------
 
@@ -216,18 +320,18 @@ class Moments(Columns):
             return new._checked() if new.rows >= 2 * self.reference.rows else new
 
     def sharpened(self) -> Moments:
-        """Return the same with closer bounds, where rows have come since the last check."""
+        """Return the moments with bounds from a check now, if rows were added since the last one."""
         return self if self.reference is None or self.reference.rows == self.rows else self._checked()
 
     @classmethod
     def of(cls, rows: Rows, intercept: bool) -> Moments:
-        """Return the moments of these rows alone, to be solved, not added to."""
+        """Return the moments of these rows alone, without bounds: to fit to, not to add to."""
         empty = cls.empty(rows.points.shape[1], rows.targets.shape[1], intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return empty._first(rows) if len(rows) else empty
 
     def merged(self, other: Moments) -> Moments:
-        """Return the moments of the rows of both: the other's factor is a set of rows like any other."""
+        """Return the moments of the rows of both; the factor of the other is added like rows."""
         if other.rows == 0:
             return self
         if self.rows == 0:
@@ -239,12 +343,12 @@ class Moments(Columns):
             return self._based_on(qr_factor(self.shifted_factor, rows), self.rows + other.rows)._checked()
 
     def scaled(self, factor: float) -> Moments:
-        """Return the moments of the same rows with weights multiplied by a power of 4: no digit changes."""
+        """Return the moments for weights multiplied by a power of 4, without rounding."""
         reference = None if self.reference is None else self.reference.scaled(factor)
         return replace(self, gram=self.gram * factor, reference=reference)
 
     def _first(self, rows: Rows) -> Moments:
-        """Return the cheapest coordinates in which the first rows are well conditioned."""
+        """Return the moments of the first rows in the cheapest coordinates in which they are well conditioned."""
         for shifted in (False, True):
             start = replace(self, shift=self.representative(rows)) if shifted else self
             tried = replace(start, gram=start._gram_of(rows), rows=self.rows + len(rows))
@@ -253,15 +357,15 @@ class Moments(Columns):
         return start._based_on(qr_factor(start.design(rows)), self.rows + len(rows))
 
     def _absorb(self, rows: Rows) -> Moments:
-        """Add rows by QR of the factor in the original coordinates, then choose the coordinates anew.
+        """Add rows by QR of the factor in the original coordinates, then choose new coordinates.
 
-        In whitened ones a row that breaks the guards has huge entries, and what is left of columns that depend on
-        others would be rounded relative to these.
+        In whitened ones a row beyond the limits has huge entries, and the own parts of columns that depend on others
+        would be rounded relative to these.
         """
         return self._based_on(qr_factor(self.shifted_factor, self.design(rows)), self.rows + len(rows))._checked()
 
     def _based_on(self, factor: FloatArray, total: int) -> Moments:
-        """Return the cheapest coordinates for rows ``m - shift`` with this factor: as they are, or whitened."""
+        """Return the moments of rows ``m - shift`` with this factor, as they are or whitened."""
         plain = replace(
             self,
             transform=None,
@@ -273,13 +377,13 @@ class Moments(Columns):
         return plain if plain._is_well_conditioned() else plain._whitened(factor)
 
     def _whitened(self, factor: FloatArray) -> Moments:
-        """Return the same in coordinates in which the rows of ``factor`` (in the present ones) have Gram matrix one."""
+        """Return the moments in coordinates in which the rows of ``factor`` have Gram matrix one."""
         triangle = factor if self.untransform is None else factor @ self.untransform
         new = white_coordinates(factor, self.spreads(triangle), self.transform, self.untransform)
         return replace(self, transform=new.transform, untransform=new.untransform, gram=new.gram)
 
     def _is_amplified(self, m: FloatArray, grown: FloatArray) -> bool:
-        """Whether the terms of ``m T`` cancel so far that digits are lost."""
+        """Return whether the terms of ``m T`` cancel so far that digits are lost."""
         assert self.reference is not None
         assert self.transform is not None
         own = self.reference.own
@@ -288,7 +392,7 @@ class Moments(Columns):
         return not (terms[own] <= AMPLIFICATION * lengths[own]).all()
 
     def _with(self, gram: FloatArray, rows: int) -> Moments:
-        """Return the same coordinates with another Gram matrix: a copy that keeps what is cached of them."""
+        """Return a copy with another Gram matrix in the same coordinates, which keeps what is cached of these."""
         new = object.__new__(Moments)
         vars(new).update(vars(self), gram=gram, rows=rows)
         for cached in ("coordinate_factor", "shifted_factor", "regular_factor"):
@@ -304,11 +408,11 @@ class Moments(Columns):
             return False
         factor, condition = definite_factor(self.gram)
         if factor is not None and self.transform is None:
-            self.__dict__["coordinate_factor"] = factor  # it will be asked for
+            self.__dict__["coordinate_factor"] = factor  # it will be needed
         return condition >= WELL_CONDITIONED
 
     def _checked(self) -> Moments:
-        """With a new reference, in other coordinates where the present ones have become poor."""
+        """Return the moments with new bounds, in other coordinates if the current ones are poorly conditioned."""
         gram = self.regularised()
         condition = Condition.of(gram)
         if self.reference is not None:
@@ -318,12 +422,12 @@ class Moments(Columns):
             if simpler is not None:
                 return simpler._checked()
         own = self.gram.diagonal() > DEPENDENT**2 * (gram - self.gram).diagonal()
-        return replace(self, reference=condition.reference(self.rows, own))
+        return replace(self, reference=condition.score_bounds(self.rows, own))
 
     def _simpler(self) -> Moments | None:
-        """Return the same in the rows' own coordinates, with the shift or without, where these have become good enough.
+        """Return the moments without T, with the shift or without, if these coordinates are well conditioned now.
 
-        ``None`` where there are none, or where the present ones are as simple.
+        None if they are not, or if the current ones are as simple.
         """
         for shifted in (False, True) if not self.is_plain else ():
             if shifted and self.transform is None:
@@ -347,7 +451,7 @@ class Moments(Columns):
     # -- coordinates ----------------------------------------------------------------------------
 
     def coordinates(self, rows: Rows) -> FloatArray:
-        """Return the (n, p) array z of these rows, each scaled by the square root of its weight."""
+        """Return the coordinates z (n, p) of these rows, each scaled by the square root of its weight."""
         m = self.design(rows)
         return m if self.transform is None else m @ self.transform
 
@@ -361,10 +465,10 @@ class Moments(Columns):
                 gram += z.T @ z
         return gram
 
-    # -- what is asked of moments ---------------------------------------------------------------
+    # -- factors and scores ----------------------------------------------------------------------
 
     def regularised(self) -> FloatArray:
-        """Return the Gram matrix of z plus MU times the squared spreads of m, seen in the same coordinates."""
+        """Return the Gram matrix of z plus RIDGE times the squared spreads of m, in the same coordinates."""
         if self.transform is None or self.untransform is None:
             return self.gram
         return regularised(self.gram, self.transform, self.untransform, self.intercept)
@@ -376,16 +480,16 @@ class Moments(Columns):
 
     @cached_property
     def shifted_factor(self) -> FloatArray:
-        """Upper triangular R whose rows stand for all rows ``m - shift``: R'R is their Gram matrix."""
+        """Upper triangular R of all rows ``m - shift``: R'R is their Gram matrix."""
         return self.coordinate_factor if self.untransform is None else gram_factor(self.gram) @ self.untransform
 
     @cached_property
     def regular_factor(self) -> FloatArray:
-        """The same with the regularisation: it can be solved, whatever columns depend on each other."""
+        """The same with the regularisation: invertible, whatever columns depend on each other."""
         return self.coordinate_factor if self.untransform is None else self.coordinate_factor @ self.untransform
 
     def scores(self, rows: Rows, *, with_targets: bool = True) -> FloatArray:
-        """Leverage scores of rows that are among those added."""
+        """Return leverage scores of rows that are among those added."""
         if self.reference is None:
             return np.zeros(len(rows))
         last = len(self.shift) if with_targets else self.n_inputs
@@ -394,7 +498,7 @@ class Moments(Columns):
         return np.asarray(np.minimum(1.0, np.concatenate([squared_lengths(piece) for piece in white])))
 
     def bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of the scores of rows that are among those added: their scores at the last check."""
+        """Return upper bounds of the scores of rows among those added: their scores at the last check."""
         reference = self.reference
         assert reference is not None
         if not self.is_plain:
@@ -403,7 +507,7 @@ class Moments(Columns):
         return np.concatenate([reference.plain_bounds(*piece, self.inner, self.outer) for piece in columns])
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of the scores of rows that are among those added, in O(p) a row, see :class:`Reference`."""
+        """Return coarser upper bounds in O(p) a row, see :class:`ScoreBounds`."""
         reference = self.reference
         assert reference is not None
         if not self.is_plain:
@@ -412,3 +516,44 @@ class Moments(Columns):
         columns = (self.plain_columns(piece) for piece in rows.pieces())
         bounds = (reference.plain_coarse_bounds(*piece, self.inner, self.outer, has_ones) for piece in columns)
         return np.concatenate(list(bounds))
+
+
+@dataclass(frozen=True)
+class WhiteCoordinates:
+    """Whitening coordinates, and the Gram matrix in them of the rows for which they were made."""
+
+    transform: FloatArray  # T, upper triangular
+    untransform: FloatArray  # its inverse
+    gram: FloatArray
+
+
+def white_coordinates(
+    factor: FloatArray, spreads: FloatArray, transform: FloatArray | None, untransform: FloatArray | None
+) -> WhiteCoordinates:
+    """Return coordinates in which the rows of ``factor``, given in the current ones, have Gram matrix one.
+
+    ``spreads`` are the norms of the columns of m around their means. A column that depends on earlier ones up to
+    rounding keeps its own scale, and later columns are not orthogonalised against the rest of it: that is noise, and it
+    would spread to them.
+    """
+    lengths = column_norms(factor)
+    scale = np.where(lengths > _MIN_NORM, 2.0 ** np.frexp(lengths)[1].astype(np.float64), 1.0)  # exact
+    unit = factor / scale
+    penalty = np.sqrt(RIDGE) * spreads
+    if transform is not None:
+        penalty = column_norms(penalty[:, None] * transform)
+    regular, white = decoupled_factor(unit, np.maximum(DEPENDENT * penalty / scale, _MIN_NORM))
+    new = regular * scale if untransform is None else (regular * scale) @ untransform
+    return WhiteCoordinates(inverse(new), new, white.T @ white)
+
+
+def regularised(gram: FloatArray, transform: FloatArray, untransform: FloatArray, intercept: bool) -> FloatArray:
+    """Return the Gram matrix of z plus RIDGE times the squared spreads of m, in the same coordinates."""
+    largest = np.abs(untransform).max(axis=0)
+    unit = untransform / largest
+    image = gram @ unit
+    squares = np.einsum("ij,ij->j", unit, image)
+    if intercept and squares[0] > 0:
+        squares[1:] -= (unit[:, 0] @ image[:, 1:]) ** 2 / squares[0]
+    penalty = (largest * np.sqrt(np.maximum(squares, 0.0)))[:, None] * transform
+    return np.asarray(gram + RIDGE * (penalty.T @ penalty))

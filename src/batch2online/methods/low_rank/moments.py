@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import eigh, lapack
 
 from batch2online._types import FloatArray
-from batch2online.methods.least_squares.moments import MU
+from batch2online.methods.least_squares.moments import RIDGE
 from batch2online.numerics.distances import squared_lengths
 from batch2online.numerics.triangular import gram_factor, qr_factor, whitened
 from batch2online.rows import Rows, all_ones
@@ -428,7 +428,7 @@ class RidgeMoments:
     @property
     def ridge(self) -> float:
         """Lambda in units of the spectrum's scale squared."""
-        return max(self.spectrum.rest / self.rank, MU * self.spectrum.total)
+        return max(self.spectrum.rest / self.rank, RIDGE * self.spectrum.total)
 
     def scores(self, rows: Rows) -> FloatArray:
         """Ridge leverage scores of rows that are among those added."""
