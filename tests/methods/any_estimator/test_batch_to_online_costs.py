@@ -168,8 +168,8 @@ def test_a_budget_allows_for_the_next_solve():
 def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
     learned("Ridge").report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    assert "What it cost" in text
-    assert "Refits on all rows" in text
+    assert "Fit times" in text
+    assert "refits on all rows" in text
 
 
 def test_a_function_has_costs_too():
