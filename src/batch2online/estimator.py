@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import html
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from inspect import signature
-from itertools import chain
 from math import hypot
 from pathlib import Path
 from threading import RLock
@@ -33,7 +31,7 @@ from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import ones
-from batch2online.schema import classes, conforms, require
+from batch2online.schema import Count, Weight, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.stream import Given, Stream, StreamState
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
@@ -808,10 +806,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "engine": engine,
         }
 
-    def _timings_state(self) -> list[Any]:
-        """Return what solves have cost: beside the state, since seconds differ from run to run."""
-        costs = self._stream.current.timings
-        return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
+    def _timings_state(self) -> tuple[Any, ...]:
+        """Return the timings of refits: beside the state, since seconds differ from run to run."""
+        timings = self._stream.current.timings
+        return timings.solves, timings.rows, timings.seconds, [tuple(fit) for fit in timings.models]
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what a file holds besides the state: the same model may be written in several ways."""
@@ -931,33 +929,28 @@ def estimator_from(
 
 def check_state(state: Any, cls: Any) -> None:
     """Raise ValueError unless this is the state of an estimator of this class."""
-    require(isinstance(state.get("params"), dict), "an estimator has parameters.")
+    for name, kind in {"params": dict, "engine": Stream, "columns": list[str] | None}.items():
+        check_value(name, state.get(name), kind)
     unknown = state["params"].keys() - signature(cls).parameters.keys()
-    require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
-    engine, columns = state.get("engine"), state.get("columns")
-    require(isinstance(engine, Stream), "an estimator has an engine.")
-    require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
-    require(conforms(columns, list[str] | None), "names of columns are strings.")
-    require(columns is None or len(columns) == engine.width, "each column has a name.")
+    require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")
+    problem, columns, width = state["engine"].problem, state["columns"], state["engine"].width
+    require(isinstance(problem, cls._problem), f"problem: found a {type(problem).__name__} of a {cls.__name__}")
+    require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
 
 
 def timings_from(stored: Any) -> Timings:
     """Return the costs that a file holds; none where it holds none."""
     if stored is None:
         return Timings()
-    require(isinstance(stored, list) and len(stored) == 4, "costs are sums and solves.")
-    solves, rows, seconds, models = stored
-    require(conforms(models, list[tuple[int, int, float]]), "a solve has rows and seconds.")
-    require(conforms((solves, rows, float(seconds)), tuple[int, int, float]), "costs are numbers.")
-    numbers = [solves, rows, seconds, *chain.from_iterable(models)]
-    require(all(0 <= number < math.inf for number in numbers), "costs are not negative.")
-    return Timings(solves, rows, float(seconds), tuple(FitTiming(*model) for model in models))
+    check_value("timings", stored, tuple[Count, Count, Weight, list[tuple[Count, Count, Weight]]])
+    fits, rows, seconds, models = stored
+    return Timings(fits, rows, float(seconds), tuple(FitTiming(*model) for model in models))
 
 
 def check_plain(params: dict[str, Any]) -> None:
     """Raise ValueError unless all parameters are plain values or policies."""
     for name, value in params.items():
-        require(conforms(value, _Plain | Policy), f"{name} is no parameter.")
+        check_value(name, value, _Plain | Policy)
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.frames.strings import hash_code
 from batch2online.input import PreparedRow, flattened, target_array
-from batch2online.schema import conforms, require
+from batch2online.schema import check_value, require
 from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
@@ -177,22 +177,23 @@ class Labelled(OnlineEstimator):
 
     def _checked_labels(self, stored: Any) -> dict[float, Any]:
         """Return the labels stored in a file; every stored row must have one of them."""
-        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
-        require(self._has_labels or not stored, "only classifiers have labels.")
-        require(self._needs_targets == bool(self._stream.n_targets), "there are targets where they are needed.")
-        require(all(label_code(label) == code for code, label in stored), "a code is that of its label.")
-        known = dict(stored)
-        if self._has_labels:
-            for targets in self._stream.kept_targets():
-                is_known = np.isin(targets, np.array(list(known)))
-                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
-        return known
+        check_value("labels", stored, list[tuple[float, bool | int | float | str]])
+        n_targets, is_labelled = self._stream.n_targets, self._has_labels
+        require(is_labelled or not stored, f"labels: found {len(stored)} of an estimator that is no classifier")
+        require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
+        require(all(label_code(label) == code for code, label in stored), f"labels: found other codes in {stored[:5]}")
+        for targets in self._stream.kept_targets() if is_labelled else ():
+            is_known = np.isin(targets, [code for code, _ in stored])
+            require(targets.shape[1] == 1 and is_known.all(), f"targets: found {targets[~is_known][:1]}, no label")
+        return dict(stored)
 
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
         return [[code, label] for code, label in problem.labels.items()]
 
     def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
-        return replace(self._stream.problem, labels=dict(map(tuple, entry)))
+        labels = [tuple(label) for label in entry]
+        check_value("labels", labels, list[tuple[float, bool | int | float | str]])
+        return replace(self._stream.problem, labels=dict(labels))
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         problem: Any = own.problem

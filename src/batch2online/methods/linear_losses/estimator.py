@@ -21,7 +21,7 @@ from batch2online.methods.linear_losses.solver import Penalty
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Geometric, Policy
-from batch2online.schema import conforms, require
+from batch2online.schema import check_value
 from batch2online.stream import Stream
 from batch2online.validation import check_weights
 
@@ -321,7 +321,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         given = params.pop("class_weight", None)
         check_plain(params)
         is_plain = given is None or given == "balanced"
-        require(is_plain or conforms(given, list[tuple[bool | int | float | str, float]]), "classes have weights.")
+        if not is_plain:
+            check_value("class_weight", given, list[tuple[bool | int | float | str, float]])
         params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
         problem: Any = estimator._stream.problem
