@@ -77,12 +77,12 @@ def dense(words):
 
 KINDS = {
     "arrays": (NUMBERS.to_numpy(), None),
-    "gaps": (TABLE[["length", "count"]], None),
+    "missing values": (TABLE[["length", "count"]], None),
     "categories": (TABLE[["length", "size"]].assign(colour=TABLE["colour"].astype("category")), None),
     "pandas": (TABLE, prepared),
     "polars": (pl.from_pandas(TABLE), prepared),
     "Arrow": (pa.Table.from_pandas(TABLE, preserve_index=False), prepared),
-    "texts": (TEXTS, lambda: make_pipeline(TfidfVectorizer(), FunctionTransformer(dense, accept_sparse=True))),
+    "strings": (TEXTS, lambda: make_pipeline(TfidfVectorizer(), FunctionTransformer(dense, accept_sparse=True))),
     "dictionaries": (
         [{"colour": text.split()[1], "count": len(text)} for text in TEXTS],
         lambda: DictVectorizer(sparse=False),
@@ -178,11 +178,11 @@ def check(model, rows):
 
 
 NOTES = {
-    "which .* cannot take: put SimpleImputer\\(\\) before it": "`SimpleImputer()` before it",
-    "cannot take: put an encoder before it": "an encoder before it",
+    "which .* cannot take: put SimpleImputer\\(\\) before it": "`SimpleImputer()` first",
+    "cannot take: put an encoder before it": "an encoder first",
     "takes no sample_weight, .* pass resample=True": "`resample=True`",
-    "Negative values in data passed to MultinomialNB": "counts alone",
-    "NaN values should be converted to string": "gaps as a text",
+    "Negative values in data passed to MultinomialNB": "counts only",
+    "NaN values should be converted to string": "missing values as strings",
 }
 """What a sentence says, in few words."""
 

@@ -13,7 +13,7 @@ They draw with replacement, perturb weights uniformly and draw anew at each step
 number of rows. They are oracles for tests and the baseline of the paper's experiment; the rest of the package does
 the same in one pass. The first argument is always a ``numpy.random.Generator``.
 
-``errata=True`` repairs the slips listed in ``docs/theory.md``; ``errata=False`` follows the printed text to the letter
+``errata=True`` corrects the errata in ``docs/theory.md``; ``errata=False`` follows the printed text to the letter
 wherever it can be run at all. Online algorithms return ``(models, losses)``, one of each for every step of ``steps``:
 the model of step t is computed from rows 1 to t - 1 and scored on row t. ``steps=None`` is all of 1 to n.
 The paper's columns a_t are rows here, as everywhere in this package.
@@ -83,7 +83,7 @@ def coreset(
     epsilon : float
         Width of the perturbation.
     errata : bool, default True
-        Repair the slips named above.
+        Correct the errata listed above.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def batch_to_online(
     steps : iterable of int, or None
         Which of the steps 1 to n to take; None for all.
     errata : bool, default True
-        Repair the slips named above.
+        Correct the errata listed above.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def online_regression(
     steps : iterable of int, or None
         Which of the steps 1 to n to take; None for all.
     errata : bool, default True
-        Repair the slips named above.
+        Correct the errata listed above.
 
     Examples
     --------
@@ -327,7 +327,7 @@ def online_low_rank(
     steps : iterable of int, or None
         Which of the steps 1 to n to take; None for all.
     errata : bool, default True
-        Repair the slips named above.
+        Correct the errata listed above.
 
     Examples
     --------
@@ -408,7 +408,7 @@ def clustering_coreset(
         The "large constant" of line 1, which leaves it open. The mass of a cluster is taken 1 + 10 epsilon / constant
         times, line 13: the constant must be large for that to be close to one.
     errata : bool, default True
-        Repair the slips named above.
+        Correct the errata listed above.
 
     Examples
     --------
@@ -534,7 +534,7 @@ def online_clustering(
     steps : iterable of int, or None
         Which of the steps 1 to n to take; None for all.
     errata : bool, default True
-        Repair the slips named above.
+        Correct the errata listed above.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from batch2online.app.report.text import why as reason
 from batch2online.headline import excess
 from batch2online.methods.least_squares.problem import LeastSquares, standard_errors
 from batch2online.methods.least_squares.solver import least_squares
-from batch2online.methods.linear_losses.problem import GeneralizedLinear
+from batch2online.methods.linear_losses.problem import LinearLossProblem
 
 _BINS = 10
 _SPREAD = (0.1, 0.5, 0.9)
@@ -46,7 +46,7 @@ def judged(model: Any) -> JudgedNumbers:
 
 def is_other(model: Any) -> bool:
     """Whether the model is one of another loss than squares, or has a penalty."""
-    return isinstance(model._view().problem, GeneralizedLinear)
+    return isinstance(model._view().problem, LinearLossProblem)
 
 
 def residual_section(context: ReportContext) -> str:

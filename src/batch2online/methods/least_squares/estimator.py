@@ -189,13 +189,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
-        from batch2online.methods.linear_losses.problem import GeneralizedLinear
+        from batch2online.methods.linear_losses.problem import LinearLossProblem
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
 
         construction = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
-        problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
+        problem = LinearLossProblem(construction.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
     def _new_stream(self, n_targets: int) -> Stream:
@@ -281,9 +281,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
         problem: Any = estimator._stream.problem
-        from batch2online.methods.linear_losses.problem import GeneralizedLinear
+        from batch2online.methods.linear_losses.problem import LinearLossProblem
 
-        expected = LeastSquares if estimator._is_plain else GeneralizedLinear
+        expected = LeastSquares if estimator._is_plain else LinearLossProblem
         check_value("problem", problem, expected)
         if not estimator._is_plain:
             require_equal("loss of the problem", problem.loss, estimator._predictor_loss())

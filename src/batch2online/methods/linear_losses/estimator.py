@@ -15,7 +15,7 @@ from batch2online.headline import Metrics, classification_quality
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
-from batch2online.methods.linear_losses.problem import GeneralizedLinear, LinearPredictor
+from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor
 from batch2online.methods.linear_losses.sketch import Anchored
 from batch2online.methods.linear_losses.solver import Penalty
 from batch2online.numerics.threads import one_thread
@@ -140,7 +140,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     """
 
     _needs_targets = True
-    _problem = GeneralizedLinear
+    _problem = LinearLossProblem
 
     @property
     def _adds_up(self) -> bool:
@@ -185,7 +185,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def _new_stream(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
-        problem = GeneralizedLinear(construction.loss, Penalty(self.alpha, self.l1_ratio))
+        problem = LinearLossProblem(construction.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:

@@ -22,21 +22,21 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses import class_expansions
-from batch2online.methods.linear_losses.expansion import Expanded
+from batch2online.methods.linear_losses import expansion
+from batch2online.methods.linear_losses.expansion import ExpandedRows
 from batch2online.methods.linear_losses.expansion_state import (
     PREDICTORS,
+    SCALE,
     SCORE,
-    WIDTH,
-    Anchors,
-    Sample,
+    AnchoredSample,
+    ExpansionState,
     ScorePerWeight,
     recoded_candidates,
     translated_candidates,
 )
 from batch2online.methods.linear_losses.losses import named
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
-from batch2online.numerics.standardizer import Frame
+from batch2online.numerics.standardizer import Standardizer
 from batch2online.rows import Rows
 from batch2online.sampling import probabilities
 from batch2online.schema import require, require_equal, storable, stores
@@ -47,7 +47,9 @@ from batch2online.theory import sizes
 
 
 @storable
-@stores(statistics=ScorePerWeight | None, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=Anchors | None)
+@stores(
+    statistics=ScorePerWeight | None, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=ExpansionState | None
+)
 class Anchored(Antitone):
     """Losses of a linear predictor expanded at the models in force, and a coreset of what is left of them.
 
@@ -84,7 +86,7 @@ class Anchored(Antitone):
         "BatchToOnline(estimator), which keeps rows alone where they have many columns."
     )
     _patience = 0.25  # scores are at hand
-    _remembered: tuple[Anchors, Sample] | None = None
+    _remembered: tuple[ExpansionState, AnchoredSample] | None = None
 
     _stores_targets = False  # predictors, scores and widths stand behind them
 
@@ -103,9 +105,9 @@ class Anchored(Antitone):
         for part in self.parts:
             targets, k = part.rows.targets, len(anchors.pilot.theta)
             require_equal("targets of candidates", targets.shape[1], PREDICTORS + k)
-            widths = targets[:, WIDTH]
+            widths = targets[:, SCALE]
             require((targets[:, SCORE] > 0).all(), "scores of candidates: found one that is not positive")
-            is_possible = (widths > 0).all() or ((widths >= 0).all() and anchors.can_be_flat)
+            is_possible = (widths > 0).all() or ((widths >= 0).all() and anchors.can_be_first_order)
             require(is_possible, "widths of candidates: found one that is not positive")
             is_known = (anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes
             require(is_known, "candidates: found one of an unknown class")
@@ -126,7 +128,7 @@ class Anchored(Antitone):
         self.balanced = bool(balanced)
         if self.balanced and not self.loss.has_classes:
             raise ValueError("Only classes can be balanced: the loss must be 'logistic'.")
-        self.anchors: Anchors | None = None
+        self.anchors: ExpansionState | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -184,26 +186,26 @@ class Anchored(Antitone):
     def _met(self, rows: Rows) -> FloatArray:
         """Be ready for rows that may be the first, or the first of their class; return their coded targets."""
         if self.anchors is None:
-            known = class_expansions.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
+            known = expansion.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
             self.anchors = self._first_anchors(self._frame_of(rows), known)
         y = self.anchors.coded(rows)
         if not self.loss.has_classes or (y >= 0).all():
             return y
-        self._know(class_expansions.with_new(self.anchors.classes, rows.targets[:, 0]))
+        self._know(expansion.with_new(self.anchors.classes, rows.targets[:, 0]))
         return self.anchors.coded(rows)
 
-    def _frame_of(self, rows: Rows) -> Frame:
-        return Frame.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
+    def _frame_of(self, rows: Rows) -> Standardizer:
+        return Standardizer.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
 
-    def _first_anchors(self, frame: Frame, classes: class_expansions.Classes) -> Anchors:
+    def _first_anchors(self, frame: Standardizer, classes: expansion.Classes) -> ExpansionState:
         assert self.shape is not None
         self.check_classes_fit(self.shape[0], len(classes))
-        anchors = Anchors.first(self.loss, frame, classes, self.balanced)
+        anchors = ExpansionState.first(self.loss, frame, classes, self.balanced)
         matrix = np.zeros((1, len(anchors.pilot.theta)))
         self.parts = [recoded_candidates(part, matrix) for part in self.parts]
         return anchors
 
-    def _know(self, classes: class_expansions.Classes) -> None:
+    def _know(self, classes: expansion.Classes) -> None:
         """Put all that is known in terms of these classes, the present ones among them."""
         old = self.anchors
         assert old is not None
@@ -211,12 +213,12 @@ class Anchored(Antitone):
         if classes == old.classes:
             return
         self.check_classes_fit(self.shape[0], len(classes))
-        matrix = class_expansions.outputs(old.classes, classes)
+        matrix = expansion.outputs(old.classes, classes)
         self.parts = [recoded_candidates(part, matrix) for part in self.parts]
         self.anchors = old.recoded(classes, matrix)
         if old.pilot.has_model:
-            theta = class_expansions.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
-            self.anchors = self.anchors.piloted(theta, old.pilot.width, self.anchors.placed(*self.sample()))
+            theta = expansion.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
+            self.anchors = self.anchors.piloted(theta, old.pilot.scale, self.anchors.placed(*self.sample()))
 
     def _thin(self) -> None:
         """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
@@ -244,29 +246,27 @@ class Anchored(Antitone):
             self.anchors = self._piloted(model, self.in_full().anchored)
         self._remembered = None
 
-    def _piloted(self, model: Any, rows: Expanded) -> Anchors:
+    def _piloted(self, model: Any, rows: ExpandedRows) -> ExpansionState:
         """Return the anchors with a model as the pilot, whose scores are measured by weighted rows."""
         assert self.anchors is not None
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
-            theta = class_expansions.parameters(
-                theta, class_expansions.outputs(model.classes, self.anchors.classes), self.n_rows
-            )
-        width = 0.0 if model.is_flat else self.loss.anchor_width(model.width, self.effective_rows)
+            theta = expansion.parameters(theta, expansion.outputs(model.classes, self.anchors.classes), self.n_rows)
+        width = 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.effective_rows)
         return self.anchors.piloted(theta, width, rows)
 
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
         old = self.anchors
         assert old is not None
-        empty = replace(Anchors.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
+        empty = replace(ExpansionState.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
         self.anchors, candidates = empty.expanded(rows, empty.coded(rows), self._candidates().words)
         self.statistics = ScorePerWeight(0.0, 0, self.expected_size).with_rows(rows)
         self.parts, self.n_unthinned = [candidates], 0
 
     # -- reading, merging -------------------------------------------------------------------------------
 
-    def in_full(self) -> Sample:
+    def in_full(self) -> AnchoredSample:
         """Return the coreset with all that a solver needs; it is remembered until something changes."""
         assert self.anchors is not None
         if self._remembered is None or self._remembered[0] is not self.anchors:
