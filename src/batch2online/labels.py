@@ -184,7 +184,8 @@ class Labelled(OnlineEstimator):
         require(all(label_code(label) == code for code, label in stored), f"labels: found other codes in {stored[:5]}")
         for targets in self._stream.kept_targets() if is_labelled else ():
             is_known = np.isin(targets, [code for code, _ in stored])
-            require(targets.shape[1] == 1 and is_known.all(), f"targets: found {targets[~is_known][:1]}, no label")
+            found = targets[~is_known][:1]
+            require(targets.shape[1] == 1 and is_known.all(), f"targets: found {found}, expected a known label")
         return dict(stored)
 
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
