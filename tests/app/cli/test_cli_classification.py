@@ -198,7 +198,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_losses_and_penalties_equal_the_library(loss, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
@@ -229,7 +229,7 @@ def test_a_target_out_of_range_is_named_with_its_line(tmp_path, capsys):
 
 
 REFUSED = {
-    "a fraction": (["--task", "classification"], "line 3, column 'kind': 1.5 is no label"),
+    "a fraction": (["--task", "classification"], "line 3, column 'kind': 1.5 is not a class label"),
     "a loss": (["--task", "classification", "--loss", "huber"], "has no --loss"),
     "a penalty of clusters": (["--task", "clustering", "--k", "2", "--alpha", "1"], "--target"),
     "a quantile alone": (["--task", "regression", "--quantile", "0.5"], "--loss quantile"),

@@ -12,7 +12,7 @@ import pytest
 from batch2online import OnlineClassifier, OnlineClustering
 from batch2online.app.report import classification, clustering, context, models, regression
 from batch2online.app.report.classification import Judged
-from batch2online.app.report.context import Ran
+from batch2online.app.report.context import RunTime
 from batch2online.app.report.elements import number
 from batch2online.app.report.page import _times
 from batch2online.app.report.regression import JudgedNumbers
@@ -157,5 +157,5 @@ def test_means_of_inputs_are_in_original_units(tmp_path):
 
 
 def test_a_long_run_is_told_in_minutes():
-    assert dict(_times(Ran("today", 90.0)))["duration"] == "90.0 s"
-    assert dict(_times(Ran("today", 600.0)))["duration"] == "10.0 min"
+    assert dict(_times(RunTime("today", 90.0)))["duration"] == "90.0 s"
+    assert dict(_times(RunTime("today", 600.0)))["duration"] == "10.0 min"

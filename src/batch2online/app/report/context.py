@@ -14,7 +14,7 @@ from batch2online.sketches.base import Coreset
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunTime:
     """When a run took place and how long it took, in seconds."""
 
     date: str
@@ -34,7 +34,7 @@ class ReportContext:
     means, scales : for each input, what was subtracted and divided by, to go back to original units
     units : units of the inputs by name, where they are known
     result : the content of ``result.json``, empty without a run
-    ran : when it ran, or None
+    run_time : when it run_time, or None
     """
 
     model: Any
@@ -46,7 +46,7 @@ class ReportContext:
     scales: FloatArray
     units: dict[str, str] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
-    ran: Ran | None = None
+    run_time: RunTime | None = None
 
     @property
     def headline(self) -> Headline:
@@ -79,15 +79,15 @@ class ReportContext:
 def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
     """Return how distances between prepared rows become those of the source: a factor, or that there is none.
 
-    >>> shared_scale({"standardised": True, "scales": [2.0, 2.0], "levels": {}})
+    >>> shared_scale({"standardised": True, "scales": [2.0, 2.0], "categories": {}})
     {'scale': 2.0}
-    >>> shared_scale({"standardised": True, "scales": [2.0, 3.0], "levels": {}})
+    >>> shared_scale({"standardised": True, "scales": [2.0, 3.0], "categories": {}})
     {'unit': 'spreads'}
     """
     if prepared is None or not prepared["standardised"]:
         return {}
     scales = set(prepared["scales"])
-    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["levels"] else {"unit": "spreads"}
+    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["categories"] else {"unit": "spreads"}
 
 
 def of_model(model: Any, target: str | None = None) -> ReportContext:
@@ -99,7 +99,7 @@ def of_model(model: Any, target: str | None = None) -> ReportContext:
     return ReportContext(model, title, "Python", names, target, np.zeros(width), np.ones(width))
 
 
-def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> ReportContext:
+def of_run(model: Any, result: dict[str, Any], run_time: RunTime | None = None) -> ReportContext:
     """Return the context of a run, from the content of ``result.json``; inputs lose the mark of having been scaled."""
     names, prepared = list(result["inputs"]), result["preparation"]
     means, scales = np.zeros(len(names)), np.ones(len(names))
@@ -108,7 +108,9 @@ def of_run(model: Any, result: dict[str, Any], ran: Ran | None = None) -> Report
         means[:count], scales[:count] = prepared["means"], prepared["scales"]
     names[:count] = prepared["numbers"]
     target, units = result["settings"].get("target"), dict(prepared.get("units") or {})
-    return ReportContext(model, result["title"], result["source"], names, target, means, scales, units, result, ran)
+    return ReportContext(
+        model, result["title"], result["source"], names, target, means, scales, units, result, run_time
+    )
 
 
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:

@@ -23,7 +23,7 @@ from batch2online.app.report import (
     regression,
     wrapped,
 )
-from batch2online.app.report.context import Ran, ReportContext, numeric_coreset
+from batch2online.app.report.context import ReportContext, RunTime, numeric_coreset
 from batch2online.app.report.drift_section import order_section
 from batch2online.app.report.elements import escape, explained, figure, listing, number, pair, section, table, tile
 from batch2online.headline import HUGE, changes, interval, of_rows
@@ -46,16 +46,16 @@ def _facts(told: ReportContext) -> Iterable[tuple[str, str]]:
         yield "rows left out", f"{result['rows_dropped']:,}"
         prepared = result["preparation"]
         yield "gaps", _GAPS.get(prepared["missing"], prepared["missing"])
-        yield "columns of text", ", ".join(prepared["levels"]) or "none"
+        yield "columns of text", ", ".join(prepared["categories"]) or "none"
         yield "scaled", "yes, shown in original units" if prepared["standardised"] else "no"
         yield from (("note", str(note)) for note in result.get("notes", ()))
-    if told.ran is not None:
-        yield from _times(told.ran)
+    if told.run_time is not None:
+        yield from _times(told.run_time)
 
 
-def _times(ran: Ran) -> Iterable[tuple[str, str]]:
-    yield "date", ran.date
-    yield "duration", f"{ran.seconds:,.1f} s" if ran.seconds < 120 else f"{ran.seconds / 60:,.1f} min"
+def _times(run_time: RunTime) -> Iterable[tuple[str, str]]:
+    yield "date", run_time.date
+    yield "duration", f"{run_time.seconds:,.1f} s" if run_time.seconds < 120 else f"{run_time.seconds / 60:,.1f} min"
 
 
 def _columns(told: ReportContext) -> str:
@@ -97,7 +97,7 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 _NO_SETTING: tuple[Any, ...] = (None, [], False, {}, ())
 
 
-def html(model: Any, result: dict[str, Any], ran: Ran | None = None) -> str:
+def html(model: Any, result: dict[str, Any], run_time: RunTime | None = None) -> str:
     """Return the report of a run as one self-contained page.
 
     Parameters
@@ -106,10 +106,10 @@ def html(model: Any, result: dict[str, Any], ran: Ran | None = None) -> str:
         The model at the end of the run.
     result : dict
         The content of ``result.json``.
-    ran : Ran, optional
+    run_time : RunTime, optional
         When the run took place, and how long it took.
     """
-    return page(context.of_run(model, result, ran))
+    return page(context.of_run(model, result, run_time))
 
 
 def of_model(model: Any, target: str | None = None) -> str:
