@@ -198,7 +198,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_losses_and_penalties_equal_the_library(loss, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))

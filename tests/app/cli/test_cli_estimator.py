@@ -64,7 +64,7 @@ def test_a_run_equals_the_library(rows, capsys):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_each_task_runs_reports_shows_and_predicts(task, rows, tmp_path, capsys):
     named = TASKS[task][TASKS[task].index("--estimator") :]
     headline = said("run", rows, "--task", task, *TASKS[task], "--out", tmp_path, capsys=capsys)

@@ -87,7 +87,7 @@ def test_classes_of_equal_weight_on_the_command_line(capsys):
 
 
 @pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", "gamma"])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
     words = ["run", "--dataset", "diabetes", "--task", "regression", "--loss", loss, "--out", str(tmp_path), "-q"]
     assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0

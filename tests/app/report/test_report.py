@@ -181,6 +181,7 @@ def browse(page, folder, width, *flags):
 @pytest.mark.parametrize(
     ("width", "flags"), [(1200, ()), (390, ()), (1200, ("--blink-settings=preferredColorScheme=0",))]
 )
+@pytest.mark.few(3)
 def test_a_browser_draws_it_without_errors_or_requests(page, tmp_path, width, flags):
     found, console = browse(page, tmp_path, width, *flags)
     assert console == []

@@ -95,9 +95,6 @@ class Expansion:
         """Number of available Taylor orders: 0, 1 and, with the matrix, 2."""
         return 3 if self.matrix.size else 2
 
-    def without_matrix(self) -> Expansion:
-        return Expansion(self.constants, self.linear, np.zeros((0, 0)))
-
     def scaled(self, factor: float) -> Expansion:
         """Return the sums for weights multiplied by a factor."""
         return Expansion(self.constants * factor, self.linear * factor, self.matrix * factor)
@@ -211,7 +208,7 @@ class ClassExpansions:
         new = ClassExpansions.empty(k, p, n_classes, self.is_balanced)
         parts, masses, own = list(new.parts), new.masses.copy(), self.moved(outputs, np.eye(p)).parts
         for at, part in zip(places.tolist() if self.is_balanced else [0], own, strict=True):
-            parts[at] = part if new.n_orders == part.n_orders else part.without_matrix()
+            parts[at] = part if new.n_orders == part.n_orders else replace(part, matrix=np.zeros((0, 0)))
         if self.is_balanced:
             masses[places] = self.masses
         return ClassExpansions(tuple(parts), masses, self.is_balanced)
@@ -277,7 +274,9 @@ def outputs(old: Classes, new: Classes) -> FloatArray:
     """
     n_new = 1 if len(new) <= 2 else len(new)
     if len(old) > 2:
-        return _selection(old, new)
+        matrix, place = np.zeros((len(old), len(new))), {code: position for position, code in enumerate(new)}
+        matrix[np.arange(len(old)), [place[code] for code in old]] = 1.0
+        return matrix
     second = old[1] if len(old) == 2 else next((code for code in new if code not in old), None)
     if n_new == 1:
         return np.array([[1.0 if second is None or new.index(second) == 1 else -1.0]])
@@ -286,13 +285,6 @@ def outputs(old: Classes, new: Classes) -> FloatArray:
         matrix[0, new.index(second)] = 1.0
         if old:
             matrix[0, new.index(old[0])] = -1.0
-    return matrix
-
-
-def _selection(old: Classes, new: Classes) -> FloatArray:
-    place = {code: position for position, code in enumerate(new)}
-    matrix = np.zeros((len(old), len(new)))
-    matrix[np.arange(len(old)), [place[code] for code in old]] = 1.0
     return matrix
 
 

@@ -98,7 +98,8 @@ class PilotModel:
         draft = cls(theta, scale, whitening, curvatures, np.ones(2), np.zeros(2), total, balance)
         sizes = draft._sizes(design, gradient)
         means = np.array([weights @ each / total for each in sizes])
-        return replace(draft, means=means if _are_usable(means) else np.zeros(2), totals=means * total)
+        are_usable = (np.isfinite(means) & (means > 0)).all()
+        return replace(draft, means=means if are_usable else np.zeros(2), totals=means * total)
 
     @property
     def has_model(self) -> bool:
@@ -172,10 +173,6 @@ def counted(ids: IntArray) -> slice | IntArray:
     if not len(ids) or int(ids[-1]) - int(ids[0]) + 1 != len(ids):
         return np.flatnonzero(ids % _EVERY == 0)
     return slice(int(-ids[0] % _EVERY), None, _EVERY)
-
-
-def _are_usable(means: FloatArray) -> bool:
-    return bool((np.isfinite(means) & (means > 0)).all())
 
 
 SCORE, SCALE, PREDICTORS = 1, 2, 3
@@ -271,36 +268,25 @@ class ExpansionState:
         ``y`` are their coded targets. A row is kept if its random draw is within ``rate`` times its weight and score.
         Rows are processed in pieces that fit into the cache of a processor.
         """
-        after, sums, few = self._having_seen(rows, y), self.sums, []
+        after, sums, few = self, self.sums, []
+        seen = counted(rows.ids)
+        if self.pilot.has_model and len(y[seen]):  # means include the rows before any of them is scored
+            here, local = self._here(rows[seen], y[seen])
+            after = replace(self, pilot=self.pilot.having_seen(here, local[1]))
         step = max(1, _PIECE_ENTRIES // (self.frame.n_columns + _ARRAYS * (len(self.pilot.theta) - 1)))
         for start in range(0, len(rows), step):
             piece = slice(start, start + step)
-            sums, kept = after._with_piece(sums, rows[piece], y[piece], words[piece], rate)
-            few.append(kept)
+            here, local = after._here(rows[piece], y[piece])
+            keep, scores = after.pilot.chosen(here, local[1], sampling.inclusion_uniforms(words[piece]), rate)
+            few.append(after._candidates(rows[piece][keep], words[piece][keep], scores, here.eta[keep]))
+            sums = sums.including(self.loss, here, local)
         return replace(after, sums=sums), Candidates.joined(few)
-
-    def _having_seen(self, rows: Rows, y: FloatArray) -> ExpansionState:
-        """Return the state whose means include these rows, before any of them is scored."""
-        few = counted(rows.ids)
-        if not self.pilot.has_model or not len(y[few]):
-            return self
-        here, local = self._here(rows[few], y[few])
-        return replace(self, pilot=self.pilot.having_seen(here, local[1]))
 
     def _here(self, rows: Rows, y: FloatArray) -> tuple[ExpandedRows, Local]:
         """Return rows expanded at the pilot model, with values and derivatives of their losses."""
         design, weights, scale = self.frame.design(rows.points), np.ascontiguousarray(rows.weights), self.pilot.scale
         eta = (self.pilot.theta @ design.T).T
         return ExpandedRows(design, y, weights, eta, scale), self.loss.expanded(eta, y, scale)
-
-    def _with_piece(
-        self, sums: ClassExpansions, rows: Rows, y: FloatArray, words: WordArray, rate: float
-    ) -> tuple[ClassExpansions, Candidates]:
-        """Return the sums with a piece of rows, and the candidates among them."""
-        here, local = self._here(rows, y)
-        keep, scores = self.pilot.chosen(here, local[1], sampling.inclusion_uniforms(words), rate)
-        kept = self._candidates(rows[keep], words[keep], scores, here.eta[keep])
-        return sums.including(self.loss, here, local), kept
 
     def _candidates(self, rows: Rows, words: WordArray, scores: FloatArray, eta: FloatArray) -> Candidates:
         """Return rows as candidates: scores, scales and predictors are stored beside their targets."""

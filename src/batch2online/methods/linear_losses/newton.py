@@ -60,29 +60,26 @@ class Objective:
         """Return the objective at these parameters; infinite where it is not a number."""
         eta = predictors(self.design, theta)
         with np.errstate(over="ignore", invalid="ignore"):
-            own, gradient, hessian = self._single(eta) if len(theta) == 1 else self._several(eta)
-            total, gradient = own + self._penalty(theta), gradient + self.ridge * theta
+            if len(theta) == 1:
+                values, gradients, hessian = self.loss.local(eta, self.y, self.scale)
+                own, gradient = float(self.weights @ values), (self.weights * gradients.T) @ self.design
+            else:
+                own, gradient, hessian = *self._several(eta), np.zeros((0, 0))
+            penalty = float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
+            total, gradient = own + penalty, gradient + self.ridge * theta
             if self.quadratic is not None:
                 total, gradient = total + self.quadratic.value(theta), gradient + self.quadratic.gradient(theta)
             gradient = gradient if self.kept is None else gradient @ self.kept
         return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, hessian)
 
-    def _single(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss, its gradient and the second derivatives for one predictor per row."""
-        values, gradients, hessian = self.loss.local(eta, self.y, self.scale)
-        return float(self.weights @ values), (self.weights * gradients.T) @ self.design, hessian
-
-    def _several(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss and its gradient, a piece of rows at a time; second derivatives are computed when needed."""
+    def _several(self, eta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss of several predictors and its gradient, a piece of rows at a time."""
         total, gradient = 0.0, np.zeros(self.ridge.shape)
         for piece in pieces(*eta.shape):
             values, gradients, _ = self.loss.local(eta[piece], self.y[piece], self.scale)
             total += float(self.weights[piece] @ values)
             gradient += (self.weights[piece] * gradients.T) @ self.design[piece]
-        return total, gradient, np.zeros((0, 0))
-
-    def _penalty(self, theta: FloatArray) -> float:
-        return float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
+        return total, gradient
 
     def curvature(self, point: Point) -> FloatArray:
         """Return the Hessian (K p, K p) of all but the absolute values."""
@@ -95,14 +92,11 @@ class Objective:
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
         if self.quadratic is not None and self.quadratic.matrix is not None:
             total += self.quadratic.matrix
-        return total if self.kept is None else self._confined(total)
-
-    def _confined(self, matrix: FloatArray) -> FloatArray:
-        """Return a Hessian restricted to the kept directions, with its own diagonal along the others."""
-        assert self.kept is not None
+        if self.kept is None:
+            return total
         kept = np.kron(np.eye(len(self.ridge), dtype=np.float64), self.kept)
-        others = np.eye(len(kept)) - kept
-        return np.asarray(kept.T @ matrix @ kept + (others.T * np.abs(matrix.diagonal())) @ others)
+        others = np.eye(len(kept)) - kept  # directions that are not kept have the diagonal alone
+        return np.asarray(kept.T @ total @ kept + (others.T * np.abs(total.diagonal())) @ others)
 
     def within(self, theta: FloatArray) -> FloatArray:
         """Return parameters projected onto the kept directions."""
@@ -125,7 +119,9 @@ class Curvature:
         self.objective, self.shape = objective, point.theta.shape
         loss, y, scale, eta = objective.loss, objective.y, objective.scale, point.eta
         self._bent = [(piece, loss.hessian_operator(eta[piece], y[piece], scale)) for piece in pieces(*eta.shape)]
-        self._inverses = np.array([_inverse(*each) for each in zip(self._blocks(eta), objective.ridge, strict=True)])
+        blocks = zip(self._blocks(eta), objective.ridge, strict=True)
+        roots = [inverse_root(block + np.diag(ridge)) for block, ridge in blocks]
+        self._inverses = np.array([root @ root.T for root in roots])
 
     def _blocks(self, eta: FloatArray) -> FloatArray:
         """Return the diagonal blocks (K, p, p) of the classes, without the penalty."""
@@ -140,7 +136,11 @@ class Curvature:
         """Return ``Hessian^-1 right`` (K, p), up to a residual of this share of the right-hand side."""
         size = right.size
         product = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
-        inverse = LinearOperator((size, size), matvec=self._approximate, dtype=np.float64)
+        inverse = LinearOperator(
+            (size, size),
+            matvec=lambda flat: (self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1),
+            dtype=np.float64,
+        )
         found, _ = cg(product, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=inverse)
         return self.objective.within(found.reshape(self.shape))
 
@@ -153,9 +153,6 @@ class Curvature:
             total += (own.weights[piece] * bent(predictors(design, direction)).T) @ design
         return np.asarray(total if own.kept is None else total @ own.kept).reshape(-1)
 
-    def _approximate(self, flat: FloatArray) -> FloatArray:
-        return np.asarray(self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1)
-
 
 def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> None:
     """Add the Gram matrices of rows weighted by each of the curves (K, n), in min(K, p) products."""
@@ -166,12 +163,6 @@ def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> Non
         return
     for column in range(p):
         total[:, column] += (curves * design[:, column]) @ design
-
-
-def _inverse(block: FloatArray, ridge: FloatArray) -> FloatArray:
-    """Return the inverse of one class's block of the Hessian."""
-    root = inverse_root(block + np.diag(ridge))
-    return np.asarray(root @ root.T)
 
 
 _PROBES = 4
@@ -264,7 +255,8 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
     point = start
     for _ in range(_TURNS):
         step = _step(objective, point)
-        fall = _predicted_decrease(objective, point, step)
+        absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
+        fall = -float((point.gradient * step).sum()) - absolute  # along a whole step, to first order
         if not fall > tolerance:
             last = point.theta + step  # too short for values to show a decrease; the gradient does
             return Solution(last if fall > 0 else point.theta, point.value, True)
@@ -288,12 +280,6 @@ def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) ->
     return None
 
 
-def _predicted_decrease(objective: Objective, point: Point, step: FloatArray) -> float:
-    """Return the decrease of the objective along a whole step, to first order."""
-    absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
-    return -float((point.gradient * step).sum()) - absolute
-
-
 def _step(objective: Objective, point: Point) -> FloatArray:
     theta, gradient = point.theta, point.gradient
     if objective.is_wide:
@@ -301,7 +287,10 @@ def _step(objective: Objective, point: Point) -> FloatArray:
     curvature = objective.curvature(point)
     if not objective.lasso.any():
         return -objective.within(definite_solution(curvature, gradient.reshape(-1)).reshape(theta.shape))
-    given = (_made_definite(curvature), gradient.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
+    values, vectors = np.linalg.eigh(curvature)
+    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    definite = np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
+    given = (definite, gradient.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
     return _polished(*given, _coordinate_descent(*given)).reshape(theta.shape)
 
 
@@ -324,12 +313,6 @@ def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
         values = np.maximum(np.abs(values), _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny))
         solution = vectors @ ((vectors.T @ (right.T * scale).T).T / values).T
     return np.asarray((solution.T * scale).T)
-
-
-def _made_definite(matrix: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(matrix)
-    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
-    return np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
 
 
 def _polished(

@@ -48,9 +48,13 @@ class Logistic(PredictorLoss):
         return np.asarray(found * (1 - found))
 
     def local(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
-        if eta.shape[1] == 1:
-            return _of_two(eta[:, 0], y)
-        return _of_many(eta, y.astype(np.int64))
+        if eta.shape[1] > 1:
+            return _of_many(eta, y.astype(np.int64))
+        eta = eta[:, 0]
+        small = np.exp(-np.abs(eta))  # the one exponential of a row
+        found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
+        values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
+        return values, (found - y)[:, None], (found * (1 - found))[:, None]
 
     def hessian_operator(self, eta: FloatArray, y: FloatArray, scale: Scale) -> Callable[[FloatArray], FloatArray]:
         if eta.shape[1] == 1:
@@ -82,14 +86,6 @@ class Logistic(PredictorLoss):
         if n_classes <= 2:
             return np.asarray(logarithms[1:2] - logarithms[0])
         return np.asarray(logarithms - logarithms.mean())
-
-
-def _of_two(eta: FloatArray, y: FloatArray) -> Local:
-    """Return the loss of two classes and its derivatives at predictors (n,), with one exponential per row."""
-    small = np.exp(-np.abs(eta))
-    found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
-    values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
-    return values, (found - y)[:, None], (found * (1 - found))[:, None]
 
 
 def _of_many(eta: FloatArray, y: IntArray) -> Local:
