@@ -1,4 +1,4 @@
-"""A problem of one's own: the median of each column, kept up to date on a stream with a handful of changes."""
+"""A custom problem: the median of each column of a stream, with a handful of changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from batch2online.refresh import Lazy, Policy
 @storable
 @dataclass(frozen=True)
 class MeanRow(MeanSoFar):
-    """What rows are scored by until the first model: the mean of the rows before them, by the problem's loss."""
+    """Scores rows before the first model: by the loss of the mean of the earlier rows."""
 
     def losses(self, away: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = np.abs(away).sum(axis=1)
@@ -36,7 +36,7 @@ class MeanRow(MeanSoFar):
 @storable
 @dataclass(frozen=True)
 class Medians(Problem):
-    """The problem: the loss of a row is its distance to the model, summed over columns."""
+    """The problem: the loss of a row is its absolute distance to the medians, summed over columns."""
 
     def first_refresh(self, width: int, n_targets: int) -> int:
         return 10
@@ -69,7 +69,7 @@ class Medians(Problem):
 
 
 def weighted_medians(coreset: Coreset) -> FloatArray:
-    """For each column the value with half of the weight below it."""
+    """Return for each column the value with half of the weight below it."""
     order = np.argsort(coreset.points, axis=0, kind="stable")
     below = np.cumsum(coreset.weights[order], axis=0)
     middle = (below < below[-1] / 2).sum(axis=0)
@@ -78,7 +78,7 @@ def weighted_medians(coreset: Coreset) -> FloatArray:
 
 
 class OnlineMedian(OnlineEstimator):
-    """The estimator: validation, chunking, checkpoints, changes and regret come from its base."""
+    """Medians of a stream; validation, chunking, checkpoints, changes and regret come from the base class."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class OnlineMedian(OnlineEstimator):
 
     @property
     def medians_(self) -> FloatArray:
-        """The current model, one number a column."""
+        """Medians of the columns, shape (n_features_in_,)."""
         return np.array(self._check_fitted().model)
 
 
@@ -115,5 +115,5 @@ if __name__ == "__main__":
         model.partial_fit(rows[start : start + 1000])
     print(f"medians online   {model.medians_.round(3)}")
     print(f"medians of all   {np.median(rows, axis=0).round(3)}")
-    print(f"loss             {model.regret_.ratio:.4f} times that of hindsight, as the coreset measures it")
+    print(f"loss             {model.regret_.ratio:.4f} times that of hindsight, measured on the coreset")
     print(f"changes          {model.n_changes_} in {model.n_seen_:,} rows")

@@ -1,4 +1,4 @@
-"""Stream a real data set through OnlineRegression, 20 rows at a time, and say what it cost."""
+"""Stream a real data set through OnlineRegression, 20 rows at a time, and print its loss."""
 
 from __future__ import annotations
 

@@ -14,56 +14,56 @@ from benchmarks.suite.plots import file_of
 COMMANDS = {"tiny": "python -m benchmarks.suite --tiny", "quick": "make bench", "full": "make bench-full"}
 TITLES = {"regression": "Regression", "lowrank": "Low rank", "clustering": "Clustering"}
 HOW = """\
-All runs of a comparison take turns, {repeats} times (2 where a run is long), with one BLAS and one OpenMP thread unless
-a line says otherwise. Times are medians of **processor time**, which other programs on the machine disturb least;
-*turns* gives the lowest and the highest ratio of single turns, *spread* half the range of the times over their median.
-Rows/s count learning alone, in our case with the loss of each row before it is learned; *elapsed* is the same by
-the clock on the wall. *Peak MB* is what is allocated while learning, by `tracemalloc`, in a run of its own."""
+All runs of a comparison alternate, {repeats} times (twice if a run is long), with one BLAS and one OpenMP thread unless
+stated otherwise. Times are medians of **processor time**, which other programs on the machine affect least;
+*turns* gives the lowest and the highest ratio of single runs, *spread* half the range of the times over their median.
+Rows/s measure learning only, for our learners with the loss of each row before it is learned; *elapsed* is the same in
+elapsed time. *Peak MB* is the memory allocated while learning, by `tracemalloc`, in a separate run."""
 LIMITS = """\
-*Limits* are bare arithmetic that an exact method needs at least: `X.T @ X` on the same chunks; squared distances to k
+*Limits* are the minimal arithmetic of an exact method: `X.T @ X` on the same chunks; squared distances to k
 centers and their argmin; and reading the rows once (`x.dot(x)`)."""
 PEERS = """\
 Real data in random order, one seed. The loss is summed from the second chunk on and divided by that of the best model
-in hindsight of the rows given. Slow learners are given the first rows only."""
+in hindsight on the same rows. Slow learners receive the first rows only."""
 READING = """\
-A figure of 2 x is twice the time in a line that says *time / ...*, twice the speed in one that says *rows/s / ...*."""
+2 x means twice the time in a line *time / ...*, and twice the speed in a line *rows/s / ...*."""
 GROUPS = {
     "regression": (
         "Regression in large chunks",
-        "Drawn rows in chunks of 10,000, ours with its loss tracked. The order of rows is judged when somebody asks.",
+        "Synthetic rows in chunks of 10,000; our learner tracks its loss. The order test runs when `order_` is read.",
     ),
-    "low rank": ("Low rank in large chunks", "Drawn rows in chunks of 1,000, rank 10."),
+    "low rank": ("Low rank in large chunks", "Synthetic rows in chunks of 1,000, rank 10."),
     "clustering": (
         "Clustering in large chunks",
-        "Drawn and real rows in chunks of 1,000. `MiniBatchKMeans` tracks its loss where a line or its note says so. "
-        "Before each turn on real rows as much memory as they take is used and freed: what a virtual machine must "
-        "first fetch from its host would else be counted for whoever keeps rows.",
+        "Synthetic and real rows in chunks of 1,000. `MiniBatchKMeans` tracks its loss where a line or its note says "
+        "so. Before each run on real rows, as much memory as they take is allocated and freed; otherwise the first "
+        "allocation on a virtual machine would slow down learners that store rows.",
     ),
     "doublings": (
-        "Beside moments that are solved at doublings",
-        "Real rows in random orders that chose no default. The other learner keeps a Gram matrix and solves it "
-        "whenever the rows have doubled. It checks no value, keeps no coreset and tracks no loss.",
+        "Comparison with refits from moments at doublings",
+        "Real rows in random orders that were not used to choose defaults. The other learner keeps a Gram matrix and "
+        "refits whenever the rows have doubled. It validates no values, keeps no coreset and tracks no loss.",
     ),
-    "mapped file": ("Rows from a file", "A memory-mapped file, read by us and by the bare product alike."),
+    "mapped file": ("Rows from a file", "A memory-mapped file, read by our learner and by the product alone."),
     "single rows": ("Single rows", "A prediction for one row, the best of many rounds."),
     "refreshes": (
-        "What a refresh costs",
-        "A refresh solves the batch problem on the coreset. Its price is compared with that of learning the rows since "
-        "the one before, which become more and more, while the price stays.",
+        "The time of a refresh check",
+        "A check refits on the coreset. Its time is compared with that of learning the rows since the previous check, "
+        "whose number grows while the time of a check stays the same.",
     ),
     "float32": ("Single precision", "Rows of float32 are not copied to float64 as a whole, and give the same models."),
     "threads": ("Two threads", "The passes over the rows are bound by memory, which both cores share."),
-    "growth": ("Time a row on long streams", "Beyond the first rows, which are refreshed often, a row costs less."),
+    "growth": ("Time per row on long streams", "Checks are frequent at first, so later rows take less time."),
 }
 
 
 def section(results: dict[str, Any]) -> Iterator[str]:
     """How fast, against what, how it grows, and how it was measured."""
-    yield "## How fast, beside other learners\n"
+    yield "## Speed compared with other learners\n"
     yield f"{PEERS}\n{LIMITS}\n"
     for problem, found in results["tables"].items():
         yield from _learners(problem, found)
-    yield "## How fast, in single questions\n"
+    yield "## Speed of single operations\n"
     yield f"{READING}\n"
     for group, members in groupby(results["lines"], key=lambda line: line["group"]):
         yield from _lines(group, list(members))
@@ -111,10 +111,10 @@ def _lines(group: str, lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _growth(curves: list[dict[str, Any]]) -> Iterator[str]:
-    yield "## How it grows\n"
-    yield f"Our learners on drawn rows; turns: {max(curve['turns'] for curve in curves)}."
-    yield "A slope p says that the quantity grows like the p-th power over the whole range. Clustering keeps all rows"
-    yield 'in memory unless told otherwise (`history="coreset"`, or a folder).\n'
+    yield "## Growth of time and memory\n"
+    yield f"Our learners on synthetic rows; runs: {max(curve['turns'] for curve in curves)}."
+    yield "With a slope of p the quantity grows like the p-th power over the whole range. Clustering stores all rows"
+    yield 'in memory by default (see `history="coreset"`, or a folder).\n'
     yield from table(
         ["against", "from", "to", "problem", "fixed", "slope of time", "slope of memory"], map(_curve, curves)
     )
@@ -137,7 +137,7 @@ def _measured(results: dict[str, Any]) -> Iterator[str]:
     yield (
         f"By one run of `{COMMANDS[results['form']]}`, in {results['seconds'] / 60:.0f} minutes, commit "
         f"{results['commit'][:8]}, {results['date']}. The machine: "
-        f"{_machine(results['machine'])}. Processes that wanted a core (load average): {load['before'][0]:g} at the "
+        f"{_machine(results['machine'])}. Load average: {load['before'][0]:g} at the "
         f"start, {load['after'][0]:g} at the end.{busy}\n"
     )
     yield HOW.format(repeats=results["repeats"])

@@ -1,9 +1,9 @@
 """
-A regression that keeps up with its stream
-==========================================
+Regression on a stream
+======================
 
-Rows arrive a few at a time. After each chunk we ask what the stream has cost so far, and what the best single model
-would have cost on the same rows.
+Rows arrive in chunks. After each chunk we compare the loss of the stream so far with that of the best single model on
+the same rows.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ for start in range(0, len(X), 250):
     ratios.append(model.regret_.ratio)
 
 # %%
-# The loss comes close to that of hindsight, and the model has changed a handful of times.
+# The loss approaches that of the best model in hindsight, and the model changes a handful of times.
 
 figure, axes = plt.subplots(figsize=(6, 3))
 axes.semilogx(rows, ratios)
@@ -34,7 +34,7 @@ axes.set_ylim(0.99, 1.2)
 figure.tight_layout()
 
 # %%
-# Each change says why it was made.
+# Each change reports its reason.
 
 for event in model.changes_[-3:]:
     print(event.reason)

@@ -1,9 +1,9 @@
 """
-Clusters that keep their numbers
-================================
+Stable cluster ids
+==================
 
-A nightly refit of k-means permutes its labels. Here cluster 2 stays cluster 2, and ``churn`` says which share of all
-rows got another label at each change.
+A nightly refit of k-means permutes its labels. Here cluster 2 stays cluster 2, and ``churn`` is the share of all rows
+whose label changes with a model.
 """
 
 import matplotlib.pyplot as plt

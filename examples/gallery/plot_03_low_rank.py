@@ -1,8 +1,8 @@
 """
-A PCA of handwritten digits that grows with the data
-====================================================
+PCA of handwritten digits on a stream
+=====================================
 
-The basis stays comparable from one change to the next, so that coordinates stored last week keep their meaning.
+Each new basis is rotated towards the old one, so you can compare new coordinates with those stored last week.
 """
 
 import matplotlib.pyplot as plt

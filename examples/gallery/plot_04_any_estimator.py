@@ -2,8 +2,8 @@
 Any scikit-learn estimator, online
 ==================================
 
-``BatchToOnline`` runs a batch algorithm on a small weighted sample of all rows seen, at few and well chosen moments.
-Here it is a gradient boosting regressor, which has no ``partial_fit`` of its own.
+``BatchToOnline`` runs a batch algorithm a few times, on a small weighted sample of all rows seen. Here it is a gradient
+boosting regressor, which has no ``partial_fit``.
 """
 
 import matplotlib.pyplot as plt

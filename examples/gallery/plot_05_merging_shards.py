@@ -1,9 +1,9 @@
 """
-Shards that merge into one coreset
-==================================
+Merging shards
+==============
 
-Four machines see a quarter of the rows each. Merged in any order, they hold the coreset that one machine would hold
-that had seen all rows, to the last bit, and the model that ``fit`` gives on all of them.
+Four machines see a quarter of the rows each. Merged in any order, their coreset equals that of one machine that has
+seen all rows, bit for bit, and their model is the one that ``fit`` gives on all rows.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ print("same weights:", np.array_equal(merged.coreset_.weights, alone.coreset_.we
 print("largest difference of coefficients:", np.abs(merged.coef_ - alone.coef_).max())
 
 # %%
-# What the coreset keeps: rows that matter more are kept more often and weigh less.
+# The coreset: rows with larger scores are kept with higher probability and have smaller weights.
 
 coreset = merged.coreset_
 figure, axes = plt.subplots(figsize=(6, 4))

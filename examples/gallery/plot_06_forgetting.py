@@ -1,8 +1,8 @@
 """
-Forgetting rows as if they had never come
-=========================================
+Forgetting rows
+===============
 
-A sensor was broken for a while. With ``keep_history=True`` its rows can be removed: models, changes and regret are
+A sensor was broken for a while. With ``keep_history=True`` you can remove its rows: models, changes and regret are then
 those of a stream without them.
 """
 

@@ -2,8 +2,8 @@
 A model that survives its process
 =================================
 
-``Durable`` keeps a model in one SQLite file. Each call is one transaction. After a crash the file is opened again and
-the model goes on, bit for bit as if nothing had happened. A call that is sent twice under one key is learned once.
+``Durable`` stores a model in one SQLite file. Each call is one transaction. After a crash, open the file again: the
+model continues bit for bit as if nothing had happened. A call that is sent twice with the same key is executed once.
 """
 
 import tempfile
@@ -24,13 +24,13 @@ with Durable(path, OnlineClustering(3, random_state=0)) as durable:
         durable.partial_fit(X[start : start + 500], key=f"chunk {start}")
 
 with Durable.open(path) as durable:  # another process, another day
-    durable.partial_fit(X[2_500:3_000], key="chunk 2500")  # sent again: known, not learned twice
+    durable.partial_fit(X[2_500:3_000], key="chunk 2500")  # sent again: the key is known, so nothing is learned
     for start in range(3_000, 6_000, 500):
         durable.partial_fit(X[start : start + 500], key=f"chunk {start}")
     resumed = durable.model.cluster_centers_.copy()
 
 undisturbed = OnlineClustering(3, random_state=0).partial_fit(X).cluster_centers_
-print("the same to the last bit:", np.array_equal(resumed, undisturbed))
+print("equal bit for bit:", np.array_equal(resumed, undisturbed))
 
 # %%
 

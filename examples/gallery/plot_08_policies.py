@@ -1,9 +1,9 @@
 """
-How rarely is enough?
-=====================
+Refresh policies
+================
 
-A refresh policy names the moments at which the batch algorithm may run. Looking more often costs solves and changes;
-after a while it gains nothing.
+A refresh policy determines the row counts at which the batch algorithm may run. More frequent checks cost refits and
+changes, with diminishing returns.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Side by side with River and scikit-learn
-========================================
+Comparison with River and scikit-learn
+======================================
 
 ``evaluate.prequential`` runs any learner with ``partial_fit`` or ``learn_one`` on the same rows in the same order, and
-counts losses and changes alike for all.
+measures losses and changes in the same way for all.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-What a clustering rests on
-==========================
+The coreset of a clustering
+===========================
 
-A uniform sample misses a small cluster. The coreset keeps rows in proportion to what they can cost, so that the few
-rows far away are there, each with a weight that makes all sums come out right on average.
+A uniform sample misses a small cluster. The coreset samples rows in proportion to their possible share of the cost, so
+it contains the few distant rows, with weights that make all sums unbiased.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ rng.shuffle(X)
 
 samples = {
     "uniform": coresets.Uniform(coreset_size=150, random_state=0).add(X).coreset(),
-    "by what rows can cost": coresets.Clustering(3, coreset_size=150, random_state=0).add(X).coreset(),
+    "by sensitivity": coresets.Clustering(3, coreset_size=150, random_state=0).add(X).coreset(),
 }
 figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True)
 for (name, coreset), ax in zip(samples.items(), axes, strict=True):

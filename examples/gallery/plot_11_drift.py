@@ -1,8 +1,8 @@
 """
-Rows that drift: an alarm, and a half-life
-==========================================
+Drift: an alarm and a half-life
+===============================
 
-The slope of a stream turns over. The monitor of the order says so soon after; a model with a half-life follows.
+The slope of a stream changes its sign. The order monitor raises an alarm soon after; a model with a half-life follows.
 """
 
 import matplotlib.pyplot as plt

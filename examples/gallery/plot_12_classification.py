@@ -1,9 +1,9 @@
 """
-Classification in a coreset of a few thousand rows
-==================================================
+Classification with a coreset of a few thousand rows
+====================================================
 
-Logistic regression has no sufficient statistics, so a refit needs all rows. ``OnlineClassifier`` keeps exact expansions
-of the losses of all rows, and a coreset for what is left of them.
+Logistic regression has no sufficient statistics, so a refit needs all rows. ``OnlineClassifier`` sums Taylor expansions
+of the losses of all rows exactly, and keeps a coreset for the remainders.
 """
 
 import matplotlib.pyplot as plt

@@ -35,7 +35,6 @@ from batch2online.rows import (
     check_ids_left,
     check_width,
     extended,
-    ones,
     united,
 )
 from batch2online.schema import at_least, at_most, require, require_equal, storable
@@ -72,8 +71,8 @@ class Stream:
         How many rows make the next cut; 0 while that is not known.
     lock : RLock
         Held while the next stream is put in the place of this one.
-    recorder, on_change : callable or None
-        Called with all rows that are learned, and with all changes of the model; ``Durable`` journals them.
+    log : tuple of ChangeEvent or None
+        Changes of the model since the log was emptied, all of them; None where they are not logged.
     """
 
     learner: Any
@@ -83,8 +82,7 @@ class Stream:
     history: Any = None
     room: int = 0
     lock: RLock = field(default_factory=RLock)
-    recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
-    on_change: Callable[[ChangeEvent], None] | None = None
+    log: Events | None = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -233,8 +231,6 @@ class Stream:
         """Return the stream after validated rows of one call; those that make no cut only wait."""
         if len(self.buffer) + len(points) >= self.room:
             return self.append([(points, targets, weights)])
-        if self.recorder is not None:
-            self.recorder(points, targets, weights)
         return replace(self, buffer=self.buffer.append(points, targets, weights))
 
     def append(self, batches: Iterable[Batch], problem: Problem | None = None) -> Stream:
@@ -242,8 +238,6 @@ class Stream:
         new = self if problem is None else self.map(lambda state: replace(state, problem=problem))
         with one_thread(self.width):
             for batch in batches:
-                if self.recorder is not None:
-                    self.recorder(*batch)
                 check_ids_left(new.next_id, len(batch[0]))
                 while len(batch[0]):
                     rows, buffer, batch = new.buffer.fill(batch, new.rows_to_cut(), new.buffer_id)
@@ -255,25 +249,22 @@ class Stream:
         history, stop = self.history, int(rows.ids[-1]) + 1
         history = None if history is None else history.append(rows)
         learner, info = self.learner.step(rows, history)
-        self._report(info.events)
-        ranges = extended(self.id_ranges, self.buffer_id, stop)
-        return replace(self, learner=learner, buffer=buffer, buffer_id=stop, id_ranges=ranges, history=history)
+        return replace(
+            self,
+            learner=learner,
+            buffer=buffer,
+            buffer_id=stop,
+            id_ranges=extended(self.id_ranges, self.buffer_id, stop),
+            history=history,
+            log=self._logged(info.events),
+        )
 
-    def _report(self, events: Events) -> None:
-        if self.on_change is not None:
-            for event in events:
-                self.on_change(event)
+    def _logged(self, events: Iterable[ChangeEvent]) -> Events | None:
+        return None if self.log is None else (*self.log, *events)
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
         """Add a validated row to the buffer itself if it only has to wait there; whether that was done."""
-        return self.recorder is None and self.buffer.append_one(values, target, self.room)
-
-    def learn_one(self, values: Sequence[float], target: tuple[float, ...]) -> Stream:
-        """Return the stream after one validated row: itself, unless the row makes a cut."""
-        if self.append_one(values, target):
-            return self
-        row = np.array(values, dtype=np.float64)[None]
-        return self.append([(row, np.array(target, dtype=np.float64).reshape(1, -1), ones(1))])
+        return self.buffer.append_one(values, target, self.room)
 
     def rows_to_cut(self) -> int:
         """Return how many rows, the buffered ones included, make the next cut.
@@ -303,8 +294,7 @@ class Stream:
             return self.whole()
         new = self.flushed()
         learner, events = new.learner.refit(new.history, kind, **details)
-        self._report(events)
-        new = replace(new, learner=learner)
+        new = replace(new, learner=learner, log=new._logged(events))
         return replace(new, room=new.rows_to_cut())
 
     @one_thread()
@@ -336,7 +326,7 @@ class Stream:
         """
         old = self.view()
         unwanted, learner = old.learner.check_forgettable(ids, old.history), old.learner.emptied()
-        history = None if old.history is None else old.history.emptied()
+        history, events = None if old.history is None else old.history.emptied(), list[ChangeEvent]()
         with one_thread(self.width):
             for rows in old.learner.kept_rows(old.history):
                 rest = rows[~np.isin(rows.ids, unwanted)]
@@ -344,9 +334,9 @@ class Stream:
                     some = rest[: int(min(learner.rows_to_cut(), len(rest)))]
                     history = None if history is None else history.append(some)
                     learner, info = learner.step(some, history)
-                    self._report(info.events)
+                    events += info.events
                     rest = rest[len(some) :]
-        new = replace(old, learner=learner, history=history, on_change=self.on_change)
+        new = replace(old, learner=learner, history=history, log=self._logged(events))
         return new.refit("forgotten", rows=len(np.unique(unwanted)))
 
     def tidy(self) -> None:
@@ -419,7 +409,7 @@ class Stream:
 
     def _flushed_view(self) -> Stream:
         history = None if self.history is None else self.history.for_reading()
-        return replace(self, history=history, on_change=None).flushed()
+        return replace(self, history=history, log=None).flushed()
 
     def _cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what is made once for the rows seen so far."""

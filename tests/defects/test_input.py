@@ -195,7 +195,7 @@ EXTREME = {
     [{}, {"history": "coreset"}, {"z": 1.0}, {"z": 3.0}, {"stages": 2}, {"half_life": 5}, {"window": 100}],
     ids=str,
 )
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 def test_weights_that_are_accepted_give_finite_clusters(settings, weights):
     model, own = OnlineClustering(3, coreset_size=60, random_state=0, **settings), EXTREME[weights]
     for start in range(0, 400, 100):

@@ -74,7 +74,7 @@ def scale_of(n):
 
 @pytest.mark.parametrize("policy", [OFTEN, refresh.Lazy(growth=1.03, start=20)], ids=["geometric", "lazy"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 def test_equal_to_explicit_sample_weights(name, policy):
     """Bit for bit but for the scale of weights, a power of 4: coreset, models, changes, loss."""
     X, y = stream()

@@ -55,7 +55,7 @@ def test_coupling_is_an_upper_bound_of_what_enumeration_gives(construction, n):
     """False alarms: 1e-6."""
     rows, targets = X[:n, :1], Y[:n]
     exact = average_sensitivity(construction, rows, targets, method="exact").mean
-    coupled = average_sensitivity(construction, rows, targets, trials=500, confidence=1 - 2e-6)
+    coupled = average_sensitivity(construction, rows, targets, trials=200, confidence=1 - 2e-6)
     assert 0 < exact <= coupled.high
     assert coupled.mean < 3 * exact + 0.1  # and not a useless one
 

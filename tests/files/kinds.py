@@ -206,7 +206,7 @@ FILES: dict[str, File] = {
     "iris.csv.xz": File(lzma.compress(csv(iris())), inputs=SIZES),
     "iris.csv.zip": File(packed_zip, inputs=SIZES),
     "iris.jsonl": File(json_lines(iris()), inputs=SIZES),
-    "nested.jsonl": File(nested(), refused="'tags' holds lists", way_on=("--exclude", "tags")),
+    "nested.jsonl": File(nested(), refused="'tags' contains lists", way_on=("--exclude", "tags")),
     "iris.parquet": File(parquet(iris()), inputs=SIZES),
     "categories.parquet": File(parquet(iris().astype({"species": "category"})), inputs=(*SIZES, *SPECIES)),
     "iris.feather": File(arrow(pa.ipc.new_file), inputs=SIZES),
@@ -229,7 +229,7 @@ FILES: dict[str, File] = {
         way_on=("--encoding", "latin-1"),
         inputs=("species=sétosa",),
     ),
-    "no_names.csv": File(csv(iris()[list(SIZES)], header=False), refused="not names", way_on=("--no-header",)),
+    "no_names.csv": File(csv(iris()[list(SIZES)], header=False), refused="instead of names", way_on=("--no-header",)),
     "title_above.csv": File(
         b"Flowers of 1936\n" + csv(iris()), refused="line 2 has 5 values, expected 1", way_on=("--skip-lines", "1")
     ),
@@ -237,11 +237,11 @@ FILES: dict[str, File] = {
     "ragged.csv": File(
         csv(iris()) + b"5.1,3.5\n", refused="line 152 has 2 values", way_on=("--bad-lines", "drop"), inputs=SIZES
     ),
-    "unclosed.csv": File(csv(iris()) + b'5,3,1,1,"open\n', refused="line 152: a quoted value does not end"),
+    "unclosed.csv": File(csv(iris()) + b'5,3,1,1,"open\n', refused="line 152: a quoted value is not terminated"),
     "late_level.csv": File(
         late_species(),
         (*CLUSTER, "--lookahead", "60", "--unknown", "refuse"),
-        refused="'virginica' did not occur",
+        refused="'virginica' does not occur",
         way_on=("--unknown", "other"),
     ),
     "late_level_by_default.csv": File(late_species(), (*CLUSTER, "--lookahead", "60"), inputs=("species=other",)),
@@ -254,7 +254,7 @@ FILES: dict[str, File] = {
     "text_target.csv": File(
         csv(iris()),
         ("--task", "regression", "--target", "species"),
-        refused="must hold numbers",
+        refused="must contain numbers",
         way_on=("--target", "petal_width"),
     ),
     "database.sqlite": File(
@@ -264,6 +264,6 @@ FILES: dict[str, File] = {
         duckdb_file, refused="its tables are 'flowers'", way_on=("--query", 'SELECT * FROM "flowers"'), inputs=SIZES
     ),
     "list.json": File(iris().to_json(orient="records").encode(), refused="jq -c"),
-    "workbook.xlsx": File(workbook, refused="save its sheet as CSV"),
+    "workbook.xlsx": File(workbook, refused="save the sheet as CSV"),
     "several.zip": File(two_in_a_zip, refused="an archive of 2 files"),
 }

@@ -82,7 +82,7 @@ def test_way_on_can_be_pasted(tmp_path, capsys):
     path = tmp_path / "x.csv"
     path.write_text('"it\'s, odd",b\n1,2\n3,4\n5,6\nno,7\n')
     said = refusal(["run", str(path), "--task", "lowrank", "--k", "1"], capsys)
-    words = shlex.split(re.search(r"(--exclude .*) leaves the column out", said)[1])
+    words = shlex.split(re.search(r"(--exclude .*) ignores the column", said)[1])
     assert learned(path, ["--task", "lowrank", "--k", "1", *words], capsys)["inputs"] == ["b"]
 
 
@@ -119,4 +119,4 @@ def test_flights_as_they_are(tmp_path, capsys):
     result = learned(path, [*task, "--missing", "drop"], capsys)
     assert result["rows"] > 5000
     assert {"time_hour", "carrier=UA", "tailnum=other"} <= set(result["inputs"])
-    assert any("'tailnum' has more than 100 different texts" in note for note in result["notes"])
+    assert any("'tailnum' has more than 100 distinct values" in note for note in result["notes"])

@@ -75,9 +75,8 @@ def test_the_optimum_is_the_best_of_a_new_solution_and_the_model(z, history):
     # centers solved on all that is judged: no solution on another coreset is better
     best = problem.fit(all_of_it, None).model
     assert problem.optimum(construction, best) <= plain_cost(*judged, best.points, z) * (1 + 1e-12)
-    either = min(
-        plain_cost(*judged, best.points, z), plain_cost(*judged, problem.fit(construction, best).model.points, z)
-    )
+    again = problem.fit(construction, best).model
+    either = min(plain_cost(*judged, each.points, z) for each in (best, again))
     assert 0.95 * either <= problem.optimum(construction, best) <= either * (1 + 1e-12)
 
 

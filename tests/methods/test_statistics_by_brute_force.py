@@ -70,6 +70,7 @@ def test_a_row_that_wins_by_little_behind_all_that_were_looked_at_first_wins(z, 
 
 @pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 4.0])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.covering
 def test_seeds_of_every_stage_are_those_of_the_plain_race(z, weighted):
     """Hostile shapes: opposite far groups, heavy tails, a mean far from zero, in one part and in several."""
     rng = RNG(int(10 * z))
@@ -82,7 +83,7 @@ def test_seeds_of_every_stage_are_those_of_the_plain_race(z, weighted):
     for points in groups:
         weights = rng.lognormal(sigma=3, size=len(points)) if weighted else None
         rows = rows_of(points, weights=weights)
-        for seed in range(4):
+        for seed in range(2):
             expected = plain(rows, 6, z, seed).tolist()
             assert raced(rows, 6, z, seed).tolist() == expected
             assert raced(rows, 6, z, seed, parts=9).tolist() == expected
@@ -116,10 +117,10 @@ def test_the_factor_of_the_race_is_a_bound(z):
 
 @pytest.mark.parametrize("z", [1.0, 2.0])
 def test_all_stages_have_the_law_of_sampling_by_distance(z):
-    """Triples of seeds of five weighted points over 1,500 seeds of the generator: chi-square, false alarms 1e-6."""
+    """Triples of seeds of five weighted points over 600 seeds of the generator: chi-square, false alarms 1e-6."""
     points = np.array([[0.0], [1.0], [3.0], [3.5], [10.0]])
     weights = np.array([1.0, 2.0, 1.0, 4.0, 0.5])
-    rows, n = rows_of(points, weights=weights), 1_500
+    rows, n = rows_of(points, weights=weights), 600
     found = Counter(tuple(plain(rows, 3, z, seed).tolist()) for seed in range(n))
     expected = {}
     for triple in permutations(range(5), 3):

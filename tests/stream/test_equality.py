@@ -304,7 +304,7 @@ def test_a_construction_that_forgot_all_its_rows_starts_again(kind):
 
 
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(600, 1_000), exact=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, exact):
     def new():
         return OnlineRegression(

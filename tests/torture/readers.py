@@ -133,7 +133,9 @@ def outcome(path: Path, how: dict) -> str:
         source = open_source(str(path), Layout(format=how["format"], header=how["header"]))
         usable = [name for name, kind in source.kinds.items() if kind is not ColumnType.OTHER]
         columns = tuple(usable) if how["usable"] else ()
-        task = task_for(Settings("lowrank", k=1, columns=columns, missing=how["missing"], lookahead=how["lookahead"]))
+        task = task_for(
+            Settings(task="lowrank", k=1, columns=columns, missing=how["missing"], lookahead=how["lookahead"])
+        )
         for rows, _ in open_stream(source, path.name, task).chunks():
             assert np.isfinite(rows).all()
     except DataError:

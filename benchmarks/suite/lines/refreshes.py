@@ -27,7 +27,7 @@ def measure(form: Form) -> Iterator[Line]:
     first, last = form.choose(tiny=(1_000, 4_000), quick=(FIRST, 300_000), full=(FIRST, 1_000_000))
     for problem in modules("problems"):
         ratios = prices(problem, first, last, form.repeats)
-        text = f"dearest refresh from {first:,} rows on / the rows since the last, {problem.NAME}"
+        text = f"slowest check from {first:,} rows on / the rows since the previous one, {problem.NAME}"
         note = f"median {np.median(ratios):.2f}, {len(ratios)} refreshes up to {last:,} rows"
         yield Line("refreshes", text, float(ratios.max()), at_most=MOST.get(problem.NAME, 1), note=note)
 

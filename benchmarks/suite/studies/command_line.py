@@ -32,7 +32,7 @@ TASKS = {
 }
 TEXT = (
     "1,000,000 rows of 10 numbers and a target as CSV on standard input of `batch2online run`, processor time beyond "
-    "that of 20,000 rows (imports left out), relative to reading them with the same reader and doing nothing; peak "
+    "that of 20,000 rows (without imports), relative to reading them with the same reader; peak "
     "memory in MB."
 )
 

@@ -20,10 +20,10 @@ TEXT = (
     "under the same model of the first 600."
 )
 NOTE = (
-    "Rows from a change at row 20,000 of a random order to the alarm, or at row 200,000 where it says late: median of "
-    "20 orders, in brackets how many noticed; for KSWIN, which is slow, over 4, and none of the late ones. An alarm "
-    "before the change counts as none. Below them, where there is an alarm on streams as they are shipped, sorted, and "
-    "in ten blocks."
+    "Rows from a change at row 20,000 of a random order to the alarm, or at row 200,000 where the name says late: "
+    "median of 20 orders, in brackets the number of orders with an alarm; for KSWIN, which is slow, over 4, and none "
+    "of the late ones. An alarm before the change does not count. The other lines give the row of the alarm on "
+    "streams in their original order, sorted, and in ten blocks."
 )
 
 

@@ -22,10 +22,9 @@ MOST_ROWS = 20_000
 TEXT = (
     f"k-means, k = {K}, squared distances. Each row is assigned before it is learned, chunks of {CHUNK}, the first "
     "four not scored: loss over that of the best *single* centers of all rows in hindsight (`KMeans(n_init=10)`), "
-    "changes of "
-    f"the model in brackets. DenStream saw the first {MOST_ROWS:,} rows, with a radius of half the root of the mean "
-    "squared distance to the best centers; k-means puts its clusters together to k. Flights in time are 8 columns as "
-    "they are shipped. Ours keep no more rows than the coreset."
+    f"changes of the model in brackets. DenStream saw the first {MOST_ROWS:,} rows, with a radius of half the root of "
+    "the mean squared distance to the best centers; k-means merges its clusters into k. Flights in time are 8 "
+    "columns in their original order. Our learners store only the coreset."
 )
 
 

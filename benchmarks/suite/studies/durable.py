@@ -17,8 +17,8 @@ IS_TIMED = True
 ROWS = np.random.default_rng(0).normal(size=(1_000, 8))
 TARGETS = ROWS @ np.arange(8.0)
 TEXT = (
-    "`OnlineRegression`, 1,000 rows of 8 columns in a call, or one: medians by the clock, so that the disk's sync "
-    "counts; saving and loading with all rows, the best of three."
+    "`OnlineRegression`, 1,000 rows of 8 columns in a call, or one: medians of elapsed time, which includes disk "
+    "syncs; saving and loading with all rows, the best of three."
 )
 
 

@@ -27,9 +27,9 @@ EVERY = {"ADWIN": 10, "PageHinkley": 10, "KSWIN": 50}
 
 SETS = ("diamonds", "cps1988", "flights")
 TEXT = (
-    "The monitor of all estimators at its level of 1/1,000, and River's detectors with their own defaults on the loss "
-    "of the same rows under the same model of the first 600. They saw a tenth of the orders, KSWIN a fiftieth: it is "
-    "slow."
+    "The monitor of all estimators at its level of 1/1,000, and River's detectors with their own defaults on the "
+    "loss of the same rows under the same model of the first 600. They were run on a tenth of the orders, KSWIN, "
+    "which is slow, on a fiftieth."
 )
 
 
@@ -45,9 +45,7 @@ def measure(form: Form) -> Iterator[Study]:
 
 def table(alarms: list[dict[str, Any]]) -> Study:
     columns = ["rows", "orders", "monitor, 1/100", "monitor", *DETECTORS]
-    note = (
-        "Orders of so many rows, drawn without replacement where there are enough of them, in which there was an alarm."
-    )
+    note = "Numbers of orders with an alarm; rows are drawn without replacement where there are enough of them."
     return Study("False alarms in random orders", TEXT, columns, alarms, note)
 
 

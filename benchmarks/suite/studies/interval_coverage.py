@@ -19,10 +19,10 @@ TABLES = 4
 
 TEXT = (
     '`OnlineClustering(k, z=z, history="coreset", coreset_size=size)` on rows in random order. The optimum of all rows '
-    "is the best of several fits to all of them. *Optimum* is `regret_.optimum` relative to it, *interval* the ends of "
-    "`regret_.optimum_interval` relative to it, means over the seeds; *below* and *above* count the seeds in which the "
-    "optimum of all rows is beyond an end; *as ±* counts those in which it is farther than `error` from the reported "
-    "one, on either side, as was said before."
+    "is the best of several fits to all of them. *Optimum* is `regret_.optimum` relative to it, *interval* the ends "
+    "of `regret_.optimum_interval` relative to it, means over the seeds; *below* and *above* count the seeds in "
+    "which the optimum of all rows is beyond an end; *as ±* counts those in which it is farther than `error` from "
+    "the reported one, on either side."
 )
 
 
@@ -34,7 +34,7 @@ def measure(form: Form) -> Iterator[Study]:
     cases = cases[:1] if form.name == "tiny" else cases
     records = [record for case in cases for record in coverage(*case, sizes, rows, seeds)]
     columns = ["rows", "z", "k", "size", "optimum", "interval", "below", "above", "as ±", "seeds"]
-    yield Study("Intervals of optima that are measured on a coreset", TEXT, columns, records)
+    yield Study("Intervals for optima measured on a coreset", TEXT, columns, records)
 
 
 def normal(rng: np.random.Generator, rows: int, k: int) -> np.ndarray:

@@ -35,14 +35,13 @@ FORMATS = {
     "ours / refits": ".5f",
 }
 TEXT = (
-    "`OnlineClassifier` and `OnlineRegression(loss=...)` with their defaults against the batch algorithm refitted "
-    "on all rows at the same times, whenever their number has doubled: scikit-learn's `LogisticRegression` (by "
-    "Newton's method, its fastest; lbfgs for several classes), `PoissonRegressor` and `GammaRegressor` (Newton's), "
-    "and for the absolute and Huber losses ours with all rows kept. `times lbfgs` compares with "
-    "`LogisticRegression()` as is, on one stream. Random order, chunks of 1,000, each scored under the model before "
-    "it, losses from row 1,000 on over those of the best model in hindsight, means over {seeds} seeds; rows a "
-    "processor second; the most memory held between calls, rows that wait included, and taken during one; changes "
-    "after row 1,000."
+    "`OnlineClassifier` and `OnlineRegression(loss=...)` with their defaults against the batch algorithm refitted on "
+    "all rows at the same times, whenever their number has doubled: scikit-learn's `LogisticRegression` (by Newton's "
+    "method, its fastest; lbfgs for several classes), `PoissonRegressor` and `GammaRegressor` (Newton's), and for "
+    "the absolute and Huber losses ours with all rows kept. `times lbfgs` compares with `LogisticRegression()` as "
+    "is, on one stream. Random order, chunks of 1,000, each scored under the model before it, losses from row 1,000 "
+    "on over those of the best model in hindsight, means over {seeds} seeds; rows per processor second; maximum "
+    "memory between calls, with buffered rows, and during a call; changes after row 1,000."
 )
 
 

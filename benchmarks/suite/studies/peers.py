@@ -28,12 +28,13 @@ LARGE = {
 TEXT = (
     "Columns and targets are standardised. Random order, chunks of 1,000 and loss from row 1,000 on (of 100, and from "
     "row 100 on, for sets of fewer than 2,000 rows), means and standard deviations over {seeds} seeds: loss over "
-    "hindsight, changes in brackets, the least loss of a set in bold."
+    "hindsight, changes in brackets, the lowest loss of a data set in bold."
 )
 NOTES = {
     "regression": "",
     "lowrank": "Rank 10, uncentred. IncrementalPCA is fed each row and its negative, so that its mean stays zero.",
-    "clustering": "5 clusters. River is told the mean and the spread of all rows, around which it draws its centers.",
+    "clustering": "5 clusters. River receives the mean and the standard deviation of all rows, around which it draws "
+    "its centers.",
 }
 
 

@@ -10,8 +10,8 @@ from benchmarks.suite.study import Study
 
 IS_TIMED = True
 TEXT = (
-    "Rows of 10 columns that workers draw as they learn them, in partitions of 250,000: two workers of one thread "
-    "each. *Next to the truth*: the largest error of a coefficient in standard errors, or the cost of the centers "
+    "Rows of 10 columns that the workers generate, in partitions of 250,000: two workers of one thread "
+    "each. *Next to the truth*: largest error of a coefficient in standard errors, or the cost of the centers "
     "over that of the true ones."
 )
 COLUMNS = [

@@ -21,12 +21,13 @@ NIGHTS = 100
 SIZES = (5_000, 20_000, 50_000)
 FORMATS = {"/ refits": ".3f", "/ nightly": ".3f", "solve s": ".1f", "all s": ".1f", "times less": ".1f", "MB": ".1f"}
 TEXT = (
-    "Tables and texts in random order, chunks of 1,000, losses from row 1,000 on: flights (arrival delay; carrier, "
+    "Tables and strings in random order, chunks of 1,000, losses from row 1,000 on: flights (arrival delay; carrier, "
     "origin and destination as categories) and diamonds (logarithm of the price; cut, colour and clarity), squared "
-    "loss of boosted trees; docstrings of five packages, to be told by their package, log loss of a linear model of "
-    f"words. `refits` solves on all rows at doublings, `nightly` {NIGHTS} times at equal steps, `BatchToOnline` on a "
-    "coreset of so many rows, with its defaults. Processor seconds of the solves, and of all that learning and "
-    "predicting takes; `times less`: solves of `nightly` over these; MB: what is kept, of refits all rows."
+    "loss of boosted trees; docstrings classified by package, for five packages, log loss of a linear model of "
+    f"words. `refits` fits on all rows at doublings, `nightly` {NIGHTS} times at equal steps, `BatchToOnline` on a "
+    "coreset of the given size, with its defaults. Processor seconds of the fits, and of all learning and "
+    "predicting; `times less`: time of the fits of `nightly` over these; MB: memory of the stored rows, which are "
+    "all rows for refits."
 )
 
 

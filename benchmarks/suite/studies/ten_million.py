@@ -18,10 +18,10 @@ from benchmarks.suite.study import Study
 IS_TIMED = True
 WIDTH, CHUNK = 20, 10_000
 TEXT = (
-    f"Synthetic rows of {WIDTH} columns in chunks of {CHUNK:,}, made again for each pass, so that ours keeps none. The "
-    'best model is that of `LogisticRegression(solver="newton-cholesky", tol=1e-10)` on all rows, which holds them: '
-    "its penalty is ours. Rows a processor second, for it those of its one fit; resident memory of the process before "
-    "it."
+    f"Synthetic rows of {WIDTH} columns in chunks of {CHUNK:,}, generated again for each pass, so that none are "
+    'stored. The best model is that of `LogisticRegression(solver="newton-cholesky", tol=1e-10)` on all rows, which '
+    "stores them, with the same penalty. Rows per processor second, for it those of a single fit; resident memory of "
+    "the process before it."
 )
 
 

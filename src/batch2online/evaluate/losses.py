@@ -405,7 +405,7 @@ class PredictorLosses(Predictions):
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
         assert y is not None
         own, values = self._own, np.clip(np.asarray(answer, dtype=np.float64), -1e100, 1e100)
-        return own.value(own.predictor(values), y, own.scoring_width(self.scale))
+        return own.value(own.predictor(values), y, own.scoring_scale(self.scale))
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
         names = ("loss", "quantile", "power", "delta", "alpha", "l1_ratio")

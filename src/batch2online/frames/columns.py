@@ -60,7 +60,7 @@ class ColumnType(StrEnum):
         """The values in words, for files: a date is a time there, and a time of day a duration."""
         return {
             ColumnType.TIME: "dates",
-            ColumnType.ZONED: "dates with a zone",
+            ColumnType.ZONED: "dates with a time zone",
             ColumnType.DURATION: "times of day or durations",
             ColumnType.OTHER: "lists or other values",
         }.get(self, f"{self}s")

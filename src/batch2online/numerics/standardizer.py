@@ -13,7 +13,7 @@ from batch2online.schema import above, finite, require, shape, storable
 
 @storable
 @dataclass(frozen=True)
-class Frame:
+class Standardizer:
     """Rows x become ``z = [1 | (x - shift) / scale]``; without an intercept there is no constant and no shift.
 
     Targets and predictors are counted from an ``origin``, for losses that depend on their difference alone.
@@ -30,7 +30,7 @@ class Frame:
         require(self.intercept or not has_shift, f"shift: found {self.shift}, expected none without an intercept")
 
     @classmethod
-    def of(cls, points: FloatArray, intercept: bool, targets: FloatArray | None = None) -> Frame:
+    def of(cls, points: FloatArray, intercept: bool, targets: FloatArray | None = None) -> Standardizer:
         """Return the frame of these rows, at least one: the shift is a value, so constant columns become zero.
 
         The origin is the median of the targets, where they are given and there is an intercept.
@@ -77,7 +77,7 @@ class Frame:
         own = 1 / self.scale**2
         return np.concatenate([[0.0], own]) if self.intercept else own
 
-    def to(self, other: Frame) -> FloatArray:
+    def to(self, other: Standardizer) -> FloatArray:
         """Return the matrix (p, p) that turns rows z of this frame into those of another, whatever the origins."""
         i = int(self.intercept)
         matrix = np.eye(self.n_columns)

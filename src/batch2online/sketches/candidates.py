@@ -32,7 +32,7 @@ class Candidates:
         check_ascending([self.rows])
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.words)
 
     def __getitem__(self, index: Any) -> Candidates:
         return Candidates(self.rows[index], self.words[index], self.limits[index])

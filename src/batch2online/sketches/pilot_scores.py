@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.numerics.standardizer import Frame
+from batch2online.numerics.standardizer import Standardizer
 from batch2online.numerics.triangular import inverse_root
 from batch2online.rows import Rows
 from batch2online.schema import above, ascending, at_least, finite, require, shape, storable
@@ -44,7 +44,7 @@ class Gauge:
     ``factor`` multiplies all scores.
     """
 
-    frame: Frame
+    frame: Standardizer
     classes: Annotated[FloatArray, shape("c"), finite, ascending]
     whitening: Annotated[FloatArray, shape("p", "p"), finite]
     means: Annotated[FloatArray, shape(2), finite, at_least(0)]
@@ -75,9 +75,9 @@ class Gauge:
         classes = np.unique(rows.targets[:, 0])[1:] if labels else np.empty(0)
         columns = _columns(rows, classes, labels)
         width, total = columns.shape[1], float(weights.sum())
-        frame, whitening = Frame(np.zeros(width), np.ones(width), True), np.zeros((0, 0))
+        frame, whitening = Standardizer(np.zeros(width), np.ones(width), True), np.zeros((0, 0))
         if leverage and frame.n_columns <= WIDEST:
-            frame = Frame.of(columns, intercept=True)
+            frame = Standardizer.of(columns, intercept=True)
             design = frame.design(columns)
             whitening = inverse_root((design * weights[:, None]).T @ design / total)
         nothing = np.zeros(2)

@@ -128,7 +128,7 @@ def test_closing_table_names_what_matters(stream, tmp_path, capsys):
     )
     text = capsys.readouterr().out
     for words in (
-        "linear regression of y on 3 inputs",
+        "linear regression of y on 3 features",
         "3,000",
         "times that of the best possible linear fit",
         "report.html",
@@ -139,14 +139,14 @@ def test_closing_table_names_what_matters(stream, tmp_path, capsys):
 # -- errors -----------------------------------------------------------------------------------------
 
 USAGE = {
-    "no input": (["run", "--task", "lowrank", "--k", "2"], "Name one input"),
-    "two inputs": (["run", "x.csv", "--dataset", "digits", "--task", "lowrank", "--k", "2"], "Name one input"),
+    "no input": (["run", "--task", "lowrank", "--k", "2"], "Give one input"),
+    "two inputs": (["run", "x.csv", "--dataset", "digits", "--task", "lowrank", "--k", "2"], "Give one input"),
     "no task": (["run", "x.csv"], "Missing option '--task'"),
     "no k": (["run", "--dataset", "digits", "--task", "clustering"], "needs --k, the number of clusters"),
     "no target": (["run", "x.csv", "--task", "regression"], "needs --target"),
     "target of none": (
         ["run", "x.csv", "--task", "lowrank", "--k", "1", "--target", "y"],
-        "--task lowrank predicts no column: leave --target out",
+        "--task lowrank has no target: remove --target",
     ),
     "no file": (["run", "nothing.csv", "--task", "lowrank", "--k", "1"], "nothing.csv cannot be read: No such file"),
     "unknown set": (["run", "--dataset", "q", "--task", "lowrank", "--k", "1"], "no data set 'q'.*digits"),
@@ -154,10 +154,10 @@ USAGE = {
     "bad policy": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "daily"], "'daily'"),
     "bad growth": (["run", "--dataset", "digits", "--task", "lowrank", "--k", "1", "--refresh", "lazy:0.5"], "growth"),
     "unknown command": (["fly"], "No such command"),
-    "no model": (["show", "nothing"], "nothing is no model"),
+    "no model": (["show", "nothing"], "nothing is neither a model"),
     "too many": (
         ["run", "--dataset", "digits", "--task", "lowrank", "--k", "99"],
-        "--k 99 is more than the 64 columns",
+        "--k 99 exceeds the 64 columns",
     ),
 }
 
@@ -181,7 +181,7 @@ def test_bad_data_leaves_nothing_behind(tmp_path, capsys):
     assert run_safely(["run", str(path), "--task", "lowrank", "--k", "1", "--out", str(out)]) == 2
     assert capsys.readouterr().err == (
         "Error: bad.csv, line 40,002, column 'a': 'oops' is not a number; --na-values oops reads it as missing, "
-        "--exclude a leaves the column out.\n"
+        "--exclude a ignores the column.\n"
     )
     assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
 
@@ -313,7 +313,7 @@ def test_show_tells_what_the_model_saw(stream, tmp_path, capsys):
     assert shown["model"] == "OnlineRegression"
     assert (shown["rows"], shown["ratio"], len(shown["changes"])) == (3000, result["ratio"], result["changes"])
     assert run_safely(["show", str(out / "model.b2o")]) == 0
-    assert "times hindsight" in capsys.readouterr().out
+    assert "times the optimum" in capsys.readouterr().out
 
 
 def test_a_damaged_model_is_refused(tmp_path, capsys):
@@ -408,7 +408,7 @@ def test_resuming_in_random_order_or_with_rows_left_out(long_stream, tmp_path, c
     undisturbed = result_of(*run_with_state(long_stream, tmp_path / "one", *words), capsys=capsys)
     settings = Settings(task="regression", target="y", **{word[2:]: value for word, value in pairs_of(words)})
     task = task_for(settings)
-    stream = open_input([str(long_stream)], None, task).stream
+    stream = open_input([str(long_stream)], None, task)
     known = {"source": "long.csv", **settings.as_dict()}
     with FileModel(tmp_path / "two" / "state.b2o", task.estimator(), known, every=5.0) as keeper:
         LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), 1000), 4), lambda _: None)
@@ -421,7 +421,7 @@ def test_resuming_where_a_point_of_the_curve_is_due(long_stream, tmp_path, capsy
     lines = long_stream.read_text().splitlines(keepends=True)
     task = task_for(Settings(task="regression", target="y"))
     long_stream.write_text("".join(lines[:1001]))
-    stream = open_input([str(long_stream)], None, task).stream
+    stream = open_input([str(long_stream)], None, task)
     known = {"source": "long.csv", **task.settings.as_dict()}
     with FileModel(tmp_path / "state.b2o", task.estimator(), known, every=5.0) as keeper:
         LearningLoop(keeper).learn(islice(rechunked(stream.chunks(), rows), 1), lambda _: None)
@@ -456,10 +456,10 @@ def test_a_state_is_not_continued_with_other_rows_or_settings(long_stream, tmp_p
     lines[50], lines[51] = lines[51], lines[50]
     long_stream.write_text("".join(lines))
     assert run_safely(run_with_state(long_stream, tmp_path)) == 2
-    assert "The first 60,000 rows are not those" in capsys.readouterr().err
+    assert "The first 60,000 rows differ from those" in capsys.readouterr().err
     long_stream.write_text("".join(lines[:100]))
     assert run_safely(run_with_state(long_stream, tmp_path)) == 2
-    assert "ends after 99 rows, but 60,000" in capsys.readouterr().err
+    assert "has 99 rows, but --state has already learned 60,000" in capsys.readouterr().err
 
 
 def test_checksum_does_not_depend_on_chunks():

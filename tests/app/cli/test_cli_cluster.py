@@ -71,7 +71,7 @@ def test_the_files_may_be_cut_otherwise(folder):
 def test_what_needs_an_order_is_refused(folder, unfit):
     result = ran(f"{folder}/rows-*.csv", *OPTIONS, *unfit)
     assert result.exit_code != 0
-    assert f"leave {unfit[0]} out" in str(result.exception)
+    assert f"remove {unfit[0]}" in str(result.exception)
 
 
 def test_a_bad_file_is_named(folder):

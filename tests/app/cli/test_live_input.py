@@ -69,7 +69,7 @@ def test_a_pipe_is_learned_as_rows_come_and_a_bad_value_is_reported_when_it_come
         assert process.wait(PATIENCE) == 2  # its input is still open
         assert process.stderr.read().decode() == (
             "Error: standard input, line 62, column 'b': 'oops' is not a number; --na-values oops reads it as missing, "
-            "--exclude b leaves the column out, a larger --lookahead sees more rows before it decides.\n"
+            "--exclude b ignores the column, --lookahead N infers types and categories from more rows.\n"
         )
 
 
@@ -198,7 +198,7 @@ def test_a_file_is_followed_until_an_interrupt(tmp_path, capsys):
 
 
 REFUSED = {
-    "random order": (["--order", "random"], "leave --follow or --order out"),
+    "random order": (["--order", "random"], "remove --follow or --order"),
     "a packed file": ([], "cannot be followed"),
 }
 
@@ -243,7 +243,7 @@ def test_a_value_in_the_second_file_is_named_with_it(tmp_path, capsys):
     assert run_safely(["run", str(tmp_path / "1.csv"), str(tmp_path / "2.csv"), *task]) == 2
     assert "2.csv, line 3, column 'a': 'x' is not a number" in capsys.readouterr().err
     assert run_safely(["run", str(tmp_path / "1.csv"), str(tmp_path / "3.csv"), *task]) == 2
-    assert "3.csv has no column 'a', which 1.csv has; --exclude a leaves" in capsys.readouterr().err
+    assert "3.csv has no column 'a', which 1.csv has; --exclude a ignores" in capsys.readouterr().err
     assert run_safely(["run", str(tmp_path / "*.tsv"), *task]) == 2
     assert "There is no file" in capsys.readouterr().err
 

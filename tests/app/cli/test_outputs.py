@@ -45,7 +45,7 @@ def die_at(monkeypatch, count):
 
         return call
 
-    for owner, name in ((os, "rename"), (os, "replace"), (os, "rmdir"), (outputs, "_exchanged")):
+    for owner, name in ((os, "rename"), (os, "replace"), (os, "rmdir"), (outputs, "_exchange")):
         monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
 
 
@@ -59,7 +59,7 @@ def test_a_folder_holds_all_old_or_all_new_files(tmp_path, monkeypatch, can_exch
             (folder / foreign).write_text("mine")
         with monkeypatch.context() as patch:
             if not can_exchange:
-                patch.setattr(outputs, "_exchanged", lambda *_: False)
+                patch.setattr(outputs, "_exchange", lambda *_: False)
             die_at(patch, count)
             try:
                 put_in_place(folder_of(tmp_path / f"new{count}", "new"), folder, NAMES)

@@ -69,7 +69,7 @@ def test_a_text_that_the_run_would_refuse_is_refused(folder, capsys):
     (folder / "new.csv").write_text(NEW)
     assert run_safely(["predict", str(folder / "strict"), str(folder / "new.csv")]) == 2
     error = capsys.readouterr().err
-    assert "line 5, column 'colour': 'blue' did not occur in the first 500 rows." in error
+    assert "line 5, column 'colour': 'blue' does not occur in the first 500 rows." in error
     assert "--" not in error  # options of run are none of predict
 
 
@@ -104,7 +104,7 @@ TEXTS = {
     "csv": ("bad.csv", "x,colour\n1,red\nhigh,red\n", "bad.csv, line 3, column 'x': 'high' is not a number"),
     "all text": ("text.csv", "x,colour\nlow,red\nhigh,red\n", "text.csv, line 2, column 'x': 'low' is not a number"),
     "json": ("bad.jsonl", '{"x": "low", "colour": "red"}\n', "bad.jsonl, line 1, column 'x': 'low' is not a number"),
-    "a number in text": ("odd.jsonl", '{"x": 1, "colour": 5}\n', "column 'colour': 5 is not a text"),
+    "a number in text": ("odd.jsonl", '{"x": 1, "colour": 5}\n', "column 'colour': 5 is not a string"),
     "missing column": ("less.csv", "x\n1\n", "has no column 'colour', which the model needs"),
     "empty": ("empty.csv", "", "is empty"),
 }

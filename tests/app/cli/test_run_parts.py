@@ -11,7 +11,7 @@ from batch2online import OnlineRegression
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.commands.check import verdict_of
 from batch2online.app.cli.run.loop import LearningLoop
-from batch2online.app.cli.run.result import Recorder, change_record, following, point, present_model
+from batch2online.app.cli.run.result import Recorder, change_record, last_model, next_point, point
 from batch2online.app.cli.run.state import MemoryModel, Position, checksum
 from batch2online.app.cli.settings import Settings
 from batch2online.app.inputs import DataError, columnar
@@ -41,7 +41,7 @@ def test_points_of_the_curve_do_not_depend_on_chunks():
     curves = [loop_after(*sizes).recorder.points for sizes in ([400], [7, 93, 300], [50, 25, 325])]
     assert [each["rows"] for each in curves[0]] == [50, 75, 113, 170, 255, 383]
     assert curves[1] == curves[2] == curves[0]
-    assert following(113) == 170
+    assert next_point(113) == 170
 
 
 def test_a_point_holds_what_regret_says():
@@ -53,7 +53,7 @@ def test_a_point_holds_what_regret_says():
 
 def test_the_last_point_is_not_there_twice():
     model, recorder = OnlineRegression(random_state=0).partial_fit(X[:50], Y[:50]), Recorder()
-    assert recorder.look(model)
+    assert recorder.record(model)
     assert recorder.closed(model) == recorder.points
     assert len(recorder.closed(model.partial_fit(X[50:60], Y[50:60]))) == 2
 
@@ -72,12 +72,12 @@ def test_rows_that_were_learned_are_passed_over(sizes):
 
 
 def test_another_input_is_not_continued():
-    with pytest.raises(DataError, match="The first 150 rows are not those that the state was made of"):
+    with pytest.raises(DataError, match="The first 150 rows differ from those that --state has learned"):
         loop_after(400, start=position(1e-9))
 
 
 def test_an_input_that_is_too_short_is_refused():
-    with pytest.raises(DataError, match="ends after 100 rows, but 150 of them were learned before"):
+    with pytest.raises(DataError, match="has 100 rows, but --state has already learned 150"):
         loop_after(100, start=position())
 
 
@@ -108,7 +108,7 @@ def test_the_cost_of_a_decayed_model_is_that_of_rows_weighted_from_the_last_on()
     model = OnlineRegression(half_life=half_life, random_state=0).fit(X, Y)
     weights = 0.5 ** (np.arange(len(X))[::-1] / half_life)
     expected = weights @ (model.predict(X) - Y) ** 2
-    assert present_model(model)["cost"] == pytest.approx(expected, rel=1e-6)
+    assert last_model(model)["cost"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_check_of_a_file_is_that_of_its_rows(tmp_path, monkeypatch):

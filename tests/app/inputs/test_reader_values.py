@@ -13,8 +13,8 @@ import pytest
 from batch2online.app.inputs import DataError, Layout, open_source
 from batch2online.app.inputs.batch import Batch, row_place, with_plain_types
 from batch2online.app.inputs.delimited import is_number
-from batch2online.app.inputs.infer import Wanted, counting_columns, identifiers, prepare
-from batch2online.app.inputs.preparation import part_of
+from batch2online.app.inputs.infer import PreparationOptions, identifiers, index_columns, prepare
+from batch2online.app.inputs.preparation import PARTS
 from batch2online.frames.columns import ColumnType
 
 
@@ -39,7 +39,7 @@ def prepared(batch, target=None, **wanted):
         for name in batch.table.column_names
     }
     inputs = [name for name in kinds if name != target]
-    return prepare([batch], inputs, target, kinds, Wanted(**wanted))
+    return prepare([batch], inputs, target, kinds, PreparationOptions(**wanted))
 
 
 def test_dates_are_days_and_times_are_hours():
@@ -62,7 +62,7 @@ def test_dates_are_days_and_times_are_hours():
 )
 def test_parts_of_a_date_are_those_of_the_calendar(moment):
     days = np.array([(moment - dt.datetime(1970, 1, 1)) / dt.timedelta(days=1)])
-    found = [float(part_of(days, part)[0]) for part in ("hour", "weekday", "month")]
+    found = [float(PARTS[part](days)[0]) for part in ("hour", "weekday", "month")]
     np.testing.assert_allclose(found, [moment.hour + moment.minute / 60, moment.isoweekday(), moment.month], rtol=1e-9)
 
 
@@ -109,7 +109,7 @@ def test_only_bad_lines_are_left_out_and_counted(tmp_path):
     (batch,) = source.batches(source.names)
     assert batch.table.to_pydict() == {"a": [1.0, 3.0], "b": ["x\ny", "z"]}
     assert batch.place(1) == "t.csv, line 5"
-    assert source.notes == ["1 lines with too few or too many values are left out"]
+    assert source.notes == ["1 lines with too few or too many values were dropped"]
 
 
 def test_decimal_commas_are_numbers_in_errors_too(tmp_path):
@@ -129,9 +129,9 @@ def test_json_heeds_words_for_missing_values_and_knows_dates(tmp_path):
 @pytest.mark.parametrize("first", [0.0, 1.0])
 def test_columns_that_count_rows_are_found(first):
     counted = batch_of(index=first + np.arange(5.0), a=first + np.arange(5.0))
-    assert counting_columns([counted], ["index", "a"]) == ["index"]
+    assert index_columns([counted], ["index", "a"]) == ["index"]
     other = batch_of(index=np.array([first, 5.0, 2.0, 3.0, 1.0]))
-    assert counting_columns([other], ["index"]) == []
+    assert index_columns([other], ["index"]) == []
 
 
 def test_a_category_of_many_levels_that_recur_is_no_identifier():
@@ -141,8 +141,8 @@ def test_a_category_of_many_levels_that_recur_is_no_identifier():
 
 def test_the_commonest_levels_get_columns_in_the_order_of_their_names():
     batch = batch_of(c=["z"] * 3 + ["a"] * 2 + ["m"], v=[1.0] * 6)
-    found = prepared(batch, max_levels=2, may_grow=False)
-    assert found.levels == {"c": ["a", "z"]}
+    found = prepared(batch, max_categories=2, may_grow=False)
+    assert found.categories == {"c": ["a", "z"]}
     assert found.names == ["v", "c=a", "c=z", "c=other"]
     np.testing.assert_array_equal(found.apply(batch)[0][:, 1:], np.eye(3)[[1, 1, 1, 0, 0, 2]])
 
@@ -173,9 +173,9 @@ def test_the_first_missing_value_is_named():
 
 
 def test_a_row_that_is_dropped_says_nothing_of_its_levels():
-    found = prepared(batch_of(a=[1.0, 2.0], c=["x", "y"]), missing="drop", unknown="refuse", may_grow=False)
+    found = prepared(batch_of(a=[1.0, 2.0], c=["x", "y"]), missing="drop", handle_unknown="refuse", may_grow=False)
     rows, _, kept = found.apply(batch_of(a=[1.0, None], c=["x", "new"]))
     assert kept.tolist() == [True, False]
     assert len(rows) == 1
-    with pytest.raises(DataError, match="row 2, column 'c': 'new' did not occur"):
+    with pytest.raises(DataError, match="row 2, column 'c': 'new' does not occur"):
         found.apply(batch_of(a=[1.0, 2.0], c=["x", "new"]))

@@ -99,7 +99,9 @@ MIXED = {
 def test_both_sorts_are_refused_with_their_place(tmp_path, kind, which):
     path = write(tmp_path / f"rows.{kind}", MIXED[which])
     place = {"csv": "line 11", "jsonl": "line 10", "db": "row 10"}[kind]
-    with pytest.raises(DataError, match=rf"rows.{kind}, {place}, column 'when': .* all must have a zone, or none"):
+    with pytest.raises(
+        DataError, match=rf"rows.{kind}, {place}, column 'when': .* either all or none must have a time zone"
+    ):
         days_of(path)
 
 
@@ -111,7 +113,7 @@ def test_both_sorts_are_refused_in_later_blocks(tmp_path, kind, first, monkeypat
     before, after = (NAIVE, ZONED) if first == "naive" else (ZONED, NAIVE)
     path = write(tmp_path / f"rows.{kind}", [*before[:20], after[20], *before[21:]])
     place = {"csv": "line 22", "jsonl": "line 21"}[kind]
-    with pytest.raises(DataError, match=rf"{place}, column 'when': .* is not one of the dates"):
+    with pytest.raises(DataError, match=rf"{place}, column 'when': .* is not a date"):
         days_of(path)
 
 
@@ -128,7 +130,7 @@ def test_a_model_of_the_one_sort_refuses_the_other(tmp_path, capsys, kind):
     assert run_safely(["predict", str(tmp_path / "out"), str(naive), *query]) == 2
     said = capsys.readouterr().err
     assert "'when'" in said
-    assert "with a zone" in said
+    assert "with a time zone" in said
     assert json.loads((tmp_path / "out" / "result.json").read_text())["preparation"]["kinds"] == {
         "when": str(ColumnType.ZONED)
     }
@@ -138,7 +140,7 @@ def test_a_model_of_the_one_sort_refuses_the_other(tmp_path, capsys, kind):
 def test_several_files_of_both_sorts(tmp_path, kind):
     paths = [str(write(tmp_path / f"{name}.{kind}", when)) for name, when in (("a", NAIVE), ("b", ZONED))]
     source = open_sources(paths, Layout())
-    with pytest.raises(DataError, match=rf"b.{kind}.*column 'when'.*dates"):
+    with pytest.raises(DataError, match=rf"b.{kind}.*column 'when'.*date"):
         list(source.batches(["y", "when"]))
 
 

@@ -375,7 +375,7 @@ def cases(draw):
     size=st.sampled_from([10, 40]),
     first_id=st.integers(0, 50),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=16, deadline=None)
 @patch.multiple(race, _KEPT=8, _FIRST_LOOK=2, _FIRST_ROWS=32)
 @small_blocks(16)
 def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):

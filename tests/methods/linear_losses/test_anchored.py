@@ -40,8 +40,8 @@ def model(name, sample=None):
     shift = 0.0 if sample is None else np.tanh(sample.anchored.weights @ sample.anchored.y / 1_500)
     coefficients = np.outer(np.linspace(1.0, -1.0, k), [0.4 + 0.3 * shift, -0.6])
     classes = sample.classes if sample is not None else ()
-    is_flat = name == "counts" and sample.weight > CUTS[0] * 2
-    shown = {"width": 1.0, "classes": classes, "is_flat": is_flat}
+    first_order = name == "counts" and sample.weight > CUTS[0] * 2
+    shown = {"scale": 1.0, "classes": classes, "first_order": first_order}
     return SimpleNamespace(coefficients=coefficients, intercepts=np.full(k, -1.0), **shown)
 
 
@@ -63,9 +63,9 @@ def evaluated(name, sample):
     return costs(sample, theta, 0.8)
 
 
-def costs(sample, theta, width):
+def costs(sample, theta, scale):
     """The loss of all rows, by the coreset alone and by expansions of each order."""
-    own = float(sample.anchored.weights @ sample.loss.value(sample.anchored.design @ theta.T, sample.anchored.y, width))
+    own = float(sample.anchored.weights @ sample.loss.value(sample.anchored.design @ theta.T, sample.anchored.y, scale))
     return [own, *(own + sample.sums.quadratic(order).value(theta) for order in range(1, sample.sums.n_orders))]
 
 
@@ -89,7 +89,7 @@ def draws(request):
     samples = [drawn(request.param, seed) for seed in range(SEEDS)]
     whole = Anchored(LOSSES[request.param], coreset_size=10**6, balanced=request.param == "balanced")
     whole.add(X, TARGETS[request.param], WEIGHTS)
-    return request.param, samples, evaluated(request.param, whole.in_full())[0]
+    return request.param, samples, evaluated(request.param, whole.sketch.in_full())[0]
 
 
 def z_scores(name, samples, truth):
@@ -127,11 +127,11 @@ def remainders(sample):
     eta = rows.design @ sample.frame.inner(*_at(sample)).T
     moved = eta - rows.eta
     plain = loss.value(eta, rows.y, 0.8)
-    sharp = loss.slope_width(rows.width)
+    sharp = loss.gradient_scale(rows.scale)
     first = plain - loss.value(rows.eta, rows.y, sharp)
-    first = first - (loss.slope(rows.eta, rows.y, sharp) * moved).sum(axis=1)
-    share = 1.0 if loss.has_width else rows.width  # none of those that were expanded without second derivatives
-    second = first - share * (loss.bent(rows.eta, rows.y, rows.width, moved) * moved).sum(axis=1) / 2
+    first = first - (loss.gradient(rows.eta, rows.y, sharp) * moved).sum(axis=1)
+    share = 1.0 if loss.has_scale else rows.scale  # none of those that were expanded without second derivatives
+    second = first - share * (loss.hessian_product(rows.eta, rows.y, rows.scale, moved) * moved).sum(axis=1) / 2
     return plain, first, second
 
 
@@ -213,14 +213,14 @@ def test_a_class_that_appears_late_is_learned_whatever_the_chunks():
     assert excess(models[0].fit(rows, labels), rows, labels) < 0.02
 
 
-@pytest.mark.parametrize("is_flat", [False, True])
-def test_the_objective_is_the_same_in_terms_of_more_classes(is_flat):
+@pytest.mark.parametrize("first_order", [False, True])
+def test_the_objective_is_the_same_in_terms_of_more_classes(first_order):
     rows, y = stream(1_000, 6)
     sketch = Anchored("logistic", coreset_size=100, random_state=0).new_sketch(4, 1)
     sketch = sketch.update(Rows(rows, y[:, None].astype(float), ones(1_000), np.arange(1_000)))
     sketch = sketch.with_model(
         SimpleNamespace(
-            coefficients=np.ones((1, 4)), intercepts=np.zeros(1), width=1.0, classes=(0.0, 1.0), is_flat=is_flat
+            coefficients=np.ones((1, 4)), intercepts=np.zeros(1), scale=1.0, classes=(0.0, 1.0), first_order=first_order
         )
     )
     sketch = sketch.update(Rows(rows, y[:, None].astype(float), ones(1_000), np.arange(1_000, 2_000)))
@@ -232,7 +232,7 @@ def test_the_objective_is_the_same_in_terms_of_more_classes(is_flat):
     far[0, 0] = -1e4  # the new class has no chance
     split = np.concatenate([-theta / 2, theta / 2, far])
     np.testing.assert_allclose(costs(after, split, 1.0), costs(before, theta, 1.0), rtol=1e-10)
-    assert (after.anchored.width == 0).any() == is_flat
+    assert (after.anchored.scale == 0).any() == first_order
 
 
 def test_nearly_separable_classes_are_safe():

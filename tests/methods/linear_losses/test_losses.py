@@ -28,19 +28,19 @@ from batch2online.methods.linear_losses.losses import (
     of_regression,
 )
 from batch2online.methods.linear_losses.losses.base import weighted_gram
-from batch2online.methods.linear_losses.losses.quantile import weighted_quantile
+from batch2online.methods.linear_losses.losses.residual import weighted_quantile
 
 SCALAR = (
     *(Gamma(), HalfSquared(), Huber(), Logistic(), Poisson(), Tweedie(1.5), Tweedie(3.0)),
     *(Quantile(0.3), Quantile(0.5, factor=2.0)),
 )
-N, WIDTH = 400, 4
+N, SCALE = 400, 4
 
 
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(N, WIDTH)) * [1.0, 20.0, 0.1, 1.0] + [0.0, 50.0, 3.0, 0.0]
+    X = rng.normal(size=(N, SCALE)) * [1.0, 20.0, 0.1, 1.0] + [0.0, 50.0, 3.0, 0.0]
     return X, 0.5 * X[:, 0] + 0.02 * X[:, 1] - 1.0
 
 
@@ -59,9 +59,9 @@ def test_derivatives(loss):
     rng = np.random.default_rng(1)
     eta = rng.normal(size=(50, 1))
     y = rng.integers(2, size=50).astype(float) if loss.has_classes else rng.gamma(2.0, size=50)
-    np.testing.assert_allclose(differences(lambda e: loss.value(e, y, 0.7), eta), loss.slope(eta, y, 0.7), atol=1e-7)
+    np.testing.assert_allclose(differences(lambda e: loss.value(e, y, 0.7), eta), loss.gradient(eta, y, 0.7), atol=1e-7)
     np.testing.assert_allclose(
-        differences(lambda e: loss.slope(e, y, 0.7)[:, 0], eta), loss.bend(eta, y, 0.7), atol=1e-6
+        differences(lambda e: loss.gradient(e, y, 0.7)[:, 0], eta), loss.hessian(eta, y, 0.7), atol=1e-6
     )
 
 
@@ -73,13 +73,15 @@ def test_derivatives_of_several_classes():
         rng.random(30),
         rng.normal(size=(30, 3)),
     )
-    np.testing.assert_allclose(differences(lambda e: loss.value(e, y), eta), loss.slope(eta, y), atol=1e-8)
-    bends = np.stack([differences(lambda e, k=k: loss.slope(e, y)[:, k], eta) for k in range(4)], axis=1)
-    np.testing.assert_allclose(np.einsum("nkk->nk", bends), loss.bend(eta, y), atol=1e-8)
+    np.testing.assert_allclose(differences(lambda e: loss.value(e, y), eta), loss.gradient(eta, y), atol=1e-8)
+    bends = np.stack([differences(lambda e, k=k: loss.gradient(e, y)[:, k], eta) for k in range(4)], axis=1)
+    np.testing.assert_allclose(np.einsum("nkk->nk", bends), loss.hessian(eta, y), atol=1e-8)
     direction = rng.normal(size=(30, 4))
-    np.testing.assert_allclose(np.einsum("nkl,nl->nk", bends, direction), loss.bent(eta, y, 1.0, direction), atol=1e-8)
+    np.testing.assert_allclose(
+        np.einsum("nkl,nl->nk", bends, direction), loss.hessian_product(eta, y, 1.0, direction), atol=1e-8
+    )
     whole = np.einsum("n,nkl,np,nq->kplq", weights, bends, design, design).reshape(12, 12)
-    np.testing.assert_allclose(loss.hessian(design, weights, eta, y, 1.0), whole, atol=1e-7)
+    np.testing.assert_allclose(loss.hessian_sum(design, weights, eta, y, 1.0), whole, atol=1e-7)
 
 
 def targets_for(loss, rng, n):
@@ -91,7 +93,9 @@ def test_values_and_derivatives_at_once_are_those_one_by_one(loss):
     rng = np.random.default_rng(3)
     eta, y = 3 * rng.normal(size=(60, 1)), targets_for(loss, rng, 60)
     for found, expected in zip(
-        loss.local(eta, y, 0.7), (loss.value(eta, y, 0.7), loss.slope(eta, y, 0.7), loss.bend(eta, y, 0.7)), strict=True
+        loss.local(eta, y, 0.7),
+        (loss.value(eta, y, 0.7), loss.gradient(eta, y, 0.7), loss.hessian(eta, y, 0.7)),
+        strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
@@ -100,7 +104,7 @@ def test_values_and_derivatives_of_several_classes_at_once_are_those_one_by_one(
     rng, loss = np.random.default_rng(3), Logistic()
     eta, y = 3 * rng.normal(size=(60, 4)), rng.integers(4, size=60).astype(float)
     for found, expected in zip(
-        loss.local(eta, y), (loss.value(eta, y), loss.slope(eta, y), loss.bend(eta, y)), strict=True
+        loss.local(eta, y), (loss.value(eta, y), loss.gradient(eta, y), loss.hessian(eta, y)), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
 
@@ -144,9 +148,9 @@ def test_second_derivatives_of_many_rows_are_sums_over_them():
     rng, loss = np.random.default_rng(6), Logistic()
     design, weights = rng.normal(size=(2_500, 30)), rng.random(2_500)
     eta, y = rng.normal(size=(2_500, 4)), rng.integers(4, size=2_500).astype(float)
-    whole = loss.hessian(design, weights, eta, y, 1.0)
+    whole = loss.hessian_sum(design, weights, eta, y, 1.0)
     cuts = [slice(start, start + 100) for start in range(0, 2_500, 100)]
-    parts = [loss.hessian(design[cut], weights[cut], eta[cut], y[cut], 1.0) for cut in cuts]
+    parts = [loss.hessian_sum(design[cut], weights[cut], eta[cut], y[cut], 1.0) for cut in cuts]
     np.testing.assert_allclose(whole, np.sum(parts, axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(weighted_gram(design, weights), (design.T * weights) @ design, rtol=1e-9, atol=1e-9)
 
@@ -154,10 +158,10 @@ def test_second_derivatives_of_many_rows_are_sums_over_them():
 def test_the_scale_of_huber_minimises_the_weighted_loss():
     rng, loss = np.random.default_rng(7), Huber()
     y, eta, weights = rng.standard_t(3, size=80), rng.normal(size=(80, 1)), rng.random(80)
-    best = loss.width_of(eta, y, weights)
+    best = loss.scale_of(eta, y, weights)
     costs = [weights @ loss.value(eta, y, best * factor) for factor in (1.0, 0.98, 0.995, 1.005, 1.02)]
     assert costs[0] == min(costs)
-    alone = np.array([loss.value(eta, y, width) for width in np.geomspace(1e-3, 1e2, 2_000)]).min(axis=0)
+    alone = np.array([loss.value(eta, y, scale) for scale in np.geomspace(1e-3, 1e2, 2_000)]).min(axis=0)
     np.testing.assert_allclose(loss.without_scale(eta, y), alone, rtol=1e-4)
 
 
@@ -257,7 +261,7 @@ def test_a_huber_fit_is_that_of_scikit_learn(rows):
     y = 1e3 * (eta + np.random.default_rng(4).standard_t(2, size=N))
     theirs, ours = HuberRegressor(alpha=0.0, **EXACT).fit(X, y), OnlineRegression(loss="huber").fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3, atol=1)
-    assert ours._stream.model.width == pytest.approx(theirs.scale_, rel=1e-4)
+    assert ours._stream.model.scale == pytest.approx(theirs.scale_, rel=1e-4)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -7,8 +7,10 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; say what to install where its packages are missing."""
-    _ask_for_one_thread()
+    """Run the command line; name the extra to install if its packages are missing."""
+    variables = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+    if not any(name in os.environ for name in (*variables, "OMP_NUM_THREADS")):
+        os.environ.update(dict.fromkeys(variables, "1"))  # BLAS, loaded later, is faster here with one thread
     try:
         import click  # noqa: F401
     except ImportError:
@@ -18,12 +20,5 @@ def main() -> None:
         from batch2online.app.cli.app import run_safely
 
         sys.exit(run_safely(sys.argv[1:]))
-    except KeyboardInterrupt:  # before the commands could see it
+    except KeyboardInterrupt:  # before click handles interrupts
         sys.exit(130)
-
-
-def _ask_for_one_thread() -> None:
-    """Keep BLAS, which is loaded later, to one thread, unless somebody asks for more (``linalg/threads.py``)."""
-    variables = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-    if not any(name in os.environ for name in (*variables, "OMP_NUM_THREADS")):
-        os.environ.update(dict.fromkeys(variables, "1"))

@@ -1,4 +1,4 @@
-"""The commands and their options. Nothing heavy is imported before a command runs: help comes at once."""
+"""The commands and their options. Heavy modules are imported only when a command runs, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Command = Callable[..., Any]
 
 
 def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in the order in which help shows them."""
+    """Combine several options into one decorator, in the order in which help lists them."""
 
     def decorate(command: Command) -> Command:
         for decorator in reversed(decorators):
@@ -30,97 +30,123 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return decorate
 
 
-def _names(_context: Any, _option: Any, text: str | None) -> tuple[str, ...]:
-    """Return the texts that an option names, separated by commas."""
-    return tuple(next(csv.reader([text], skipinitialspace=True))) if text else ()
+def _names(_context: Any, _option: Any, value: str | None) -> tuple[str, ...]:
+    """Split a comma-separated list; names with a comma are quoted."""
+    return tuple(next(csv.reader([value], skipinitialspace=True))) if value else ()
 
 
-def _character(_context: Any, option: Any, text: str | None) -> str | None:
-    """Return what separates values, with words for those that a shell makes hard to write."""
+def _separator(_context: Any, option: Any, value: str | None) -> str | None:
+    """Return a separator; those that are hard to type in a shell have names."""
     known = {"tab": "\t", "\\t": "\t", "space": " ", "whitespace": "whitespace"}
-    if text is not None and text not in known and len(text) != 1:
-        raise click.BadParameter(f"{text!r} is not one character, nor 'tab', 'space' or 'whitespace'.", param=option)
-    return text if text is None else known.get(text, text)
+    if value is not None and value not in known and len(value) != 1:
+        raise click.BadParameter(f"{value!r} is not one character, nor 'tab', 'space' or 'whitespace'.", param=option)
+    return value if value is None else known.get(value, value)
 
 
-def _encoding(_context: Any, option: Any, text: str | None) -> str | None:
+def _encoding(_context: Any, option: Any, value: str | None) -> str | None:
     try:
-        return text if text is None else codecs.lookup(text).name
+        return value if value is None else codecs.lookup(value).name
     except LookupError:
-        raise click.BadParameter(f"there is no encoding {text!r}; try cp1252 or latin-1.", param=option) from None
+        raise click.BadParameter(f"{value!r} is not a known encoding; try cp1252 or latin-1.", param=option) from None
 
 
-how_to_read = (
+file_options = (
+    click.option("--format", type=click.Choice(FORMATS), help="Format of FILE. Default: inferred."),
+    click.option("--header/--no-header", default=True, help="Whether the first line contains the column names."),
     click.option(
-        "--format", type=click.Choice(FORMATS), help="Format of FILE; otherwise its first bytes and its name tell."
+        "--sep",
+        metavar="C",
+        callback=_separator,
+        help="Separator of values: a character, tab, space or whitespace. Default: inferred.",
     ),
-    click.option("--header/--no-header", default=True, help="Whether the first line holds names."),
-    click.option("--sep", metavar="C", callback=_character, help="Between values: a character, tab or whitespace."),
-    click.option("--decimal", metavar="C", default=".", help="Before the fraction of a number: . or ,"),
-    click.option("--encoding", metavar="NAME", callback=_encoding, help="Of text, e.g. cp1252; UTF-8 by default."),
-    click.option("--comment", metavar="C", help="Lines that begin with it are passed over."),
-    click.option("--skip-lines", type=click.IntRange(0), metavar="N", default=0, help="Pass over the first N lines."),
+    click.option("--decimal", metavar="C", default=".", help="Decimal separator."),
+    click.option("--encoding", metavar="NAME", callback=_encoding, help="Encoding, e.g. cp1252. Default: UTF-8."),
+    click.option("--comment", metavar="C", help="Skip lines that start with C."),
+    click.option("--skip-lines", type=click.IntRange(0), metavar="N", default=0, help="Skip the first N lines."),
     click.option(
-        "--bad-lines", type=click.Choice(["refuse", "drop"]), default="refuse", help="Lines with too many values."
+        "--bad-lines",
+        type=click.Choice(["refuse", "drop"]),
+        default="refuse",
+        help="Lines with too few or too many values: raise an error or drop them.",
     ),
-    click.option("--na-values", metavar="A,B,...", callback=_names, help="Further texts for a missing value."),
-    click.option("--date-format", metavar="F", help="How dates are written, e.g. %d.%m.%Y; ISO 8601 by default."),
-    click.option("--query", metavar="SQL", help="What to ask FILE, a SQLite or DuckDB database."),
+    click.option("--na-values", metavar="A,B,...", callback=_names, help="Additional strings to read as missing."),
+    click.option("--date-format", metavar="F", help="strptime format of dates, e.g. %d.%m.%Y. Default: ISO 8601."),
+    click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database."),
 )
 
 columns = (
-    click.option("--target", metavar="COLUMN", help="The column to be predicted."),
-    click.option("--columns", metavar="A,B,...", callback=_names, help="The inputs; all other columns by default."),
-    click.option("--exclude", metavar="A,B,...", callback=_names, help="Columns to leave out."),
+    click.option("--target", metavar="COLUMN", help="Column to predict."),
+    click.option("--columns", metavar="A,B,...", callback=_names, help="Features. Default: all other columns."),
+    click.option("--exclude", metavar="A,B,...", callback=_names, help="Columns to ignore."),
     click.option(
-        "--missing", type=click.Choice(["refuse", "drop", "mean", "keep"]), default="refuse", help="Missing values."
+        "--missing",
+        type=click.Choice(["refuse", "drop", "mean", "keep"]),
+        default="refuse",
+        help="Missing values: raise an error, drop the row, impute the mean, or pass NaN to --estimator.",
     ),
-    click.option("--categories", type=click.Choice(["encode", "refuse"]), default="encode", help="Columns of text."),
     click.option(
-        "--unknown", type=click.Choice(["other", "ignore", "refuse"]), default="other", help="Texts seen later."
+        "--categories",
+        type=click.Choice(["encode", "refuse"]),
+        default="encode",
+        help="String columns: one-hot encode them or raise an error.",
     ),
     click.option(
-        "--max-levels", type=click.IntRange(1), metavar="N", default=100, help="Texts with a column of their own."
+        "--unknown",
+        type=click.Choice(["other", "ignore", "refuse"]),
+        default="other",
+        help="Categories not among the first rows: encode as 'other', as all zeros, or raise an error.",
+    ),
+    click.option(
+        "--max-levels",
+        type=click.IntRange(1),
+        metavar="N",
+        default=100,
+        help="Maximum number of one-hot columns per feature; the most frequent categories get one.",
     ),
     click.option(
         "--dates",
         type=click.Choice(["number", "parts", "refuse"]),
         default="number",
-        help="Days; hour, weekday, month.",
+        help="Dates: encode as days, as days, hour, weekday and month, or raise an error.",
     ),
-    click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Everything random follows from it."),
-    *how_to_read,
+    click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Random seed."),
+    *file_options,
 )
 
-estimator = (
-    click.option(
-        "--estimator", "model", metavar="NAME", help="A batch algorithm: a class by its dotted name, or a .py file."
-    ),
-    click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A parameter of --estimator; repeatable."),
-)
+_set = click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="Parameter of --estimator; repeatable.")
 
-estimator_again = (
-    click.option("--estimator", metavar="NAME", help="The estimator of the run, where MODEL wraps one."),
-    click.option("--set", "sets", metavar="NAME=VALUE", multiple=True, help="A parameter of --estimator; repeatable."),
+stored_estimator = (
+    click.option("--estimator", metavar="NAME", help="Estimator of the run, if MODEL cannot be loaded without it."),
+    _set,
 )
 
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
-    click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `batch2online datasets`."),
+    click.option("--dataset", metavar="NAME", help="Built-in data set instead of FILE; see `batch2online datasets`."),
     click.option(
-        "--task", type=click.Choice([*tasks.NAMES, *tasks.WRAPPED_ALONE]), required=True, help="What the model is."
+        "--task", type=click.Choice([*tasks.NAMES, *tasks.WRAPPED_ALONE]), required=True, help="Learning task."
     ),
-    *estimator,
-    click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or of components."),
     click.option(
-        "--z", type=click.FloatRange(1), metavar="X", default=2.0, help="Power of the distance: 2 k-means, 1 k-median."
+        "--estimator",
+        "model",
+        metavar="NAME",
+        help="Batch estimator to wrap: a dotted class name, or a .py file that defines `model`.",
     ),
-    click.option("--standardize", is_flag=True, help="Scale numbers by the mean and spread of the first rows."),
+    _set,
+    click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or components."),
+    click.option(
+        "--z",
+        type=click.FloatRange(1),
+        metavar="X",
+        default=2.0,
+        help="Exponent of the distance: 2 for k-means, 1 for k-median.",
+    ),
+    click.option("--standardize", is_flag=True, help="Standardize numeric features by the first rows."),
     click.option(
         "--lookahead",
         type=click.IntRange(1),
         metavar="N",
-        help="Rows that levels and scales come from: 10,000; of a pipe those that come at once.",
+        help="Rows used to infer categories, means and scales. Default: 10000; from a pipe, the rows received first.",
     ),
     *columns,
 )
@@ -128,113 +154,137 @@ input_and_task = options(
 _LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
 
 learner = options(
-    click.option("--loss", type=click.Choice(_LOSSES), help="Of a regression; the squared one by default."),
-    click.option("--quantile", type=click.FloatRange(0, 1, True, True), metavar="X", help="With --loss quantile."),
-    click.option("--power", type=click.FloatRange(0), metavar="X", help="With --loss tweedie; 1.5 by default."),
-    click.option("--delta", type=click.FloatRange(1, min_open=True), metavar="X", help="With --loss huber; 1.35."),
-    click.option("--class-weight", type=click.Choice(["balanced"]), help="Let all classes weigh the same."),
-    click.option("--alpha", type=click.FloatRange(0), metavar="X", help="Penalty of the coefficients, for each row."),
+    click.option("--loss", type=click.Choice(_LOSSES), help="Loss of a regression. Default: squared."),
+    click.option("--quantile", type=click.FloatRange(0, 1, True, True), metavar="X", help="Level of --loss quantile."),
     click.option(
-        "--l1-ratio", type=click.FloatRange(0, 1), metavar="X", help="Share of absolute values in the penalty."
+        "--power", type=click.FloatRange(0), metavar="X", help="Tweedie power of --loss tweedie. Default: 1.5."
     ),
-    click.option("--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Accuracy of the coreset."),
-    click.option("--coreset-size", type=click.IntRange(1), metavar="N", help="Expected size of the coreset instead."),
-    click.option("--refresh", metavar="POLICY", help="When to solve again, e.g. geometric:1.1 or adaptive:2,1.1."),
-    click.option("--half-life", metavar="N|auto", help="Rows after which a row counts half."),
-    click.option("--window", type=click.IntRange(1), metavar="N", help="Learn from the last N rows alone."),
-    click.option("--history", metavar="KIND", default="coreset", help="Clustering: coreset, memory or a folder."),
+    click.option(
+        "--delta",
+        type=click.FloatRange(1, min_open=True),
+        metavar="X",
+        help="Threshold of --loss huber. Default: 1.35.",
+    ),
+    click.option(
+        "--class-weight", type=click.Choice(["balanced"]), help="balanced: equal total weight for every class."
+    ),
+    click.option("--alpha", type=click.FloatRange(0), metavar="X", help="Regularization strength, per row."),
+    click.option(
+        "--l1-ratio", type=click.FloatRange(0, 1), metavar="X", help="Elastic-net mixing: 0 is an L2, 1 an L1 penalty."
+    ),
+    click.option(
+        "--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Relative error of the coreset."
+    ),
+    click.option(
+        "--coreset-size",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Expected number of rows in the coreset, instead of --epsilon.",
+    ),
+    click.option(
+        "--refresh", metavar="POLICY", help="Policy that decides when to refit, e.g. geometric:1.1 or adaptive:2,1.1."
+    ),
+    click.option("--half-life", metavar="N|auto", help="Number of rows after which the weight of a row halves."),
+    click.option("--window", type=click.IntRange(1), metavar="N", help="Learn from the last N rows only."),
+    click.option(
+        "--history",
+        metavar="KIND",
+        default="coreset",
+        help="Rows that clustering keeps: coreset, memory (all rows), or a folder for all rows.",
+    ),
 )
 
 
 def order(default: str) -> Callable[[Command], Command]:
     choice = click.Choice(["given", "random"])
-    return click.option("--order", type=choice, default=default, show_default=True, help="Order of the rows.")
-
-
-_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    return click.option("--order", type=choice, default=default, help="Order of the rows.")
 
 
 _keep_formulas = click.option(
     "--keep-formulas",
     is_flag=True,
-    help="In CSV files, leave strings as they are that a spreadsheet may run (=, +, -, @).",
+    help="In CSV files, do not escape strings that a spreadsheet may run (=, +, -, @).",
 )
 
 
 def run_safely(arguments: Sequence[str]) -> int:
-    """Run a command; what a person can put right is one sentence and exit code 2."""
+    """Run a command and return its exit code; an error of the input is printed as one sentence, with exit code 2."""
     try:
         app(list(arguments), prog_name="batch2online", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
-        return errors.fail("Stopped.", 130)
+        return errors.fail("Interrupted.", 130)
     except click.ClickException as error:
         return errors.fail(error.format_message(), 2)
-    except BrokenPipeError:  # the reader of the output has seen enough
+    except BrokenPipeError:  # the reader of standard output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
-        if not errors.is_for_people(error):
+        if not errors.is_expected(error):
             raise
-        return errors.fail(errors.sentence(error, _options_of(arguments)), 2)
+        command = next((app.commands[word] for word in arguments if word in app.commands), None)
+        parameters = [] if command is None else command.params
+        known = {option for each in parameters for option in (*each.opts, *each.secondary_opts)}
+        return errors.fail(errors.sentence(error, known), 2)
     return 0
 
 
-def _options_of(arguments: Sequence[str]) -> frozenset[str]:
-    """Options of the command that was called, which alone can lead on."""
-    command = next((app.commands[word] for word in arguments if word in app.commands), None)
-    parameters = [] if command is None else command.params
-    return frozenset(option for each in parameters for option in (*each.opts, *each.secondary_opts))
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
 @click.group(context_settings=_CONTEXT, no_args_is_help=True)
 @click.version_option(__version__, "--version", message="batch2online %(version)s")
 def app() -> None:
-    """Turn a batch model into an online one: what it would have cost, how often it would have changed."""
+    """Turn batch estimators into online estimators: stream rows, measure loss, regret and model changes."""
 
 
 @app.command()
 @input_and_task
 @learner
 @order("given")
-@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; the result is the same for any.")
+@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows per update; does not change the result.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
-@click.option("--state", type=click.Path(path_type=Path), help="File in which the model lives: the run can go on.")
-@click.option("--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between two states.")
-@click.option("--follow", is_flag=True, help="Wait for more at the end of FILE; an interrupt ends it.")
+@click.option("--state", type=click.Path(path_type=Path), help="File that stores the model, to resume the run.")
 @click.option(
-    "--flush", type=click.FloatRange(0), metavar="X", default=0.5, help="Seconds that live rows wait, at most."
+    "--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between checkpoints of --state."
 )
-@click.option("--emit", type=click.Choice(["predictions", "changes"]), help="A JSON line for each, while rows come.")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Learn files side by side in N processes (Dask).")
-@click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster behind this address.")
+@click.option("--follow", is_flag=True, help="Wait for further rows at the end of FILE until interrupted (Ctrl-C).")
+@click.option(
+    "--flush", type=click.FloatRange(0), metavar="X", default=0.5, help="Seconds to buffer rows of a live input."
+)
+@click.option(
+    "--emit", type=click.Choice(["predictions", "changes"]), help="Write each as a JSON line to standard output."
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Learn files in parallel in N processes (Dask).")
+@click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster at this address.")
 @_keep_formulas
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="No live line, no notes.")
+@click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
 def run(files: tuple[str, ...], dataset: str | None, **given: Any) -> None:
-    """Stream FILE (- for standard input) through an online model. Several files are one stream.
+    """Stream FILE through an online model.
+
+    FILE is - for standard input. Several files are read as one stream.
 
     \b
     batch2online run diamonds.csv --task regression --target price --out result
     batch2online run flights.csv --task classification --target late
     batch2online run 'pixels-*.parquet' --task clustering --k 5
-    batch2online run flights.csv --task regression --target arr_delay \
-        --estimator sklearn.ensemble.HistGradientBoostingRegressor --set max_iter=200
+    batch2online run flights.csv --task regression --target arr_delay \\
+        --estimator sklearn.ensemble.HistGradientBoostingRegressor
     tail -f rows.csv | batch2online run - --task lowrank --k 10
     """  # noqa: D301 (\b keeps lines apart)
     if sys.stderr.isatty() and not (given["quiet"] or given["as_json"]):
-        click.echo("  starting\r", nl=False, err=True)  # until the live line can be drawn
+        click.echo("  starting\r", nl=False, err=True)  # replaced by the progress line
     from batch2online.app.cli.commands.run import RunOptions
     from batch2online.app.cli.commands.run import run as run_command
 
     names = ("out", "state", "state_every", "chunk", "quiet", "follow", "flush", "emit", "workers", "scheduler")
     kept = {name: given.pop(name) for name in (*names, "keep_formulas")}
     run_options = RunOptions(json=given.pop("as_json"), **kept)
-    run_command(files, dataset, _task_from(dataset, given), run_options)
+    run_command(files, dataset, _task(dataset, given), run_options)
 
 
-def _task_from(dataset: str | None, given: dict[str, Any]) -> Any:
-    """Return the task that the options ask for."""
+def _task(dataset: str | None, given: dict[str, Any]) -> Any:
     from batch2online.app.cli.settings import Settings
 
     return tasks.task_for(Settings(**given), dataset)
@@ -246,12 +296,14 @@ _model_path = click.Path(path_type=Path)
 @app.command()
 @click.argument("model", type=_model_path)
 @click.argument("file")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV or Parquet; standard output.")
-@click.option("--id", "id_column", metavar="COLUMN", help="A column of FILE to write beside each prediction.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="CSV or Parquet file. Default: standard output."
+)
+@click.option("--id", "id_column", metavar="COLUMN", help="Column of FILE to write beside each prediction.")
 @click.option("--append", is_flag=True, help="Write all columns of FILE beside each prediction.")
-@click.option("--probabilities", is_flag=True, help="Write the probability of each class beside its prediction.")
+@click.option("--probabilities", is_flag=True, help="Write the probability of every class beside each prediction.")
 @_keep_formulas
-@options(*estimator_again, *how_to_read)
+@options(*stored_estimator, *file_options)
 def predict(
     model: Path,
     file: str,
@@ -264,25 +316,26 @@ def predict(
     sets: tuple[str, ...],
     **layout: Any,
 ) -> None:
-    """Predictions, classes, clusters or coordinates by MODEL for each row of FILE, in its order.
+    """Predict each row of FILE with MODEL.
 
-    MODEL is a model.b2o, the folder of a run, or the file of --state. Columns are prepared as they were in that run; a
-    row in which one is missing gets a line without a prediction.
+    MODEL is a model.b2o file, the folder of a run, or the file of --state. Columns are preprocessed as in that run.
+    Predictions are targets, classes, clusters or components, in the order of the rows; the prediction of a row with a
+    missing value is empty.
     """
-    from batch2online.app.cli.commands.predict import Beside
+    from batch2online.app.cli.commands.predict import OutputOptions
     from batch2online.app.cli.commands.predict import predict as predict_command
 
-    beside = Beside(id_column, append, probabilities, keep_formulas)
-    predict_command(model, file, out, beside, layout, estimator=estimator, sets=sets)
+    written = OutputOptions(id_column, append, probabilities, keep_formulas)
+    predict_command(model, file, out, written, layout, estimator=estimator, sets=sets)
 
 
 @app.command()
 @click.argument("model", type=_model_path)
-@click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="How many changes to list.")
+@click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="Number of model changes to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@options(*estimator_again)
+@options(*stored_estimator)
 def show(model: Path, changes: int, as_json: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
-    """Show what MODEL is, what it saw, what it cost and how it changed."""
+    """Show parameters, loss and changes of MODEL."""
     from batch2online.app.cli.commands.show import show as show_command
 
     show_command(model, as_json, changes, estimator=estimator, sets=sets)
@@ -293,9 +346,10 @@ def show(model: Path, changes: int, as_json: bool, estimator: str | None, sets: 
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @options(*columns)
 def check(file: str, as_json: bool, **given: Any) -> None:
-    """Say whether the rows of FILE (- for standard input) come in random order.
+    """Test whether FILE is in random order.
 
-    The guarantee of an online model supposes that they do. One file in a thousand that does is called otherwise.
+    FILE is - for standard input. The regret bounds of online models assume random order. The false alarm rate of the
+    test is at most 0.001.
     """
     from batch2online.app.cli.commands.check import check as check_command
 
@@ -303,13 +357,13 @@ def check(file: str, as_json: bool, **given: Any) -> None:
 
 
 @app.command()
-@click.option("--write", metavar="NAME", help="Write this one to a CSV file instead of listing all.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Where to; NAME.csv by default.")
-@click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic set.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Seed of a synthetic set.")
+@click.option("--write", metavar="NAME", help="Write this data set to a CSV file instead of listing all.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: NAME.csv.")
+@click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic data set.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Random seed of a synthetic data set.")
 @_keep_formulas
 def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
-    """List the data sets there are: real ones from installed packages, and synthetic streams."""
+    """List or write the built-in data sets."""
     from batch2online.app.cli.commands import datasets as command
 
     if write is None:
@@ -322,34 +376,36 @@ def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_for
 @input_and_task
 @learner
 @order("random")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many random orders to average over.")
-@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows a step; 1,000 or a tenth of the rows.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="Number of random orders to average.")
+@click.option(
+    "--chunk", type=click.IntRange(1), metavar="N", help="Rows per update. Default: 1000, at most a tenth of the rows."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
 def compare(
     files: tuple[str, ...], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
 ) -> None:
-    """Our learner, scikit-learn, River and baselines side by side on FILE.
+    """Compare batch2online, scikit-learn and River.
 
-    All rows are held in memory. Inputs and target of a regression are standardised first, columns of a low rank
-    problem are centred, the same for all.
+    All learners see the same rows of FILE, which are held in memory. Features and target of a regression are
+    standardized first; columns of a low-rank problem are centered.
     """
     from batch2online.app.cli.commands.compare import Trial
     from batch2online.app.cli.commands.compare import compare as compare_command
 
-    compare_command(files, dataset, _task_from(dataset, given), Trial(seeds, chunk, as_json))
+    compare_command(files, dataset, _task(dataset, given), Trial(seeds, chunk, as_json))
 
 
 @app.command()
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), help="Folder to write to."
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), help="Folder for the figure."
 )
-@click.option("--full", is_flag=True, help="1,500 rows a stream instead of 300: the paper's algorithms are quadratic.")
-@click.option("--rows", type=click.IntRange(60), metavar="N", help="Another number of rows.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="How many streams to average over.")
-@click.option("--jobs", type=int, metavar="N", default=-1, help="Processes; -1 is one for each core.")
-@click.option("--json", "as_json", is_flag=True, help="Print the last point of each line as JSON.")
+@click.option("--full", is_flag=True, help="Use 1500 rows per stream instead of 300; time grows quadratically.")
+@click.option("--rows", type=click.IntRange(60), metavar="N", help="Number of rows per stream.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="Number of streams to average.")
+@click.option("--jobs", type=int, metavar="N", default=-1, help="Number of processes; -1 uses all cores.")
+@click.option("--json", "as_json", is_flag=True, help="Print the final loss and changes of each curve as JSON.")
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
-    """Run the experiment of the paper, with its algorithms and ours, and draw its figure."""
+    """Reproduce the experiment of the paper."""
     from batch2online.app.cli.commands.paper import paper as paper_command
 
     paper_command(out, full, rows, seeds, jobs, as_json)

@@ -1,4 +1,4 @@
-"""Tables as CSV and results as JSON."""
+"""Write tables as CSV and results as JSON."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 _FORMULA = r"^[=+\-@\t\r]"
-"""How a cell begins that a spreadsheet may take for a formula."""
+"""Start of a value that a spreadsheet may run as a formula."""
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-"""Strings that are numbers: a spreadsheet shows them as such, whatever they begin with."""
+"""Strings that a spreadsheet reads as numbers."""
 
 
-def write_csv(table: Any, file: IO[bytes], with_names: bool = True, keep_formulas: bool = False) -> None:
-    """Append a table to a file of bytes, with names quoted only where they need it.
+def write_csv(table: Any, file: IO[bytes], header: bool = True, keep_formulas: bool = False) -> None:
+    """Append a table to a binary file.
 
-    A string that a spreadsheet may run as a formula (it begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage
-    return, and is no number) is written with an apostrophe before it, unless ``keep_formulas``. A missing value is
-    empty; in a table of one column it is ``""``, since many readers skip empty lines.
+    A string that a spreadsheet may run as a formula (it starts with ``=``, ``+``, ``-``, ``@``, a tab or a carriage
+    return, and is not a number) is prefixed with an apostrophe, unless ``keep_formulas``. A missing value is empty; in
+    a table of one column it is ``""``, since many readers skip empty lines.
     """
-    guarded = table if keep_formulas else _guarded(table)
-    if with_names:
-        names = io.StringIO()
-        csv.writer(names, lineterminator="\n").writerow(guarded.column_names)
-        file.write(names.getvalue().encode())
+    guarded = table
+    if not keep_formulas:
+        names = list(map(guarded_string, table.column_names))
+        guarded = pa.Table.from_arrays(list(map(_guarded_column, table.columns)), names)
+    if header:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(guarded.column_names)
+        file.write(line.getvalue().encode())
     if guarded.num_columns == 1 and guarded.column(0).null_count:
         if not _is_string(guarded.column(0).type):
             cells = guarded.column(0).cast(pa.string()).fill_null('""').to_pylist()
@@ -41,13 +44,8 @@ def write_csv(table: Any, file: IO[bytes], with_names: bool = True, keep_formula
     arrow_csv.write_csv(guarded, file, arrow_csv.WriteOptions(include_header=False, quoting_style="needed"))
 
 
-def _guarded(table: Any) -> Any:
-    """Return the table with no name and no string that a spreadsheet may run."""
-    return pa.Table.from_arrays(list(map(_guarded_column, table.columns)), list(map(guarded_cell, table.column_names)))
-
-
 def _guarded_column(column: Any) -> Any:
-    """Return a column with an apostrophe before every string that a spreadsheet may run."""
+    """Prefix every string that a spreadsheet may run with an apostrophe."""
     if pa.types.is_dictionary(column.type):
         return _guarded_column(column.cast(column.type.value_type))
     if not _is_string(column.type):
@@ -58,13 +56,13 @@ def _guarded_column(column: Any) -> Any:
     return pc.if_else(runs, pc.binary_join_element_wise(pa.scalar("'", column.type), column, ""), column)
 
 
-def guarded_cell(text: str) -> str:
-    """Return a string as a spreadsheet shows it and does not run it.
+def guarded_string(value: str) -> str:
+    """Prefix a string that a spreadsheet may run with an apostrophe.
 
-    >>> guarded_cell("=1+2"), guarded_cell("-1.5e3"), guarded_cell("a=b")
+    >>> guarded_string("=1+2"), guarded_string("-1.5e3"), guarded_string("a=b")
     ("'=1+2", '-1.5e3', 'a=b')
     """
-    return f"'{text}" if re.match(_FORMULA, text) and not re.match(_NUMBER, text) else text
+    return f"'{value}" if re.match(_FORMULA, value) and not re.match(_NUMBER, value) else value
 
 
 def _is_string(kind: Any) -> bool:
@@ -72,7 +70,7 @@ def _is_string(kind: Any) -> bool:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """Return the value as JSON that every parser takes: null for numbers that are not finite, no half of a character.
+    """Return the value as strict JSON: null for numbers that are not finite, no lone surrogates.
 
     >>> json_text({"ratio": float("inf"), "rows": 3})
     '{"ratio": null, "rows": 3}'
@@ -81,7 +79,7 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 
 def valid(value: Any) -> Any:
-    """Return the value with None for numbers that are not finite and escapes for halves of a character."""
+    """Return the value with None for numbers that are not finite, and lone surrogates escaped."""
     if isinstance(value, dict):
         return {valid(key): valid(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Models on disk, how their inputs were prepared, and their predictions as named columns."""
+"""Stored models, the preparation of their rows, and their predictions as named columns."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from batch2online.storage.tree import CheckpointError
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model out of a file, with what the file, or the result of the run beside it, says of its inputs."""
+    """A model of a file, and how its rows were prepared, if the file or the result of the run says so."""
 
     model: Any
     preparation: Preparation | None
 
 
 def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = ()) -> StoredModel:
-    """Return the model in a file or in the folder of a run.
+    """Load the model of a file or of the folder of a run.
 
-    ``estimator`` and ``sets`` name that of a wrapped one again, where the file alone is not to be trusted with it.
+    ``estimator`` and ``sets`` name the wrapped estimator, if the file alone is not trusted to construct it.
     """
     file = path / "model.b2o" if path.is_dir() else path
     found = in_place(file.parent, file.name)
     if not found.is_file():
-        raise DataError(f"{path} is no model, nor a folder with a model.b2o.")
+        raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
     model = _loaded(found, estimator, sets)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
 
@@ -52,12 +52,12 @@ def _loaded(path: Path, estimator: str | None, sets: Sequence[str]) -> Any:
     except CheckpointError as error:
         if "restore(path, estimator=...)" not in str(error):
             raise
-        said = "it wraps an estimator that is not made by a file alone: name it again by --estimator and --set."
-        raise DataError(f"{path}: {said}") from error
+        message = f"{path}: its estimator cannot be loaded from the file: give --estimator and --set again."
+        raise DataError(message) from error
 
 
 def _preparation(file: Path, beside: Path, is_of_run: bool) -> Preparation | None:
-    """How rows were prepared: the file says so itself; those of earlier versions have it in the result beside them."""
+    """Return how rows were prepared, from the file or from the result of the run beside it."""
     position = sources_in(file).get(INPUT)
     if isinstance(position, dict) and position.get("preparation") is not None:
         return _checked(position["preparation"], file)
@@ -79,48 +79,42 @@ def _checked(content: Any, path: Path) -> Preparation:
 
 
 def needed_kinds(stored: StoredModel) -> dict[str, ColumnType]:
-    """Return what the columns must hold; all numbers where the model alone is known."""
+    """Return the types of the columns; numbers if the file has only a model."""
     if stored.preparation is not None:
         return stored.preparation.for_prediction().column_kinds
     return dict.fromkeys(map(str, getattr(stored.model, "feature_names_in_", ())), ColumnType.NUMBER)
 
 
 def preparation_for(stored: StoredModel, source: Source) -> Preparation:
-    """How the columns of a source become inputs of the model: as in its run, else by their names alone."""
+    """Return how the columns of a source are prepared: as in the run, or selected by name."""
     known = stored.preparation
-    preparation = _by_names(stored.model, source) if known is None else known.for_prediction()
+    if known is None:
+        names = [str(column) for column in getattr(stored.model, "feature_names_in_", source.names)]
+        zeros, ones = [0.0] * len(names), [1.0] * len(names)
+        preparation = Preparation(names, {}, False, None, "drop", zeros, ones, False, 0)
+    else:
+        preparation = known.for_prediction()
     check_columns(source.names, source.kinds, source.name, preparation)
     width = stored.model.n_features_in_
     if len(preparation.names) != width:
-        raise DataError(f"The model takes {width} inputs, but {len(preparation.names)} are prepared.")
-    stored.model.__dict__.pop("feature_names_in_", None)  # rows come as plain arrays, in the order of the columns
+        raise DataError(f"The model expects {width} features, but {len(preparation.names)} were prepared.")
+    stored.model.__dict__.pop("feature_names_in_", None)  # rows are plain arrays, in the order of the columns
     return preparation
 
 
-def _by_names(model: Any, source: Source) -> Preparation:
-    names = [str(column) for column in getattr(model, "feature_names_in_", source.names)]
-    count = len(names)
-    return Preparation(names, {}, False, None, "drop", [0.0] * count, [1.0] * count, False, 0)
-
-
 def predictions(model: Any, rows: FloatArray, probabilities: bool = False) -> dict[str, Any]:
-    """Named columns of what the model says of rows; of a classifier also the probability of each class."""
+    """Return predictions as named columns; for a classifier optionally with the probability of each class."""
     if probabilities and not hasattr(model, "predict_proba"):
-        raise DataError(f"{type(model).__name__} gives no probabilities: leave --probabilities out.")
+        raise DataError(f"{type(model).__name__} has no predict_proba: remove --probabilities.")
     try:
         if hasattr(model, "transform") and not hasattr(model, "predict"):
-            return _numbered("component", model.transform(rows))
+            values = model.transform(rows)
+            return {f"component_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(values.shape[1])}
         labels = model.predict(rows)
     except ValueError as error:
         raise DataError(str(error)) from error
-    shares = model.predict_proba(rows).T if probabilities else ()
-    named = (
-        {f"probability of {name}": share for name, share in zip(model.classes_, shares, strict=True)}
-        if len(shares)
-        else {}
-    )
-    return {"cluster" if hasattr(model, "cluster_centers_") else "prediction": np.asarray(labels)} | named
-
-
-def _numbered(name: str, values: FloatArray) -> dict[str, Any]:
-    return {f"{name}_{j + 1}": np.ascontiguousarray(values[:, j]) for j in range(values.shape[1])}
+    columns = {"cluster" if hasattr(model, "cluster_centers_") else "prediction": np.asarray(labels)}
+    if probabilities:
+        by_class = zip(model.classes_, model.predict_proba(rows).T, strict=True)
+        columns |= {f"probability of {label}": values for label, values in by_class}
+    return columns

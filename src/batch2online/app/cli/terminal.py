@@ -1,4 +1,4 @@
-"""What commands print with. A name, a value or a path is text: it is never read as markup or as a control sequence."""
+"""Printing of tables and paragraphs. Strings are never interpreted as markup or control sequences."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 
 Value = Text | str | Sequence[str]
-"""A styled text, a text, or parts of a list; a text with ``no_wrap`` and each part stay on one line, however long."""
+"""A styled string, a string, or items of a list; a ``Text`` with ``no_wrap`` and each item are never wrapped."""
 
 
 def console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
-    """Return a console that takes strings as they are."""
+    """Return a console that prints strings literally."""
     return Console(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
 
 
-def shown(text: object, style: str = "") -> Text:
-    """Return a text of any origin, safe to print."""
-    return Text(visible(text), style=style)
+def printable(value: object, style: str = "") -> Text:
+    """Return a value with control characters escaped."""
+    return Text(visible(value), style=style)
 
 
-def unbroken(text: object, style: str = "") -> Text:
-    """Return a text that stays on one line, as paths must: they are copied from there."""
-    return Text(visible(text), style=style, no_wrap=True, overflow="ignore")
+def unbroken(value: object, style: str = "") -> Text:
+    """Return a value that is never wrapped, such as a path to copy."""
+    return Text(visible(value), style=style, no_wrap=True, overflow="ignore")
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Words after a head, on as many lines as it takes; no word is broken, so a long one may run over the edge."""
+    """Words after a head, wrapped at the width of the terminal; a longer word is not broken."""
 
     words: tuple[str, ...]
     head: Text
@@ -47,7 +47,7 @@ class Paragraph:
 
 
 def _lines(words: Sequence[str], width: int) -> list[str]:
-    """Return words on lines of this width, longer ones only where a word alone is longer.
+    """Wrap words at this width; a line is longer only if a single word is.
 
     >>> _lines(["a", "long", "/path/to/a", "file"], 8)
     ['a long', '/path/to/a', 'file']
@@ -63,7 +63,7 @@ def _lines(words: Sequence[str], width: int) -> list[str]:
 
 
 def paragraph(value: Value, head: Text | None = None) -> Paragraph:
-    """Return a value as a paragraph, after a head or a margin."""
+    """Return a value as a paragraph, after a head or an indent."""
     before = Text("  ") if head is None else head
     if isinstance(value, Text):
         words = (value.plain,) if value.no_wrap else tuple(value.plain.split(" "))
@@ -74,21 +74,21 @@ def paragraph(value: Value, head: Text | None = None) -> Paragraph:
 
 
 def pairs(rows: Sequence[tuple[str, Value]]) -> list[Paragraph]:
-    """Names and values, without lines."""
+    """Return names and values as paragraphs with aligned heads."""
     width = max(cell_len(visible(name)) for name, _ in rows)
     return [paragraph(value, Text(f"  {visible(name):>{width}}  ", style="dim")) for name, value in rows]
 
 
 def listing(*heads: str, padding: int = 2) -> Table:
-    """Return an empty table with a head, without lines; further columns are added by the caller."""
+    """Return an empty table without borders; the caller may add further columns."""
     table = Table(box=None, padding=(0, padding), header_style="dim")
     for head in heads:
-        table.add_column(shown(head), no_wrap=True)
+        table.add_column(printable(head), no_wrap=True)
     return table
 
 
 def print_apart(*parts: Table | list[Paragraph]) -> None:
-    """Print tables and pairs with a blank line before, between and after them."""
+    """Print tables and paragraphs, separated by blank lines."""
     screen = console()
     for part in parts:
         screen.print()
@@ -100,6 +100,6 @@ def print_apart(*parts: Table | list[Paragraph]) -> None:
 
 
 def print_paragraphs(paragraphs: Sequence[Paragraph], screen: Console) -> None:
-    """Print paragraphs one under the other, uncut."""
+    """Print paragraphs without truncating them."""
     for each in paragraphs:
         screen.print(each, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What every reader yields, and the one error that every reader raises."""
+"""Batches of rows, which every reader yields, and the error that every reader raises."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from batch2online.frames.arrow import column_type
 from batch2online.frames.columns import ColumnType
 
 
 class Remedy(StrEnum):
-    """What a caller can ask for so that the input is taken after all."""
+    """Options of the command line that accept an input, each with its effect."""
 
-    NO_HEADER = "read the first line as a row"
-    SKIP_LINES = "pass over the first lines"
-    DROP_LINES = "leave out lines that cannot be read"
-    DROP_ROWS = "drop rows with a gap"
-    FILL_GAPS = "fill gaps with the mean"
-    LOOK_FURTHER = "look at more rows before deciding"
-    LEAVE_OUT = "leave the column out"
-    ENCODE_TEXT = "encode text as categories"
-    ENCODE_DATES = "read dates as numbers"
-    OTHER_LEVEL = "count further levels as one"
-    MORE_LEVELS = "give more levels a column of their own"
-    MISSING_WORD = "read a text as a missing value"
-    ENCODING = "read another encoding"
-    FORMAT = "name the format"
-    DATE_FORMAT = "say how dates are written"
-    SEPARATOR = "say what stands between values"
-    OTHER_TARGET = "name another target"
-    QUERY = "ask a database"
+    NO_HEADER = "--no-header reads the first line as data"
+    SKIP_LINES = "--skip-lines N skips the first N lines"
+    DROP_LINES = "--bad-lines drop drops such lines"
+    DROP_ROWS = "--missing drop drops such rows"
+    IMPUTE = "--missing mean imputes the mean"
+    MORE_ROWS = "--lookahead N infers types and categories from more rows"
+    EXCLUDE = "--exclude {column} ignores the column"
+    ENCODE_STRINGS = "--categories encode accepts strings"
+    ENCODE_DATES = "--dates number encodes them as days"
+    ENCODE_OTHER = "--unknown other encodes such values as one category"
+    MORE_CATEGORIES = "--max-levels {value} gives each its own column"
+    NA_VALUE = "--na-values {value} reads it as missing"
+    ENCODING = "--encoding cp1252 reads files of older Windows programs, latin-1 any bytes"
+    FORMAT = "--format sets the format"
+    DATE_FORMAT = "--date-format sets the format of dates"
+    SEPARATOR = "--sep sets the separator"
+    OTHER_TARGET = "--target selects another column"
+    QUERY = "--query {query} selects rows"
 
 
 class DataError(ValueError):
-    """The input cannot be used; the message is a sentence that names the place.
+    """Invalid input; the message names the place.
 
     Attributes
     ----------
     remedies : tuple of Remedy
-        What would let the readers go on.
+        Options that accept the input.
     about : (str, str)
-        The column and the text that a remedy may have to name.
+        The column and the value that remedies refer to.
     """
 
     def __init__(self, message: str, *remedies: Remedy, about: tuple[str, str] = ("", "")) -> None:
@@ -53,10 +54,17 @@ class DataError(ValueError):
 
 
 DATES = (ColumnType.TIME, ColumnType.ZONED)
-"""Points in time: readings of some clock, and such with a zone. The two never mix."""
+"""Times without and with a time zone. The two never mix."""
+
+SINGULAR = {
+    ColumnType.NUMBER: "a number",
+    ColumnType.TIME: "a date",
+    ColumnType.ZONED: "a date with a time zone",
+    ColumnType.DURATION: "a time of day or a duration",
+}
 
 UNITS = {ColumnType.TIME: "days since 1970", ColumnType.ZONED: "days since 1970, UTC", ColumnType.DURATION: "hours"}
-"""What readers make of dates and times."""
+"""Units of dates and times as numbers."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +74,9 @@ class Batch:
     Attributes
     ----------
     table : pyarrow.Table
-        The columns asked for: numbers, dates and times as float64, text as string; others as they are.
+        The selected columns: numbers, dates and times as float64, strings as string; others are unchanged.
     place : callable
-        Where a row of the batch stands in its file, such as "table.csv, line 17".
+        Returns the place of a row in its file, such as "table.csv, line 17".
     """
 
     table: Any
@@ -83,14 +91,14 @@ class Batch:
 
 
 def row_place(name: str, start: int, row: int) -> str:
-    """Where a row stands in a table without lines, counted from 1."""
+    """Return the place of a row in a table without lines; rows count from 1."""
     return f"{name}, row {start + row + 1:,}"
 
 
 def kind_of(dtype: Any) -> ColumnType:
-    """Return what a column of this Arrow type holds for a model: number, string, time, duration or something else.
+    """Return the type of an Arrow column as a feature.
 
-    A date is a time, a time of day a duration. Of nothing but missing values: numbers, which may still come.
+    A date is a time, a time of day a duration, a boolean a number. A column of missing values may still get numbers.
     """
     if pa.types.is_decimal(dtype):
         return ColumnType.NUMBER
@@ -102,38 +110,37 @@ def kind_of(dtype: Any) -> ColumnType:
 
 
 def mismatch(column: str, wanted: ColumnType, found: ColumnType) -> str:
-    """Return what to say of a column that holds something else than it must."""
-    ways = {ColumnType.TIME: "take the zone off these", ColumnType.ZONED: "add the zone to these"}
-    way = f": {ways[wanted]}" if wanted in DATES and found in DATES else ""
-    return f"column {column!r} must hold {wanted.plural}, it holds {found.plural}{way}."
+    """Return the error message of a column of an unexpected type."""
+    advice = {ColumnType.TIME: ": remove the time zone", ColumnType.ZONED: ": add a time zone"}
+    added = advice[wanted] if wanted in DATES and found in DATES else ""
+    return f"column {column!r} must contain {wanted.plural}, it contains {found.plural}{added}."
 
 
-def both_sorts(place: str, column: str, text: str) -> DataError:
-    """Return the error of a date with a zone among dates without one, or the reverse."""
-    message = f"{place}: {text!r} and the dates before it are not alike: all must have a zone, or none."
-    return DataError(message, Remedy.LEAVE_OUT, about=(column, ""))
+def mixed_zones(place: str, column: str, value: str) -> DataError:
+    """Return the error of a date with a time zone among dates without one, or the reverse."""
+    message = f"{place}: {value!r} differs from the dates before it: either all or none must have a time zone."
+    return DataError(message, Remedy.EXCLUDE, about=(column, ""))
 
 
 def with_plain_types(table: Any, untouched: Sequence[str] = ()) -> Any:
-    """Return the same columns as float64 and string; lists and others, and those to be left untouched, stay."""
+    """Convert columns to float64 and string; ``untouched`` ones and those of other types are unchanged."""
     if set(table.schema.types) <= {pa.float64(), pa.string()}:
         return table
     left = set(untouched)
-    columns = [column if name in left else plain(column) for name, column in _named(table)]
-    return pa.table(columns, names=table.column_names)
-
-
-def _named(table: Any) -> Any:
-    return zip(table.column_names, table.columns, strict=True)
+    named = zip(table.column_names, table.columns, strict=True)
+    return pa.table([column if name in left else plain(column) for name, column in named], names=table.column_names)
 
 
 def plain(column: Any) -> Any:
-    """Return a column as float64 or string, if it is of any of the kinds that a model can use."""
+    """Return a column as float64 or string, if a model can use its type."""
     kind = kind_of(column.type)
     if kind in DATES:
-        return _days(column)
+        microseconds = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
+        return pc.divide(microseconds.cast(pa.float64(), safe=False), 86_400e6)
     if kind is ColumnType.DURATION:
-        return _hours(column)
+        microsecond = pa.duration("us") if pa.types.is_duration(column.type) else pa.time64("us")
+        ticks = column.cast(microsecond, safe=False).cast(pa.int64())
+        return pc.divide(ticks.cast(pa.float64(), safe=False), 3_600e6)
     wanted = {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind, column.type)
     if column.type == wanted:
         return column
@@ -142,25 +149,8 @@ def plain(column: Any) -> Any:
     return column.cast(wanted, safe=False)
 
 
-def _days(column: Any) -> Any:
-    microseconds = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-    return _divided(microseconds, 86_400e6)
-
-
-def _hours(column: Any) -> Any:
-    is_duration = pa.types.is_duration(column.type)
-    wanted = pa.duration("us") if is_duration else pa.time64("us")
-    return _divided(column.cast(wanted, safe=False).cast(pa.int64()), 3_600e6)
-
-
-def _divided(column: Any, by: float) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.divide(column.cast(pa.float64(), safe=False), by)
-
-
 def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return names in which none comes twice, and those that had to be changed.
+    """Return unique names, and those that were changed.
 
     >>> distinct(["a", "b", "a", "a"])
     (['a', 'b', 'a (2)', 'a (3)'], ['a (2)', 'a (3)'])

@@ -1,4 +1,4 @@
-"""Bytes by size from a file, and by time from a pipe or a growing file, cut into blocks of whole records."""
+"""Read bytes, by size from a file and by time from a pipe or a growing file, in blocks of whole records."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class ByteStream:
     file : binary file
         With ``read1``, as buffered files have it.
     name : str
-        What errors call it.
+        Name of the file in errors.
     seconds : float
-        From a pipe, or from a file that grows: the longest that bytes wait for more of them.
+        Maximum time to buffer bytes of a pipe or a growing file.
     grows : bool
-        Whether to wait for more at the end of the file.
-    is_over : callable
-        Whether to wait no longer.
+        Whether to wait for further bytes at the end of the file.
+    stopped : callable
+        Returns whether to stop pending.
     raw : binary file, optional
-        What a packed file is read from, to be closed with it.
+        Underlying file of a compressed one, closed with it.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class ByteStream:
         name: str,
         seconds: float = SECONDS,
         grows: bool = False,
-        is_over: Callable[[], bool] = lambda: False,
+        stopped: Callable[[], bool] = lambda: False,
         raw: Any = None,
     ) -> None:
         self.file, self.name, self.grows, self._raw = file, name, grows, raw
-        self._seconds, self._is_over = seconds, is_over
+        self._seconds, self._stopped = seconds, stopped
         self.is_live = grows or _is_pipe(file)
 
     def __enter__(self) -> ByteStream:
@@ -65,16 +65,13 @@ class ByteStream:
             self._raw.close()
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """Iterate over pieces of about ``size`` bytes; of a live file over what has come in the meantime."""
-        with damage_named(self.file, self.name):
-            yield from self._live(size) if self.is_live else iter(lambda: self.file.read(size), b"")
+        """Iterate over pieces of about ``size`` bytes; of a live file over the bytes received meanwhile."""
+        with read_errors(self.file, self.name):
+            read = self._buffered if self.is_live else self.file.read
+            yield from iter(lambda: read(size), b"")
 
-    def _live(self, size: int) -> Iterator[bytes]:
-        while some := self._some(size):
-            yield some
-
-    def _some(self, size: int) -> bytes:
-        """Wait for the first bytes, then for more until there are enough or the time is over."""
+    def _buffered(self, size: int) -> bytes:
+        """Wait for the first bytes, then for further ones until there are ``size`` or the time is over."""
         gathered = [self._next(size, None)]
         until = time.monotonic() + self._seconds
         while gathered[-1] and sum(map(len, gathered)) < size and time.monotonic() < until:
@@ -82,23 +79,20 @@ class ByteStream:
         return b"".join(gathered)
 
     def _next(self, size: int, until: float | None) -> bytes:
-        """Return what there is; nothing at the end, or when the time is over."""
+        """Return the available bytes; none at the end, or when the time is over."""
         while True:
             if not self.grows and not _has_more(self.file, until):
                 return b""
             piece: bytes = self.file.read1(size)
-            if piece or not self.grows or self._is_over() or (until is not None and time.monotonic() >= until):
+            if piece or not self.grows or self._stopped() or (until is not None and time.monotonic() >= until):
                 return piece
-            self._check_not_shorter()
+            if os.fstat(self.file.fileno()).st_size < self.file.tell():
+                raise DataError(f"{self.name} was truncated while it was followed.")
             time.sleep(_NAP)
-
-    def _check_not_shorter(self) -> None:
-        if os.fstat(self.file.fileno()).st_size < self.file.tell():
-            raise DataError(f"{self.name} has become shorter while it was followed.")
 
 
 def _is_pipe(file: Any) -> bool:
-    """Whether bytes come from somebody who may take his time: a pipe, a socket, a terminal."""
+    """Whether bytes come from a pipe, a socket or a terminal."""
     raw: Any = getattr(file, "raw", None)
     if type(raw).__name__ != "FileIO":
         return False
@@ -106,29 +100,29 @@ def _is_pipe(file: Any) -> bool:
 
 
 def _has_more(file: Any, until: float | None) -> bool:
-    """Wait for bytes or for the end of a pipe; False if the time is over first."""
-    if until is None or sys.platform == "win32":  # which cannot wait for a pipe
+    """Wait for bytes or the end of a pipe; False if the time is over first."""
+    if until is None or sys.platform == "win32":  # cannot wait for a pipe
         return until is None
     ready, _, _ = select.select([file.fileno()], [], [], max(0.0, until - time.monotonic()))
     return bool(ready)
 
 
 @contextmanager
-def damage_named(file: IO[bytes], name: str) -> Iterator[None]:
-    """Whatever goes wrong in reading becomes a sentence that says how far the file was sound."""
+def read_errors(file: IO[bytes], name: str) -> Iterator[None]:
+    """Raise errors of reading as a DataError that says how much of the file was read."""
     try:
         yield
     except EOFError as error:
-        raise DataError(f"{name} is truncated: its {_packing(file)} data end too early{_after(file)}.") from error
+        raise DataError(f"{name} is truncated: its {_compression(file)} data end{_after(file)}.") from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{name} has damaged {_packing(file)} data{_after(file)}: {error}.") from error
+        raise DataError(f"{name} has damaged {_compression(file)} data{_after(file)}: {error}.") from error
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror or error}.") from error
 
 
-def _packing(file: Any) -> str:
+def _compression(file: Any) -> str:
     kinds = {gzip.GzipFile: "gzip", bz2.BZ2File: "bzip2", lzma.LZMAFile: "xz"}
-    return next((word for kind, word in kinds.items() if isinstance(getattr(file, "raw", file), kind)), "packed")
+    return next((word for kind, word in kinds.items() if isinstance(getattr(file, "raw", file), kind)), "compressed")
 
 
 def _after(file: IO[bytes]) -> str:
@@ -141,12 +135,12 @@ _LONGEST_QUOTED = 1 << 24
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_OPENING = re.compile(rb'(?:^|[,;\t|])[ ]*"')  # a quote opens a value only where a value begins
+_OPENING = re.compile(rb'(?:^|[,;\t|])[ ]*"')  # a quote opens a value only at its start
 
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Whole lines, the first of which has this number in its file; in quoted values lines may end as well."""
+    """Whole lines, and the number of the first in its file; if ``quoted``, values may contain line ends."""
 
     content: bytes
     first_line: int
@@ -157,47 +151,47 @@ class LineBlock:
         return not self.content or self.content.isspace()
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Iterate over the lines that are not blank, with their numbers."""
+        """Iterate over the numbers and contents of lines that are not blank."""
         for offset, line in enumerate(self.content.splitlines()):
             if line.strip():
                 yield self.first_line + offset, line
 
     def records(self) -> Iterator[tuple[int, bytes]]:
-        """Iterate over the records: lines, or several where a quoted value goes on; with the number of the first."""
+        """Iterate over the first line numbers and contents of records; a quoted value may span lines."""
         if not self.quoted or b'"' not in self.content:
             yield from self.lines()
             return
-        waiting: list[bytes] = []
+        pending: list[bytes] = []
         first, is_open = 0, False
         for offset, line in enumerate(self.content.splitlines(keepends=True)):
-            if not waiting and not line.strip():
+            if not pending and not line.strip():
                 continue
-            first = first if waiting else self.first_line + offset
-            waiting.append(line)
+            first = first if pending else self.first_line + offset
+            pending.append(line)
             is_open = is_open_after(line, is_open)
             if not is_open:
-                yield first, b"".join(waiting).rstrip(b"\r\n")
-                waiting = []
-        if waiting:
-            yield first, b"".join(waiting).rstrip(b"\r\n")
+                yield first, b"".join(pending).rstrip(b"\r\n")
+                pending = []
+        if pending:
+            yield first, b"".join(pending).rstrip(b"\r\n")
 
     def n_lines(self) -> int:
-        """How many lines end in this block, by a newline, a carriage return or both."""
+        """Return the number of line ends: a newline, a carriage return or both."""
         newlines = self.content.count(b"\n")
         returns = self.content.count(b"\r")
         return newlines + returns - (self.content.count(b"\r\n") if returns else 0)
 
     def line_of(self, row: int) -> int:
-        """Return the number of the line at which the row-th row begins, blank lines passed over."""
+        """Return the first line number of a row; blank lines are not rows."""
         return next(number for index, (number, _) in enumerate(self.records()) if index == row)
 
     def joined(self, other: LineBlock) -> LineBlock:
-        """Return the lines of this block and of the one that follows it."""
+        """Return this block followed by another."""
         return replace(self, content=self.content + other.content)
 
 
 def is_open_after(line: bytes, was_open: bool) -> bool:
-    """Whether a quoted value goes on beyond this line. Quotes inside a value are doubled; others mean nothing.
+    """Whether a quoted value continues after this line. Quotes inside a value are doubled.
 
     >>> is_open_after(b'1,"a', False), is_open_after(b'5" pipe,"a ""b"" c"', False), is_open_after(b'b",2', True)
     (True, False, False)
@@ -219,34 +213,33 @@ def is_open_after(line: bytes, was_open: bool) -> bool:
 
 
 def blocks(
-    feed: ByteStream, size: int = BLOCK, least_lines: int = 256, *, encoding: str | None = None, quoted: bool = False
+    stream: ByteStream, size: int = BLOCK, min_lines: int = 256, *, encoding: str | None = None, quoted: bool = False
 ) -> Iterator[LineBlock]:
     """Iterate over the records of a file in blocks of about ``size`` bytes; the last line may lack its end.
 
-    After the first block, which should come soon, long lines make larger blocks of ``least_lines`` lines: a block
-    costs time for each of its columns. Of a live feed each block is what has come. With ``quoted`` a quoted value
-    may hold ends of lines.
+    After the first block, which should be fast, blocks of long lines have at least ``min_lines`` lines: a block costs
+    time per column. Blocks of a live stream are the lines received. If ``quoted``, values may contain line ends.
     """
     rest, line, least = b"", 1, 1
-    with feed:
-        for piece in _as_utf8(feed.pieces(size), feed.name, encoding):
+    with stream:
+        for piece in _as_utf8(stream.pieces(size), stream.name, encoding):
             rest += piece
             is_quoted = quoted and b'"' in rest
             cut = _end_of_last_record(rest) if is_quoted else _end_of_last_line(rest)
             if not cut and len(rest) > (_LONGEST_QUOTED if is_quoted else _LONGEST_LINE):
-                raise _too_long(feed.name, line, is_quoted)
+                raise _too_long(stream.name, line, is_quoted)
             block = LineBlock(rest[:cut], line, quoted)
             n_lines = block.n_lines()
-            if cut and (n_lines >= least or feed.is_live or len(rest) > _LONGEST_LINE):
-                rest, line, least = rest[cut:], line + n_lines, least_lines
+            if cut and (n_lines >= least or stream.is_live or len(rest) > _LONGEST_LINE):
+                rest, line, least = rest[cut:], line + n_lines, min_lines
                 yield block
-    if rest and not feed.grows:
-        _check_closed(rest, line, feed.name, quoted)
+    if rest and not stream.grows:
+        _check_closed(rest, line, stream.name, quoted)
         yield LineBlock(rest, line, quoted)
 
 
 def _check_closed(rest: bytes, line: int, name: str, quoted: bool) -> None:
-    """Refuse a quoted value that the end of the file cuts off."""
+    """Raise an error if a quoted value is not terminated at the end of the file."""
     if not quoted or b'"' not in rest:
         return
     cut = _end_of_last_record(rest)
@@ -255,15 +248,13 @@ def _check_closed(rest: bytes, line: int, name: str, quoted: bool) -> None:
         is_open = is_open_after(text, is_open)
     if is_open:
         number = line + LineBlock(rest[:cut], line).n_lines()
-        raise DataError(f"{name}, line {number:,}: a quoted value does not end properly.")
+        raise DataError(f"{name}, line {number:,}: a quoted value is not terminated.")
 
 
 def _too_long(name: str, line: int, is_quoted: bool) -> DataError:
     if is_quoted:
-        return DataError(
-            f"{name}, line {line:,}: a quoted value begins and does not end in {_LONGEST_QUOTED >> 20} MB."
-        )
-    return DataError(f"{name}, line {line:,} is longer than {_LONGEST_LINE >> 20} MB: no table of text.", Remedy.FORMAT)
+        return DataError(f"{name}, line {line:,}: a quoted value is not terminated within {_LONGEST_QUOTED >> 20} MB.")
+    return DataError(f"{name}, line {line:,} is longer than {_LONGEST_LINE >> 20} MB: not a text table.", Remedy.FORMAT)
 
 
 def _as_utf8(pieces: Iterator[bytes], name: str, encoding: str | None) -> Iterator[bytes]:
@@ -291,17 +282,15 @@ def _recoded(
 
 
 def _end_of_last_line(content: bytes) -> int:
-    """Where the last complete line ends; a final carriage return may be half of an end and waits."""
+    """Return the end of the last complete line; a final carriage return may be half of a line end."""
     return max(content.rfind(b"\n"), content.rfind(b"\r", 0, -1)) + 1
 
 
 def _end_of_last_record(content: bytes) -> int:
-    """Where the last complete line ends that no quoted value goes beyond."""
+    """Return the end of the last complete line outside quoted values."""
     end, is_open, start = 0, False, 0
     complete = content[: _end_of_last_line(content)]
-    if not any(
-        line.count(b'"') & 1 for line in complete.splitlines()
-    ):  # a value over lines has odd first and last ones
+    if not any(line.count(b'"') & 1 for line in complete.splitlines()):  # no value spans lines
         return len(complete)
     for match in _LINE_END.finditer(complete):
         is_open = is_open_after(complete[start : match.start()], is_open)

@@ -14,11 +14,11 @@ import pyarrow.parquet as parquet
 from batch2online.app.inputs.batch import Batch, DataError, kind_of, row_place, with_plain_types
 
 ROWS = 1 << 16
-_DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, MemoryError)  # sizes may ask for any memory
+_DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, MemoryError)  # a damaged size may need any memory
 
 
 class Columnar(ABC):
-    """What Parquet and Arrow share: a schema of their own, and rows instead of lines."""
+    """Reader of a format with a schema; places are rows, not lines."""
 
     def __init__(self, name: str, schema: Any) -> None:
         self._name = name
@@ -27,25 +27,25 @@ class Columnar(ABC):
         except UnicodeDecodeError as error:
             raise DataError(f"{name} has a column whose name is not valid UTF-8.") from error
         if len(set(self.names)) < len(self.names):
-            raise DataError(f"{name} has several columns of one name, which its format cannot tell apart.")
+            raise DataError(f"{name} has several columns with the same name.")
         self.kinds = {field.name: kind_of(field.type) for field in schema}
         self.notes: list[str] = []
 
     @abstractmethod
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
-        """Record batches that hold these columns at least."""
+        """Iterate over record batches that contain these columns."""
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
         start, wanted = 0, [*columns, *untouched]
         try:
             for records in self._record_batches(wanted):
                 chosen = pa.Table.from_batches([records]).select(wanted)
-                chosen.validate(full=True)  # offsets that point outside would end the process when read
+                chosen.validate(full=True)  # invalid offsets would crash the process
                 yield Batch(with_plain_types(chosen, untouched), partial(row_place, self._name, start))
                 start += len(records)
         except _DAMAGE as error:
-            raise DataError(f"{self._name} is damaged after row {start:,}: {_first_line(error)}") from error
+            raise DataError(f"{self._name} is damaged after row {start:,}: {first_line(error)}") from error
 
 
 class Parquet(Columnar):
@@ -54,9 +54,9 @@ class Parquet(Columnar):
     def __init__(self, file: Any, name: str) -> None:
         try:
             self._file = parquet.ParquetFile(file, pre_buffer=False)
-            self._is_local = isinstance(file, str)  # threads of Arrow must not wait for files of Python's
+            self._is_local = isinstance(file, str)  # threads of Arrow must not wait for Python files
         except _DAMAGE as error:
-            raise DataError(f"{name} is truncated or no Parquet file: {_first_line(error)}") from error
+            raise DataError(f"{name} is truncated or not a Parquet file: {first_line(error)}") from error
         super().__init__(name, self._file.schema_arrow)
         self.n_rows = int(self._file.metadata.num_rows)
 
@@ -74,7 +74,7 @@ class ArrowStream(Columnar):
         try:
             self._reader = ipc.open_stream(file)
         except _DAMAGE as error:
-            raise DataError(f"{name} is truncated or no Arrow stream: {_first_line(error)}") from error
+            raise DataError(f"{name} is truncated or not an Arrow stream: {first_line(error)}") from error
         super().__init__(name, self._reader.schema)
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
@@ -89,13 +89,14 @@ class ArrowFile(Columnar):
         try:
             self._reader = ipc.open_file(pa.memory_map(file) if isinstance(file, str) else file)
         except _DAMAGE as error:
-            raise DataError(f"{name} is truncated or no Arrow file: {_first_line(error)}") from error
+            raise DataError(f"{name} is truncated or not an Arrow file: {first_line(error)}") from error
         super().__init__(name, self._reader.schema)
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         return map(self._reader.get_batch, range(self._reader.num_record_batches))
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error message, with a full stop."""
     text = (str(error).splitlines() or [""])[0].strip().rstrip(".")
     return f"{text or type(error).__name__}."

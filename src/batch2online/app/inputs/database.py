@@ -1,4 +1,4 @@
-"""What a query of a database gives, streamed: SQLite by Python's own module, DuckDB by its package."""
+"""Rows of a database query, streamed: SQLite by the standard library, DuckDB by its package."""
 
 from __future__ import annotations
 
@@ -10,37 +10,41 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, both_sorts, kind_of, row_place, with_plain_types
-from batch2online.app.inputs.columnar import ROWS, Columnar
-from batch2online.app.inputs.delimited import first_of_both
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, kind_of, mixed_zones, row_place, with_plain_types
+from batch2online.app.inputs.columnar import ROWS, Columnar, first_line
+from batch2online.app.inputs.delimited import first_mixed_zone
 from batch2online.frames.columns import ColumnType
 
 SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 _TABLES = {
-    "sqlite": "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name",
-    "duckdb": "SELECT table_name FROM information_schema.tables ORDER BY table_name",
+    True: "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name",
+    False: "SELECT table_name FROM information_schema.tables ORDER BY table_name",
 }
+"""Queries of the names of tables, by whether the database is SQLite."""
 
 
 def is_database(start: bytes) -> bool:
-    """Whether a file that begins so is a database."""
+    """Whether these are the first bytes of a database."""
     return start.startswith(SQLITE) or start[8:12] == DUCKDB
 
 
 def open_query(path: str, name: str, start: bytes, query: str | None) -> Any:
-    """Return a reader of the rows that a query gives."""
+    """Return a reader of the rows of a query."""
     is_sqlite = start.startswith(SQLITE)
     try:
         connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True) if is_sqlite else _duckdb(path)
         if query is None:
-            raise _unasked(connection, name, "sqlite" if is_sqlite else "duckdb")
+            tables = [str(table) for (table,) in connection.execute(_TABLES[is_sqlite]).fetchall()]
+            listed = ", ".join(map(repr, tables[:8])) or "none"
+            first = f'SELECT * FROM "{tables[0]}"' if tables else ""
+            raise DataError(f"{name} is a database; its tables are {listed}.", Remedy.QUERY, about=("", first))
         return SqliteRows(connection, query, name) if is_sqlite else DuckDbRows(connection, query, name)
     except DataError:
         raise
     except Exception as error:
         if isinstance(error, ImportError | MemoryError):
             raise
-        raise DataError(f"{name} does not answer the query: {_first_line(error)}", Remedy.QUERY) from error
+        raise DataError(f"{name}: the query failed: {first_line(error)}", Remedy.QUERY) from error
 
 
 def _duckdb(path: str) -> Any:
@@ -51,24 +55,17 @@ def _duckdb(path: str) -> Any:
     return duckdb.connect(path, read_only=True)
 
 
-def _unasked(connection: Any, name: str, kind: str) -> DataError:
-    tables = [str(table) for (table,) in connection.execute(_TABLES[kind]).fetchall()]
-    listed = ", ".join(map(repr, tables[:8])) or "none"
-    first = f'SELECT * FROM "{tables[0]}"' if tables else "SELECT ..."
-    return DataError(f"{name} is a database; its tables are {listed}.", Remedy.QUERY, about=("", first))
-
-
 class SqliteRows:
-    """Rows of a SQLite query; columns hold what their first rows hold."""
+    """Rows of a SQLite query; the first rows determine the types of columns."""
 
     def __init__(self, connection: Any, query: str, name: str) -> None:
         self._name, self.notes = name, list[str]()
         self._cursor = connection.execute(query)
         if self._cursor.description is None:
-            raise DataError(f"{name}: the query gives no rows.", Remedy.QUERY)
+            raise DataError(f"{name}: the query returns no rows.", Remedy.QUERY)
         self.names = [column[0] for column in self._cursor.description]
         if len(set(self.names)) < len(self.names):
-            raise DataError(f"{name}: the query gives two columns of one name.", Remedy.QUERY)
+            raise DataError(f"{name}: the query returns two columns with the same name.", Remedy.QUERY)
         self._first = self._cursor.fetchmany(ROWS)
         self._types = {column: _type_of([row[j] for row in self._first]) for j, column in enumerate(self.names)}
         self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
@@ -77,13 +74,13 @@ class SqliteRows:
                 self._check_zones(column, [row[j] for row in self._first])
 
     def _check_zones(self, column: str, values: list[Any]) -> None:
-        """Refuse dates of which some have a zone and some have none."""
-        bad = first_of_both(pa.array(values, pa.string())) if set(map(type, values)) <= {str, type(None)} else None
+        """Raise an error if some dates have a time zone and others do not."""
+        bad = first_mixed_zone(pa.array(values, pa.string())) if set(map(type, values)) <= {str, type(None)} else None
         if bad is not None:
-            raise both_sorts(f"{row_place(self._name, 0, bad)}, column {column!r}", column, values[bad])
+            raise mixed_zones(f"{row_place(self._name, 0, bad)}, column {column!r}", column, values[bad])
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
         places = {column: self.names.index(column) for column in (*columns, *untouched)}
         start, rows = 0, self._first
         while rows:
@@ -97,12 +94,10 @@ class SqliteRows:
         try:
             return _array(values, self._types[column])
         except (pa.ArrowException, TypeError, ValueError):
-            row, bad = next(
-                (row, value) for row, value in enumerate(values) if not _is_fitting(value, self._types[column])
-            )
-            place, kind = row_place(self._name, start, row), self.kinds[column]
-            message = f"{place}, column {column!r}: {bad!r} is not one of the {kind.plural} before."
-            raise DataError(message, Remedy.LEAVE_OUT, about=(column, str(bad))) from None
+            row = next(row for row, value in enumerate(values) if not _converts([value], self._types[column]))
+            place, bad = row_place(self._name, start, row), values[row]
+            message = f"{place}, column {column!r}: {bad!r} differs from the {self.kinds[column].plural} before it."
+            raise DataError(message, Remedy.EXCLUDE, about=(column, str(bad))) from None
 
 
 def _type_of(values: list[Any]) -> Any:
@@ -111,9 +106,8 @@ def _type_of(values: list[Any]) -> Any:
     except (pa.ArrowException, TypeError, ValueError):
         return pa.float64() if isinstance(next(v for v in values if v is not None), int | float) else pa.string()
     if pa.types.is_string(found.type):
-        return next(
-            (dtype for dtype in (pa.timestamp("us"), pa.timestamp("us", "UTC")) if _casts(found, dtype)), found.type
-        )
+        times = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+        return next((dtype for dtype in times if _converts(values, dtype)), found.type)
     return pa.float64() if kind_of(found.type) is ColumnType.NUMBER else found.type
 
 
@@ -121,17 +115,9 @@ def _array(values: list[Any], dtype: Any) -> Any:
     return pa.array(values, pa.string()).cast(dtype) if pa.types.is_timestamp(dtype) else pa.array(values, dtype)
 
 
-def _casts(texts: Any, dtype: Any) -> bool:
+def _converts(values: list[Any], dtype: Any) -> bool:
     try:
-        texts.cast(dtype)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _is_fitting(value: Any, dtype: Any) -> bool:
-    try:
-        _array([value], dtype)
+        _array(values, dtype)
     except (pa.ArrowException, TypeError, ValueError):
         return False
     return True
@@ -143,15 +129,10 @@ class DuckDbRows(Columnar):
     def __init__(self, connection: Any, query: str, name: str) -> None:
         answer = connection.sql(query)
         if answer is None:
-            raise DataError(f"{name}: the query gives no rows.", Remedy.QUERY)
+            raise DataError(f"{name}: the query returns no rows.", Remedy.QUERY)
         make = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # of versions before 2
         self._connection, self._reader = connection, make(ROWS)
         super().__init__(name, self._reader.schema)
 
     def _record_batches(self, columns: list[str]) -> Iterator[Any]:
         yield from self._reader
-
-
-def _first_line(error: BaseException) -> str:
-    text = (str(error).splitlines() or [""])[0].strip().rstrip(".")
-    return f"{text or type(error).__name__}."

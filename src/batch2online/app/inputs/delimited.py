@@ -1,4 +1,4 @@
-"""CSV and its relatives: cleaning of lines, types of columns, batches of rows."""
+"""CSV and other delimited files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ import pyarrow.csv as arrow_csv
 
 from batch2online.app.inputs.batch import (
     DATES,
+    SINGULAR,
     Batch,
     DataError,
     Remedy,
-    both_sorts,
     distinct,
     kind_of,
     mismatch,
+    mixed_zones,
     with_plain_types,
 )
 from batch2online.app.inputs.byte_stream import LineBlock
@@ -36,11 +37,11 @@ _ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
-def settled(column: Any) -> Any:
-    """Return the type for all blocks. Whole numbers may still see fractions; a few texts among numbers are mistakes."""
+def final_type(column: Any) -> Any:
+    """Return the type for all blocks: integers may be followed by fractions, a few strings among numbers are errors."""
     dtype = column.type
     if pa.types.is_binary(dtype):
-        return pa.string()  # bytes that are no UTF-8: to be refused with their line
+        return pa.string()  # bytes that are not UTF-8: an error that names the line
     if pa.types.is_string(dtype):
         numbers = pc.sum(pc.match_substring_regex(column, _NUMBER)).as_py() or 0
         return pa.float64() if 2 * numbers > len(column) - column.null_count else dtype
@@ -49,10 +50,10 @@ def settled(column: Any) -> Any:
     return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
 
 
-def first_of_both(column: Any) -> int | None:
-    """Return the first row where a column of dates has a zone and the rows before have none, or the reverse.
+def first_mixed_zone(column: Any) -> int | None:
+    """Return the first row with a time zone if the rows before it have none, or the reverse.
 
-    None if it has only dates of one sort, or anything else.
+    None if all dates have a time zone, if none has one, or if the column contains other values.
     """
     naive, zoned = (np.asarray(pc.match_substring_regex(column, pattern).fill_null(False)) for pattern in _ISO)
     if not (naive.any() and zoned.any() and (naive | zoned | np.asarray(column.is_null())).all()):
@@ -60,13 +61,13 @@ def first_of_both(column: Any) -> int | None:
     return int(max(naive.argmax(), zoned.argmax()))
 
 
-def asked_type(kind: ColumnType) -> Any:
-    """Return the type to read a column of this kind by; None for one that only its values can tell."""
+def arrow_type(kind: ColumnType) -> Any:
+    """Return the Arrow type of a column; None if it depends on the values."""
     return {ColumnType.NUMBER: pa.float64(), ColumnType.STRING: pa.string()}.get(kind)
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number, or nothing.
+    """Whether a value is a number or missing.
 
     >>> [is_number(cell) for cell in ("1e3", "", "true", "1_000", "x")]
     [True, True, True, False, False]
@@ -81,7 +82,7 @@ def is_number(cell: str) -> bool:
 
 
 def is_of_type(cell: str, dtype: Any, date_format: str | None) -> bool:
-    """Whether a cell is a date or a time of this type."""
+    """Whether a value is a date or a time of this type."""
     readers: list[Callable[[], Any]] = [lambda: pa.array([cell]).cast(dtype)]
     if date_format is not None and kind_of(dtype) in DATES:
         readers.append(lambda: pc.strptime(pa.array([cell]), date_format, "us"))
@@ -97,12 +98,12 @@ def is_of_type(cell: str, dtype: Any, date_format: str | None) -> bool:
 _DELIMITERS = ",\t;|"
 
 
-def first_block(blocks: Iterator[LineBlock], name: str, least_lines: int) -> LineBlock:
-    """Return the first block with anything in it; of a live input so many that there are enough lines."""
+def first_block(blocks: Iterator[LineBlock], name: str, min_lines: int) -> LineBlock:
+    """Return the first block that is not blank; of a live input as many blocks as have ``min_lines`` lines."""
     found = next((block for block in blocks if not block.is_blank), None)
     if found is None:
         raise DataError(f"{name} is empty.")
-    while len(list(islice(found.lines(), least_lines))) < least_lines:
+    while len(list(islice(found.lines(), min_lines))) < min_lines:
         following = next(blocks, None)
         if following is None:
             break
@@ -111,7 +112,7 @@ def first_block(blocks: Iterator[LineBlock], name: str, least_lines: int) -> Lin
 
 
 def cleaned(layout: Layout, block: LineBlock) -> LineBlock:
-    """Return the block with blank lines in place of comments and of lines to be passed over."""
+    """Replace comments and skipped lines by blank lines."""
     content = block.content
     if layout.comment is not None:
         content = re.sub(rb"(?m)^[ \t]*" + re.escape(layout.comment.encode()) + rb"[^\r\n]*", b"", content)
@@ -123,25 +124,25 @@ def cleaned(layout: Layout, block: LineBlock) -> LineBlock:
 
 
 def delimiter_of(text: str, block: LineBlock, given: str | None) -> str:
-    """Return what stands between values: what was given, or what the first line has most of."""
+    """Return the separator: the given one, or the most frequent candidate in the first line."""
     if given is not None:
         return given
     found = max(_DELIMITERS, key=text.count)
     if text.count(found):
         return found
     first, *others = [len(line.split()) for _, line in islice(block.lines(), 10)]
-    is_table = len(set(others)) == 1 and others[0] in (first, first + 1)  # R gives names of rows no name of their own
+    is_table = len(set(others)) == 1 and others[0] in (first, first + 1)  # R writes no name above the names of rows
     return WHITESPACE if is_table and others[0] > 1 else ","
 
 
 def spaced(block: LineBlock) -> LineBlock:
-    """Return the block with a single blank between values, where any number of them may stand there."""
+    """Replace any whitespace between values by one blank."""
     content = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block.content)
     return replace(block, content=re.sub(rb"[ \t]+", b" ", content))
 
 
 def without_first_record(block: LineBlock) -> LineBlock:
-    """Return what follows the first record, which holds the names."""
+    """Return the block without its first record, the names."""
     at, record = next(block.records())
     skipped = at - block.first_line + record.count(b"\n") + 1
     lines = block.content.splitlines(keepends=True)[skipped:]
@@ -152,24 +153,23 @@ _WIDE = 1000
 
 
 class Delimited:
-    """Blocks of lines of delimited values as batches, types decided by the first block.
+    """Reader of delimited values; the first block determines the types of columns.
 
     Parameters
     ----------
     blocks : iterator of LineBlock
     name : str
-        What errors call the input.
+        Name of the input in errors.
     layout : Layout
-        Its header, separator and so on.
     """
 
     def __init__(self, blocks: Iterator[LineBlock], name: str, layout: Layout) -> None:
-        self._name, self._reading = name, layout
+        self._name, self._layout = name, layout
         self._blocks = map(partial(cleaned, layout), blocks)
         self.notes: list[str] = []
         self.dropped_lines = 0
         self.kinds: dict[str, ColumnType] = {}
-        first = first_block(self._blocks, name, layout.least_rows + layout.header)
+        first = first_block(self._blocks, name, layout.min_rows + layout.header)
         number, line = next(first.records())
         text = self._decoded(number, line)
         self._delimiter = delimiter_of(text, first, layout.sep)
@@ -183,8 +183,8 @@ class Delimited:
     def _name_columns(self) -> None:
         records = self._first.records()
         first, *second = [self._cells(at, self._decoded(at, line)) for at, line in islice(records, 2)]
-        names = [cell.strip() for cell in first] if self._reading.header else [str(j + 1) for j in range(len(first))]
-        if not self._reading.header:
+        names = [cell.strip() for cell in first] if self._layout.header else [str(j + 1) for j in range(len(first))]
+        if not self._layout.header:
             self.names = names
             return
         self._check_names(first)
@@ -193,11 +193,11 @@ class Delimited:
             self.notes.append("the first column has no name")
         self.names, changed = distinct(names)
         if changed:
-            self.notes.append(f"several columns have one name: {', '.join(map(repr, changed[:5]))} are new names")
+            self.notes.append(f"duplicate column names are renamed: {', '.join(map(repr, changed[:5]))}")
         self._first = without_first_record(self._first)
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
         block: LineBlock | None = self._first
         types = {column: self._types[column] for column in columns} | dict.fromkeys(untouched, pa.string())
         while block is not None:
@@ -211,35 +211,35 @@ class Delimited:
 
     def _inferred(self) -> dict[str, Any]:
         present = set(self.names)
-        self.kinds = {name: kind for name, kind in self._reading.kinds.items() if name in present}
+        self.kinds = {name: kind for name, kind in self._layout.kinds.items() if name in present}
         numbers = dict.fromkeys(self.names, pa.float64())
         if self._first.is_blank or (set(self.kinds.values()) <= {ColumnType.NUMBER} and self._holds(numbers)):
             return numbers
-        known = {name: asked_type(kind) for name, kind in self.kinds.items() if asked_type(kind) is not None}
+        known = {name: arrow_type(kind) for name, kind in self.kinds.items() if arrow_type(kind) is not None}
         table, self._first = self._parsed(self._first, known, only=False)
-        found = {name: settled(table.column(name)) for name in self.names}
+        found = {name: final_type(table.column(name)) for name in self.names}
         for name in (name for name in self.names if pa.types.is_string(found[name]) and name not in known):
             self._check_zones(name, table.column(name))
         self._check_times(found)
         return found | known
 
     def _check_times(self, found: dict[str, Any]) -> None:
-        """Refuse text where dates are wanted; a column of nothing but gaps holds them, too."""
-        for name in (name for name, kind in self.kinds.items() if asked_type(kind) is None):
+        """Raise an error if a column of dates contains other values."""
+        for name in (name for name, kind in self.kinds.items() if arrow_type(kind) is None):
             if kind_of(found[name]) is not self.kinds[name]:
                 found_kind = kind_of(found[name])
                 remedies = [] if found_kind in DATES else [Remedy.DATE_FORMAT]
                 raise DataError(f"{self._name}: {mismatch(name, self.kinds[name], found_kind)}", *remedies)
 
     def _check_zones(self, name: str, column: Any) -> None:
-        """Refuse dates of which some have a zone and some have none."""
-        row = first_of_both(column)
+        """Raise an error if some dates have a time zone and others do not."""
+        row = first_mixed_zone(column)
         if row is not None:
             place = f"{self._name}, line {self._first.line_of(row):,}, column {name!r}"
-            raise both_sorts(place, name, column[row].as_py())
+            raise mixed_zones(place, name, column[row].as_py())
 
     def _holds(self, types: dict[str, Any]) -> bool:
-        """Whether the first block is of these types; to ask is far cheaper than to infer them for many columns."""
+        """Whether the first block has these types; to check is much faster than to infer many columns."""
         try:
             self._read(self._first, types)
         except (pa.ArrowInvalid, pa.ArrowKeyError):
@@ -247,7 +247,7 @@ class Delimited:
         return True
 
     def _parsed(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> tuple[Any, LineBlock]:
-        """Return the table in a block, and the block without the lines that were left out."""
+        """Return the table of a block, and the block without dropped lines."""
         try:
             table = self._read(block, types, only)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
@@ -261,7 +261,7 @@ class Delimited:
         return table, block
 
     def _read(self, block: LineBlock, types: dict[str, Any], only: bool = True) -> Any:
-        layout = self._reading
+        layout = self._layout
         options = arrow_csv.ConvertOptions(
             strings_can_be_null=True, decimal_point=layout.decimal, null_values=[*MISSING, *layout.na_values]
         )
@@ -269,7 +269,7 @@ class Delimited:
             options.timestamp_parsers = [layout.date_format, arrow_csv.ISO8601]
         options.column_types = types
         options.include_columns = list(types) if only else []
-        is_wide = len(self.names) > _WIDE  # a task for each column of each piece costs more than it saves
+        is_wide = len(self.names) > _WIDE  # a task per column and piece costs more than it saves
         is_whole = is_wide or not only  # types are inferred from the first piece alone
         size = len(block.content) + 1 if is_whole else 1 << 20
         return arrow_csv.read_csv(
@@ -280,8 +280,8 @@ class Delimited:
         )
 
     def _without_bad_lines(self, block: LineBlock) -> LineBlock:
-        """Return the block with blank lines in place of those with too few or too many values, if these may go."""
-        if self._reading.bad_lines != "drop":
+        """Replace lines with too few or too many values by blank ones, if they may be dropped."""
+        if self._layout.bad_lines != "drop":
             return block
         kept = [b"\n"] * (block.n_lines() + 1)
         bad = 0
@@ -295,7 +295,7 @@ class Delimited:
         return replace(block, content=b"".join(kept)) if bad else block
 
     def _explain(self, block: LineBlock) -> None:
-        """Raise the error of the first line that is wrong."""
+        """Raise the error of the first invalid line."""
         for number, line in block.records():
             place = f"{self._name}, line {number:,}"
             cells = self._cells(number, self._decoded(number, line))
@@ -304,20 +304,23 @@ class Delimited:
                 raise DataError(found, Remedy.DROP_LINES, *([Remedy.SKIP_LINES] if number <= 50 else []))
             for column, cell in zip(self.names, cells, strict=True):
                 if not self._fits(column, cell):
-                    raise self._misfit(place, column, cell)
+                    raise self._type_error(place, column, cell)
 
-    def _misfit(self, place: str, column: str, cell: str) -> DataError:
-        what = "a number" if self.kinds[column] is ColumnType.NUMBER else f"one of the {self.kinds[column].plural}"
-        remedies = [Remedy.MISSING_WORD, Remedy.LEAVE_OUT] + [Remedy.LOOK_FURTHER] * self._reading.is_live
-        return DataError(f"{place}, column {column!r}: {cell!r} is not {what}.", *remedies, about=(column, cell))
+    def _type_error(self, place: str, column: str, cell: str) -> DataError:
+        remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self._layout.is_live
+        return DataError(
+            f"{place}, column {column!r}: {cell!r} is not {SINGULAR[self.kinds[column]]}.",
+            *remedies,
+            about=(column, cell),
+        )
 
     def _fits(self, column: str, cell: str) -> bool:
         kind = self.kinds.get(column, ColumnType.STRING)
-        if cell.strip() in MISSING or cell in self._reading.na_values or kind in (ColumnType.STRING, ColumnType.OTHER):
+        if cell.strip() in MISSING or cell in self._layout.na_values or kind in (ColumnType.STRING, ColumnType.OTHER):
             return True
         if kind is ColumnType.NUMBER:
-            return is_number(cell.replace(self._reading.decimal, "."))
-        return is_of_type(cell, self._types[column], self._reading.date_format)
+            return is_number(cell.replace(self._layout.decimal, "."))
+        return is_of_type(cell, self._types[column], self._layout.date_format)
 
     def _decoded(self, number: int, line: bytes) -> str:
         try:
@@ -334,19 +337,19 @@ class Delimited:
             lines = text.splitlines(keepends=True) if "\n" in text else [text]
             (cells,) = csv.reader(lines, delimiter=self._delimiter, strict=True)
         except (csv.Error, ValueError) as error:
-            raise DataError(f"{self._name}, line {number:,}: a quoted value does not end properly.") from error
+            raise DataError(f"{self._name}, line {number:,}: a quoted value is not terminated.") from error
         return cells
 
     def _check_names(self, names: list[str]) -> None:
         if all(is_number(name) and name for name in names):
-            raise DataError(f"{self._name} has numbers in its first line, not names.", Remedy.NO_HEADER)
+            raise DataError(f"{self._name} has numbers instead of names in its first line.", Remedy.NO_HEADER)
 
 
 def _in_arrow(content: bytes) -> Any:
     """Return a copy in memory that Arrow owns.
 
-    Arrow's threads may drop their last reference late, even while the interpreter ends. Memory of Python's could then
-    be released by none of them: a thread that waits for the interpreter is ended there, and the process with it.
+    A thread of Arrow may drop its last reference while the interpreter exits. To release memory of Python it would
+    then wait for the interpreter, which aborts the process.
     """
     buffer = pa.allocate_buffer(len(content))
     memoryview(buffer).cast("B")[:] = content

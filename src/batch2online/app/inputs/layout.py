@@ -1,4 +1,4 @@
-"""How an input is to be read, as far as it does not say so itself."""
+"""How an input is read."""
 
 from __future__ import annotations
 
@@ -11,46 +11,34 @@ from batch2online.frames.columns import ColumnType
 WHITESPACE = "whitespace"
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What a caller knows of an input. The defaults suit most files.
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """Format of a file; the defaults suit most files.
 
-    Attributes
+    Parameters
     ----------
-    format : str or None
-        One of csv, tsv, jsonl, parquet, arrow; None looks at the first bytes and the name.
+    format : {"csv", "tsv", "jsonl", "parquet", "arrow"} or None
+        None infers it from the first bytes and the name.
     header : bool
-        Whether delimited text starts with the names of its columns.
+        Whether a delimited file starts with the names of its columns.
     sep : str or None
-        What stands between two values, or "whitespace"; None takes what the first line has most of.
+        Separator of values, or "whitespace"; None infers it from the first line.
     decimal : str
-        What stands before the fraction of a number.
+        Decimal separator.
     encoding : str or None
-        Of text; None is UTF-8, or UTF-16 if the file begins with its mark.
+        None is UTF-8, or UTF-16 if the file starts with its byte order mark.
     comment : str or None
-        Lines that begin with it are passed over.
+        Lines that start with it are skipped.
     skip_lines : int
-        Lines to pass over at the beginning.
+        Number of lines to skip at the start.
     bad_lines : {"refuse", "drop"}
-        Lines with too few or too many values.
+        How lines with too few or too many values are handled.
     na_values : tuple of str
-        Further texts that stand for a missing value.
+        Additional strings to read as missing values.
     date_format : str or None
-        How dates are written, as ``strptime`` has it, besides ISO 8601.
-    kinds : mapping
-        What columns hold, where that is known already.
+        Format of dates for ``strptime``, in addition to ISO 8601.
     query : str or None
-        What to ask a database.
-    least_rows : int
-        Rows of a live input to wait for before what columns hold is decided.
-    seconds : float
-        The longest that rows of a live input wait for further ones.
-    is_live : bool
-        Whether rows come when they come.
-    follow : bool
-        Whether to wait for more at the end of a file.
-    is_over : callable
-        Whether to wait no longer.
+        Query of a database.
     """
 
     format: str | None = None
@@ -63,10 +51,32 @@ class Layout:
     bad_lines: str = "refuse"
     na_values: tuple[str, ...] = ()
     date_format: str | None = None
-    kinds: Mapping[str, ColumnType] = field(default_factory=dict)
     query: str | None = None
-    least_rows: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout(FileFormat):
+    """Format of a file, and how long to wait for its rows.
+
+    Parameters
+    ----------
+    kinds : mapping
+        Types of columns that are known in advance.
+    min_rows : int
+        Rows of a live input to wait for before the types of columns are inferred.
+    seconds : float
+        Maximum time to buffer rows of a live input.
+    is_live : bool
+        Whether the input is a pipe or a growing file.
+    follow : bool
+        Whether to wait for further rows at the end of a file.
+    stopped : callable
+        Returns whether to stop waiting.
+    """
+
+    kinds: Mapping[str, ColumnType] = field(default_factory=dict)
+    min_rows: int = 1
     seconds: float = SECONDS
     is_live: bool = False
     follow: bool = False
-    is_over: Callable[[], bool] = lambda: False
+    stopped: Callable[[], bool] = lambda: False

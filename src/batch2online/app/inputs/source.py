@@ -1,4 +1,4 @@
-"""Find the reader that an input needs, by its first bytes and its name; read several files as one."""
+"""Open inputs with the reader of their format; read several files as one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from batch2online.app.inputs.batch import Batch, DataError, Remedy, mismatch
-from batch2online.app.inputs.byte_stream import ByteStream, blocks, damage_named
+from batch2online.app.inputs.byte_stream import ByteStream, blocks, read_errors
 from batch2online.app.inputs.columnar import ArrowFile, ArrowStream, Parquet
 from batch2online.app.inputs.database import is_database, open_query
 from batch2online.app.inputs.delimited import Delimited
@@ -26,8 +26,8 @@ from batch2online.app.inputs.layout import Layout
 from batch2online.frames.columns import ColumnType
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
-_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
-_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
+_COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
+_COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
 _ZIP, _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PK\x03\x04", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _SUFFIXES = {
     "csv": "csv",
@@ -46,31 +46,31 @@ _SUFFIXES = {
 
 
 class Reader(Protocol):
-    """A table of one format, to be read once."""
+    """A table of one format, to read once."""
 
     names: list[str]
     kinds: dict[str, ColumnType]
     notes: list[str]
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
 
 
 class Source:
-    """A table to be read once, and how much of it has been read.
+    """A table to read once.
 
     Attributes
     ----------
     name : str
-        What errors call it.
+        Name of the input in errors.
     names, kinds : list of str, dict
-        Its columns and what they hold.
+        Names and types of the columns.
     notes : list of str
-        What a person should know of how it is read; grows while it is read.
+        Notes on how it is read, which grow while it is read.
     is_live : bool
-        Whether rows come when they come, so that one should not wait for more of them.
+        Whether the input is a pipe or a growing file.
     n_read : int
-        Rows that have been read.
+        Number of rows read so far.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Source:
     @property
     def notes(self) -> list[str]:
         lines = getattr(self._reader, "dropped_lines", 0)
-        left_out = [f"{lines:,} lines with too few or too many values are left out"] if lines else []
-        return [*self._reader.notes, *left_out]
+        dropped = [f"{lines:,} lines with too few or too many values were dropped"] if lines else []
+        return [*self._reader.notes, *dropped]
 
-    def share(self) -> float | None:
-        """Return which share has been read; None where the size is not known."""
+    def progress(self) -> float | None:
+        """Return the fraction read so far; None if the size is unknown."""
         n_rows = getattr(self._reader, "n_rows", None)
         if n_rows is not None:
             return float(self.n_read / max(1, n_rows))
@@ -97,26 +97,26 @@ class Source:
         return float(self._raw.tell() / self.size)
 
     def close(self) -> None:
-        """Let the file go, whether it was read to its end or not."""
+        """Close the file."""
         if self._raw is not None:
             self._raw.close()
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns, and with others that are left untouched."""
+        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
         for batch in self._reader.batches(columns, untouched):
             self.n_read += len(batch)
             yield batch
 
 
 def open_source(path: str, layout: Layout | None = None) -> Source:
-    """Return a reader for a file, or for standard input where the path is ``-``.
+    """Open a file, or standard input if the path is ``-``.
 
     Parameters
     ----------
     path : str
-        A file of any of the formats, packed or not, an address that fsspec knows, or ``-``.
+        A file of any of the formats, optionally compressed, a URL that fsspec supports, or ``-``.
     layout : Layout, optional
-        What is known of the file besides.
+        Format of the file.
     """
     raw = _opened(path)
     try:
@@ -132,35 +132,35 @@ def _recognised(path: str, raw: Any, layout: Layout) -> Source:
     if is_database(start) or layout.query is not None:
         raw.close()
         return _database(path, name, start, layout)
-    file = _unpacked(raw, name, start, path)
-    is_packed = file is not raw
-    start = _peek(file, name) if is_packed else start
+    file = _uncompressed(raw, name, start, path)
+    is_compressed = file is not raw
+    start = _peek(file, name) if is_compressed else start
     kind = layout.format or _format_of(start, path)
-    if layout.follow and (is_packed or path == "-" or kind in ("parquet", "arrow")):
-        raise DataError(f"{name} cannot be followed: only a plain file of text that grows at its end can.")
+    if layout.follow and (is_compressed or path == "-" or kind in ("parquet", "arrow")):
+        raise DataError(f"{name} cannot be followed: --follow needs an uncompressed text file.")
     if kind == "arrow" and start.startswith(_ARROW_STREAM):
         size = _size(raw)
         return Source(ArrowStream(file, name), name, raw=raw, size=size, is_live=size is None)
     if kind in ("parquet", "arrow"):
-        return Source(_columnar(kind, path, name, file, is_packed), name)
+        return Source(_columnar(kind, path, name, file, is_compressed), name)
     return _text(kind, file, raw, name, layout)
 
 
 def name_of(path: str) -> str:
-    """Return what errors call a file."""
+    """Return the name of a file in errors."""
     return "standard input" if path == "-" else path.rsplit("/", 1)[-1] if "://" in path else Path(path).name
 
 
 def _text(kind: str, file: Any, raw: Any, name: str, layout: Layout) -> Source:
     size = None if layout.follow else _size(raw)
-    feed = ByteStream(file, name, layout.seconds, layout.follow, layout.is_over, raw)
-    layout = replace(layout, is_live=feed.is_live, least_rows=layout.least_rows if feed.is_live else 1)
+    stream = ByteStream(file, name, layout.seconds, layout.follow, layout.stopped, raw)
+    layout = replace(layout, is_live=stream.is_live, min_rows=layout.min_rows if stream.is_live else 1)
     if kind == "jsonl":
-        reader: Reader = JsonLines(blocks(feed, encoding=layout.encoding), name, layout)
+        reader: Reader = JsonLines(blocks(stream, encoding=layout.encoding), name, layout)
     else:
         layout = replace(layout, sep="\t") if kind == "tsv" and layout.sep is None else layout
-        reader = Delimited(blocks(feed, encoding=layout.encoding, quoted=True), name, layout)
-    return Source(reader, name, raw=raw, size=size, is_live=feed.is_live)
+        reader = Delimited(blocks(stream, encoding=layout.encoding, quoted=True), name, layout)
+    return Source(reader, name, raw=raw, size=size, is_live=stream.is_live)
 
 
 def _opened(path: str) -> IO[bytes]:
@@ -171,7 +171,7 @@ def _opened(path: str) -> IO[bytes]:
     try:
         return open(path, "rb")
     except IsADirectoryError:
-        raise DataError(f"{path} is a folder: name its files, such as '{path.rstrip('/')}/*.csv'.") from None
+        raise DataError(f"{path} is a folder: give its files, such as '{path.rstrip('/')}/*.csv'.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -183,13 +183,13 @@ def _remote(path: str) -> IO[bytes]:
         raise DataError(f"{path} needs the package fsspec: pip install 'batch2online[remote]'.") from error
     try:
         return cast("IO[bytes]", io.BufferedReader(fsspec.open(path, "rb").open()))
-    except Exception as error:  # each of its file systems has errors of its own
+    except Exception as error:  # each file system has its own errors
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{path} cannot be read: {reason.removesuffix('.')}.") from error
 
 
-def _unpacked(raw: Any, name: str, start: bytes, path: str) -> Any:
-    opener = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
+def _uncompressed(raw: Any, name: str, start: bytes, path: str) -> Any:
+    opener = next((opener for magic, opener in _COMPRESSED.items() if start.startswith(magic)), None)
     if opener is gzip.GzipFile:
         return io.BufferedReader(gzip.GzipFile(fileobj=raw))
     if opener is not None:
@@ -198,22 +198,22 @@ def _unpacked(raw: Any, name: str, start: bytes, path: str) -> Any:
 
 
 def _unzipped(raw: Any, name: str) -> Any:
-    """Return the only file in an archive. A workbook is an archive as well, of other files."""
+    """Return the only file of a zip archive; a workbook is a zip archive too."""
     try:
         archive = zipfile.ZipFile(raw)
         members = [member for member in archive.namelist() if not member.endswith("/")]
         if any(member.startswith("xl/") for member in members):
-            raise DataError(f"{name} is an Excel workbook: save its sheet as CSV and name that file.")
+            raise DataError(f"{name} is an Excel workbook: save the sheet as CSV.")
         if len(members) != 1:
-            raise DataError(f"{name} is an archive of {len(members)} files: unpack it and name one of them.")
+            raise DataError(f"{name} is an archive of {len(members)} files: extract it and give one of them.")
         return io.BufferedReader(archive.open(members[0]))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         raise DataError(f"{name} is a damaged archive: {str(error).removesuffix('.')}.") from error
 
 
 def _peek(file: Any, name: str) -> bytes:
-    """Return the first bytes, which stay to be read."""
-    with damage_named(file, name):
+    """Return the first bytes without consuming them."""
+    with read_errors(file, name):
         return cast("io.BufferedReader", file).peek(16)[:4096]
 
 
@@ -231,17 +231,17 @@ def _format_of(start: bytes, path: str) -> str:
         return "parquet"
     if start.startswith((_ARROW_FILE, _ARROW_STREAM)):
         return "arrow"
-    plain = next((path.removesuffix(suffix) for suffix in _PACKED_SUFFIXES if path.endswith(suffix)), path)
+    plain = next((path.removesuffix(suffix) for suffix in _COMPRESSED_SUFFIXES if path.endswith(suffix)), path)
     by_name = _SUFFIXES.get(Path(plain).suffix.lower().removeprefix("."))
     if by_name:
         return by_name
     return "jsonl" if start.lstrip().startswith(b"{") else "csv"
 
 
-def _columnar(kind: str, path: str, name: str, file: Any, is_packed: bool) -> Reader:
-    if path == "-" or is_packed:
-        how = "from standard input" if path == "-" else "gzipped"
-        raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}, it must be a plain file.", Remedy.FORMAT)
+def _columnar(kind: str, path: str, name: str, file: Any, is_compressed: bool) -> Reader:
+    if path == "-" or is_compressed:
+        how = "from standard input" if path == "-" else "compressed"
+        raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}.", Remedy.FORMAT)
     if "://" not in path:
         file.close()
     place = file if "://" in path else path
@@ -250,26 +250,26 @@ def _columnar(kind: str, path: str, name: str, file: Any, is_packed: bool) -> Re
 
 def _database(path: str, name: str, start: bytes, layout: Layout) -> Source:
     if not is_database(start) or path == "-" or "://" in path:
-        raise DataError(f"{name} cannot be asked: a query needs a SQLite or DuckDB file.")
+        raise DataError(f"{name} is not a SQLite or DuckDB file: remove --query.")
     return Source(open_query(path, name, start, layout.query), name)
 
 
 def paths_of(given: Sequence[str]) -> list[str]:
-    """Return the paths that are meant, patterns such as ``part-*.csv`` replaced by the files they fit, sorted."""
+    """Expand patterns such as ``part-*.csv`` to the matching files, sorted."""
     found: list[str] = []
     for path in given:
         if not has_magic(path) or "://" in path or os.path.exists(path):
             found.append(path)
             continue
-        fitting = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
-        if not fitting:
+        matching = sorted(file for file in glob(path, recursive=True) if os.path.isfile(file))
+        if not matching:
             raise DataError(f"There is no file {path}.")
-        found += fitting
+        found += matching
     return found
 
 
 def open_sources(paths: Sequence[str], layout: Layout) -> Source | Concatenated:
-    """Return a reader for one file, or for several as one."""
+    """Open one file, or several as one."""
     if len(paths) == 1:
         return open_source(paths[0], layout)
     if layout.follow:
@@ -285,10 +285,10 @@ class Concatenated:
     is_live = False
 
     def __init__(self, paths: Sequence[str], layout: Layout) -> None:
-        self._paths, self._reading = list(paths), layout
+        self._paths, self._layout = list(paths), layout
         self.name = f"{name_of(paths[0])} and {len(paths) - 1:,} more"
-        self._now = open_source(paths[0], layout)
-        self.names, self.kinds = self._now.names, self._now.kinds
+        self._current = open_source(paths[0], layout)
+        self.names, self.kinds = self._current.names, self._current.kinds
         self._notes: list[str] = []
         self.n_read = 0
         sizes = [os.path.getsize(path) if os.path.isfile(path) else 0 for path in paths]
@@ -297,38 +297,38 @@ class Concatenated:
 
     @property
     def notes(self) -> list[str]:
-        own = self._now.notes
+        own = self._current.notes
         return [*self._notes, *(note for note in own if note not in self._notes)]
 
     def close(self) -> None:
-        """Let the present file go."""
-        self._now.close()
+        """Close the current file."""
+        self._current.close()
 
-    def share(self) -> float | None:
-        """Return which share of all files has been read."""
-        share = self._now.share()
-        if share is None or not self._total:
+    def progress(self) -> float | None:
+        """Return the fraction of all files read so far."""
+        fraction = self._current.progress()
+        if fraction is None or not self._total:
             return None
-        return (self._starts[self._index] + share * self._sizes[self._index]) / self._total
+        return (self._starts[self._index] + fraction * self._sizes[self._index]) / self._total
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns, and with others that are left untouched."""
-        known = replace(self._reading, kinds={column: self.kinds[column] for column in columns})
+        """Iterate over the rows of these columns; ``untouched`` columns are not converted."""
+        known = replace(self._layout, kinds={column: self.kinds[column] for column in columns})
         for index, path in enumerate(self._paths):
             if index:
                 self._notes, self._index = self.notes, index
-                self._now = open_source(path, known)
+                self._current = open_source(path, known)
                 self._check_columns([*columns, *untouched])
-            for batch in self._now.batches(columns, untouched):
+            for batch in self._current.batches(columns, untouched):
                 self.n_read += len(batch)
                 yield batch
 
     def _check_columns(self, wanted: Sequence[str]) -> None:
-        there = set(self._now.names)
+        there = set(self._current.names)
         for column in wanted:
             if column not in there:
-                message = f"{self._now.name} has no column {column!r}, which {name_of(self._paths[0])} has."
-                raise DataError(message, Remedy.LEAVE_OUT, about=(column, ""))
-            if self._now.kinds[column] is not self.kinds[column]:
-                message = f"{self._now.name}: {mismatch(column, self.kinds[column], self._now.kinds[column])}"
-                raise DataError(message, Remedy.LEAVE_OUT, about=(column, ""))
+                message = f"{self._current.name} has no column {column!r}, which {name_of(self._paths[0])} has."
+                raise DataError(message, Remedy.EXCLUDE, about=(column, ""))
+            if self._current.kinds[column] is not self.kinds[column]:
+                message = f"{self._current.name}: {mismatch(column, self.kinds[column], self._current.kinds[column])}"
+                raise DataError(message, Remedy.EXCLUDE, about=(column, ""))

@@ -17,7 +17,7 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
-from batch2online.schema import require
+from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
 
@@ -189,13 +189,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         return of_regression(self.loss, self.quantile, self.power, self.delta)
 
     def _anchored_stream(self, n_targets: int) -> Stream:
-        from batch2online.methods.linear_losses.problem import GeneralizedLinear
+        from batch2online.methods.linear_losses.problem import LinearLossProblem
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
 
         coreset = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
-        problem = GeneralizedLinear(coreset.loss, Penalty(self.alpha, self.l1_ratio))
+        problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _new_stream(self, n_targets: int) -> Stream:
@@ -281,11 +281,12 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def _assembled(cls, state: dict[str, Any]) -> Self:
         estimator = super()._assembled(state)
         problem: Any = estimator._stream.problem
-        from batch2online.methods.linear_losses.problem import GeneralizedLinear
+        from batch2online.methods.linear_losses.problem import LinearLossProblem
 
-        expected = LeastSquares if estimator._is_plain else GeneralizedLinear
-        require(isinstance(problem, expected), f"the problem is a {type(problem).__name__}, not a {expected.__name__}.")
-        require(estimator._is_plain or problem.loss == estimator._predictor_loss(), "the problem has the same loss.")
+        expected = LeastSquares if estimator._is_plain else LinearLossProblem
+        check_value("problem", problem, expected)
+        if not estimator._is_plain:
+            require_equal("loss of the problem", problem.loss, estimator._predictor_loss())
         return estimator
 
 

@@ -1,4 +1,4 @@
-"""Least squares from second moments, of a weighted coreset or of all rows."""
+"""Solve least squares from second moments, of a weighted coreset or of all rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-6
 """Directions with a singular value of at most this share of the largest one are dropped, see :func:`least_squares`."""
 
 _MARGIN = 10.0
-"""Factor by which an estimate of the condition may be too good."""
+"""Factor by which an estimate of the condition number can be too optimistic."""
 
 
 class LinearSolution(NamedTuple):
@@ -28,7 +28,7 @@ class LinearSolution(NamedTuple):
 
 
 def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
-    """Moments of a weighted coreset, a pure function of it."""
+    """Return the moments of a weighted coreset, a pure function of it."""
     assert coreset.targets is not None
     targets = coreset.targets if coreset.targets.ndim == 2 else coreset.targets[:, None]
     rows = Rows(coreset.points, targets, coreset.weights, coreset.ids)
@@ -36,16 +36,16 @@ def coreset_moments(coreset: Coreset, intercept: bool) -> Moments:
 
 
 def least_squares(moments: Moments) -> LinearSolution:
-    """Return the minimiser of squared loss over the rows in ``moments``, without directions that are nearly constant.
+    """Return the minimiser of the squared loss over the rows in ``moments``, without nearly constant directions.
 
     Columns are centred (next to an intercept) and scaled to norm one. Directions whose singular value is at most
     ``TOLERANCE`` times the largest one are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns:
     rows hardly vary along them, so that noise alone would decide their coefficients, and the first row that does vary
-    would be predicted anywhere. Of several minimisers it is the smallest in scaled columns.
+    would be predicted anywhere. Of several minimisers it returns the one of least norm in scaled columns.
     """
     inputs, i = moments.n_inputs, int(moments.intercept)
     factor = moments.regular_factor
-    centred = factor[i:inputs, i:inputs]  # below the constant's row stand the rows less their mean
+    centred = factor[i:inputs, i:inputs]  # below the row of the constant stands the factor of the centred rows
     scale = column_norms(centred)
     divisor = np.where(scale > 0, scale, 1.0)
     solution = truncated_solution(centred / divisor, factor[i:inputs, inputs:]) / divisor[:, None]
@@ -59,11 +59,9 @@ def least_squares(moments: Moments) -> LinearSolution:
 
 
 def truncated_solution(factor: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the least-squares solution with a triangular factor of unit columns, without directions to drop."""
+    """Return the least-squares solution for a triangular factor of unit columns, without directions to drop."""
     condition, _ = lapack.dtrcon(factor)
-    if (
-        condition > _MARGIN * len(factor) * TOLERANCE
-    ):  # of the 1-norm: that of singular values is no less than it over p
+    if condition > _MARGIN * len(factor) * TOLERANCE:  # in the 1-norm: at most p times that of singular values
         solution, _ = lapack.dtrtrs(factor, right)
         return np.asarray(solution)
     return np.asarray(np.linalg.lstsq(factor, right, rcond=TOLERANCE)[0])

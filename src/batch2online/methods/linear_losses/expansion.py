@@ -1,24 +1,27 @@
-r"""Sums over rows of the quadratic expansions of their losses: what anchored coresets know of all rows exactly.
+r"""Sums over rows of the Taylor expansions of their losses, of all rows or by class.
 
-The expansion of a row at the predictor e, with slope g and second derivative h there, is
-:math:`T(\theta) = l + g (\eta - e) + h (\eta - e)^2 / 2`, :math:`\eta = z \cdot \theta`. *Order 1* leaves out the last
-term. A sum of expansions is a constant, a linear form and a quadratic one.
+The expansion of a row at the predictor e, with first derivative g and second derivative h there, is
+:math:`T(\theta) = l + g (\eta - e) + h (\eta - e)^2 / 2`, :math:`\eta = z \cdot \theta`. *Taylor order 1* leaves out
+the last term. A sum of expansions is a constant, a linear form and a quadratic form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from batch2online._types import FloatArray
-from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Width, weighted_gram
-from batch2online.schema import finite, require, shape, storable
+from batch2online._types import FloatArray, IntArray
+from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Scale, weighted_gram
+from batch2online.schema import at_least, finite, require, require_equal, shape, storable
+from batch2online.theory import sizes
 
 
 class Quadratic(NamedTuple):
-    """``constant + sum(linear * theta) + theta' matrix theta / 2``; no matrix where it is zero."""
+    """The function ``constant + sum(linear * theta) + theta' matrix theta / 2``; ``matrix`` is None for zero."""
 
     constant: float
     linear: FloatArray
@@ -34,22 +37,22 @@ class Quadratic(NamedTuple):
         return np.asarray(self.linear + (self.matrix @ theta.reshape(-1)).reshape(theta.shape))
 
 
-class Expanded(NamedTuple):
-    """Rows z (n, p), their targets and weights, and where their losses are expanded: predictors (n, K) and widths."""
+class ExpandedRows(NamedTuple):
+    """Rows z (n, p), their targets and weights, and the predictors (n, K) and scales at which losses are expanded."""
 
     design: FloatArray
     y: FloatArray
     weights: FloatArray
     eta: FloatArray
-    width: Width
+    scale: Scale
 
 
 @storable
 @dataclass(frozen=True)
 class Expansion:
-    """Sums of expansions of order 1 and of order 2: constants (2,), linear forms (2, K, p), a matrix (K p, K p).
+    """Sums of expansions of Taylor orders 1 and 2: constants (2,), linear forms (2, K, p), a matrix (K p, K p).
 
-    The matrix has no entries where order 2 is not kept.
+    The matrix is empty if order 2 is not kept.
     """
 
     constants: Annotated[FloatArray, shape(2), finite]
@@ -66,41 +69,38 @@ class Expansion:
         return cls(np.zeros(2), np.zeros((2, n_outputs, n_columns)), np.zeros((size, size)))
 
     @classmethod
-    def of(cls, loss: PredictorLoss, rows: Expanded, matrix: bool = True, local: Local | None = None) -> Expansion:
-        """Return the sums over these rows; ``local`` is what the loss is there, where that is known already."""
-        design, y, weights, eta, width = rows
-        values, slope, bend = loss.expanded(eta, y, width) if local is None else local
+    def of(cls, loss: PredictorLoss, rows: ExpandedRows, matrix: bool = True, local: Local | None = None) -> Expansion:
+        """Return the sums over these rows; ``local`` holds values and derivatives of the loss if they are known."""
+        design, y, weights, eta, scale = rows
+        values, gradient, hessian = loss.expanded(eta, y, scale) if local is None else local
         k = eta.shape[1]
-        bent = bend * eta if k == 1 else loss.expanded_bent(eta, y, width, eta)
+        bent = hessian * eta if k == 1 else loss.expanded_hessian_product(eta, y, scale, eta)
         forms = np.empty((2 * k, len(eta)))
-        np.multiply(weights, slope.T, out=forms[:k])
+        np.multiply(weights, gradient.T, out=forms[:k])
         np.subtract(forms[:k], weights * bent.T, out=forms[k:])
         first = weights @ values - np.vdot(forms[:k], eta.T)
         constants = np.array([first, first + np.vdot(forms[:k] - forms[k:], eta.T) / 2])
         if not matrix:
             square = np.zeros((0, 0))
-        elif k == 1 and not bend.any():
+        elif k == 1 and not hessian.any():
             square = np.zeros((design.shape[1], design.shape[1]))
         elif k == 1:
-            square = weighted_gram(design, weights * bend[:, 0])
+            square = weighted_gram(design, weights * hessian[:, 0])
         else:
-            square = loss.hessian(design, weights if loss.has_width else weights * width, eta, y, width)
+            square = loss.hessian_sum(design, weights if loss.has_scale else weights * scale, eta, y, scale)
         return cls(constants, (forms @ design).reshape(2, k, design.shape[1]), square)
 
     @property
     def n_orders(self) -> int:
-        """Orders that are at hand: 0, 1 and, with the matrix, 2."""
+        """Number of available Taylor orders: 0, 1 and, with the matrix, 2."""
         return 3 if self.matrix.size else 2
 
-    def without_matrix(self) -> Expansion:
-        return Expansion(self.constants, self.linear, np.zeros((0, 0)))
-
     def scaled(self, factor: float) -> Expansion:
-        """Return the sums over the same rows with weights multiplied by this."""
+        """Return the sums for weights multiplied by a factor."""
         return Expansion(self.constants * factor, self.linear * factor, self.matrix * factor)
 
     def __add__(self, other: Expansion) -> Expansion:
-        """Return the sums over both; of order 2 where both have it."""
+        """Return the sums over both; of order 2 if both have it."""
         matrix = self.matrix + other.matrix if self.n_orders == other.n_orders else np.zeros((0, 0))
         return Expansion(self.constants + other.constants, self.linear + other.linear, matrix)
 
@@ -108,11 +108,11 @@ class Expansion:
         return Expansion(self.constants - other.constants, self.linear - other.linear, self.matrix - other.matrix)
 
     def quadratic(self, order: int) -> Quadratic:
-        """Return the sum of expansions of order 1 or 2 as a function of the parameters."""
+        """Return the sum of expansions of Taylor order 1 or 2 as a function of the parameters."""
         return Quadratic(float(self.constants[order - 1]), self.linear[order - 1], self.matrix if order == 2 else None)
 
     def translated(self, by: float) -> Expansion:
-        """Return the same sums of one predictor that is smaller by so much: the constant is the first parameter."""
+        """Return the sums for a single predictor reduced by this amount: the constant is the first parameter."""
         if not by:
             return self
         constants, linear = self.constants + by * self.linear[:, 0, 0], self.linear.copy()
@@ -122,7 +122,7 @@ class Expansion:
         return Expansion(constants, linear, self.matrix)
 
     def moved(self, outputs: FloatArray, columns: FloatArray) -> Expansion:
-        """Return the same sums of other parameters.
+        """Return the sums in terms of other parameters.
 
         ``outputs`` (K, K') turns new predictors into former ones, ``columns`` (p, p) former rows z into new ones.
         """
@@ -131,3 +131,183 @@ class Expansion:
             return Expansion(self.constants, linear, self.matrix)
         both = np.kron(outputs.T, columns)
         return Expansion(self.constants, linear, both @ self.matrix @ both.T)
+
+
+@storable
+@dataclass(frozen=True)
+class ClassExpansions:
+    """Sums of expansions in one part or, where classes are balanced, one per class with the ``masses`` of their rows.
+
+    Weights of balanced classes are :math:`W / (K W_c)`, as for ``class_weight="balanced"`` in scikit-learn. They change
+    with every row, so they are applied in :meth:`total`.
+    """
+
+    parts: tuple[Expansion, ...]
+    masses: Annotated[FloatArray, shape("c"), finite, at_least(0)]
+    is_balanced: bool
+
+    def validate(self) -> None:
+        n = len(self.parts)
+        require(n == 1 or (n and self.is_balanced), f"parts: found {n}, expected one, or one for each balanced class")
+        require_equal("masses", len(self.masses), n if self.is_balanced else 0)
+        shapes = {(part.linear.shape, part.matrix.shape) for part in self.parts}
+        require_equal("shapes of parts", len(shapes), 1)
+
+    @classmethod
+    def empty(cls, n_outputs: int, n_columns: int, n_classes: int, is_balanced: bool) -> ClassExpansions:
+        n = n_classes if is_balanced else 1
+        part = Expansion.empty(n_outputs, n_columns, sizes.keeps_matrix(n_outputs, n_columns, n))
+        return cls((part,) * n, np.zeros(n if is_balanced else 0), is_balanced)
+
+    @property
+    def n_orders(self) -> int:
+        """Number of available Taylor orders, see :class:`Expansion`."""
+        return self.parts[0].n_orders
+
+    @property
+    def factors(self) -> FloatArray:
+        """Weight of each class; that of a class without rows is the largest one."""
+        known = self.masses > 0
+        own = self.masses.sum() / (len(self.masses) * np.where(known, self.masses, 1.0))
+        return np.asarray(np.where(known, own, own.max(where=known, initial=1.0)))
+
+    def balanced(self, weights: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the weights of rows times those of their classes."""
+        return weights * self.factors[y.astype(np.int64)] if self.is_balanced else weights
+
+    def including(self, loss: PredictorLoss, rows: ExpandedRows, local: Local) -> ClassExpansions:
+        """Return the sums with these rows, given values and derivatives of their losses."""
+        matrix = self.n_orders == 3
+        if not self.is_balanced:
+            return replace(self, parts=(self.parts[0] + Expansion.of(loss, rows, matrix, local),))
+        parts = list(self.parts)
+        masses = np.bincount(rows.y.astype(np.int64), rows.weights, minlength=len(parts))
+        for c in np.flatnonzero(masses).tolist():
+            few = np.flatnonzero(rows.y == c)
+            own = ExpandedRows(rows.design[few], rows.y[few], rows.weights[few], rows.eta[few], rows.scale)
+            parts[c] = parts[c] + Expansion.of(loss, own, matrix, (local[0][few], local[1][few], local[2][few]))
+        return replace(self, parts=tuple(parts), masses=self.masses + masses)
+
+    def total(self) -> Expansion:
+        """Return the sums over all rows, times the weights of their classes."""
+        if not self.is_balanced:
+            return self.parts[0]
+        return reduce(add, (part.scaled(float(f)) for part, f in zip(self.parts, self.factors, strict=True)))
+
+    def translated(self, by: float) -> ClassExpansions:
+        """Return the sums for a predictor reduced by this amount, see :meth:`Expansion.translated`."""
+        return replace(self, parts=tuple(part.translated(by) for part in self.parts))
+
+    def moved(self, outputs: FloatArray, columns: FloatArray) -> ClassExpansions:
+        """Return the sums in terms of other parameters, see :meth:`Expansion.moved`."""
+        return replace(self, parts=tuple(part.moved(outputs, columns) for part in self.parts))
+
+    def of_classes(self, outputs: FloatArray, places: IntArray, n_classes: int) -> ClassExpansions:
+        """Return the sums in terms of more classes, among which the current ones have these positions."""
+        k, p = outputs.shape[1], self.parts[0].linear.shape[2]
+        new = ClassExpansions.empty(k, p, n_classes, self.is_balanced)
+        parts, masses, own = list(new.parts), new.masses.copy(), self.moved(outputs, np.eye(p)).parts
+        for at, part in zip(places.tolist() if self.is_balanced else [0], own, strict=True):
+            parts[at] = part if new.n_orders == part.n_orders else replace(part, matrix=np.zeros((0, 0)))
+        if self.is_balanced:
+            masses[places] = self.masses
+        return ClassExpansions(tuple(parts), masses, self.is_balanced)
+
+    def scaled(self, factor: float) -> ClassExpansions:
+        """Return the sums for weights multiplied by a factor."""
+        return replace(self, parts=tuple(part.scaled(factor) for part in self.parts), masses=self.masses * factor)
+
+    def __add__(self, other: ClassExpansions) -> ClassExpansions:
+        """Return the sums over both, of the same classes in the same order."""
+        parts = tuple(mine + theirs for mine, theirs in zip(self.parts, other.parts, strict=True))
+        return ClassExpansions(parts, self.masses + other.masses, self.is_balanced)
+
+
+_FAR = 1000.0
+"""A logit this far below the others has a probability of zero in floating point."""
+
+_FEW = 8
+"""Number of classes up to which it is faster to compare with each than to search."""
+
+Classes = tuple[float, ...]
+"""Codes of classes, in order of appearance."""
+
+
+def with_new(classes: Classes, targets: FloatArray) -> Classes:
+    """Return the classes extended by those of these targets, in order of appearance."""
+    found, first = np.unique(targets, return_index=True)
+    known = set(classes)
+    return classes + tuple(
+        code for _, code in sorted(zip(first.tolist(), found.tolist(), strict=True)) if code not in known
+    )
+
+
+def positions(classes: Classes, targets: FloatArray) -> FloatArray:
+    """Return the positions of the classes of targets; -1 for unknown ones."""
+    if len(classes) == 2:
+        return _positions_of_two(classes, targets)
+    found = np.full(len(targets), -1.0)
+    if len(classes) <= _FEW:
+        for position, code in enumerate(classes):
+            np.copyto(found, float(position), where=targets == code)
+        return found
+    codes = np.array(classes)
+    order = np.argsort(codes)
+    place = order[np.searchsorted(codes[order], targets).clip(max=len(codes) - 1)]
+    return np.where(codes[place] == targets, place, found)
+
+
+def _positions_of_two(classes: Classes, targets: FloatArray) -> FloatArray:
+    is_second = targets == classes[1]
+    is_known = is_second | (targets == classes[0])
+    found: FloatArray = is_second.astype(np.float64)
+    if not is_known.all():
+        found[~is_known] = -1.0
+    return found
+
+
+def outputs(old: Classes, new: Classes) -> FloatArray:
+    """Return the matrix (K, K') that maps predictors of the new classes to those of the old ones.
+
+    Two classes, or one, have a single predictor, the logit of the second class: the difference of theirs. If no
+    second class was known, the first other one takes its place.
+    """
+    n_new = 1 if len(new) <= 2 else len(new)
+    if len(old) > 2:
+        matrix, place = np.zeros((len(old), len(new))), {code: position for position, code in enumerate(new)}
+        matrix[np.arange(len(old)), [place[code] for code in old]] = 1.0
+        return matrix
+    second = old[1] if len(old) == 2 else next((code for code in new if code not in old), None)
+    if n_new == 1:
+        return np.array([[1.0 if second is None or new.index(second) == 1 else -1.0]])
+    matrix = np.zeros((1, n_new))
+    if second is not None:
+        matrix[0, new.index(second)] = 1.0
+        if old:
+            matrix[0, new.index(old[0])] = -1.0
+    return matrix
+
+
+def recoded(eta: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return predictors (n, K') of the new classes for those of the old ones; added classes have probability zero."""
+    source, factor = _sources(matrix)
+    new = eta[:, source] * factor
+    is_unknown = ~matrix.any(axis=0)
+    if is_unknown.any() and not is_unknown.all():
+        new[:, is_unknown] = new[:, ~is_unknown].max(axis=1, keepdims=True) - _FAR
+    return np.asarray(new)
+
+
+def parameters(theta: FloatArray, matrix: FloatArray, rows: int) -> FloatArray:
+    """Return parameters (K', p) for the new classes; an added class has one row in ``rows``."""
+    source, factor = _sources(matrix)
+    new = theta[source] * factor[:, None]
+    new[~matrix.any(axis=0), 0] -= np.log(rows + 1.0)
+    return np.asarray(new)
+
+
+def _sources(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the pseudo-inverse of a matrix whose rows do not overlap: source and factor of each column."""
+    source = np.abs(matrix).argmax(axis=0)
+    lengths = np.square(matrix).sum(axis=1)
+    return source, matrix[source, np.arange(matrix.shape[1])] / np.where(lengths > 0, lengths, 1.0)[source]

@@ -1,4 +1,4 @@
-"""What anchored fits minimise: weighted losses of a linear predictor, a quadratic form and an elastic net."""
+"""Newton's method for weighted losses of a linear predictor, plus a quadratic form, plus an elastic net."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from batch2online.numerics.memory import check_available
 from batch2online.numerics.triangular import inverse_root, squared_lengths
 
 _WIDE = 256
-"""Parameters of several classes up to which Hessians are formed."""
+"""Number of parameters of several classes up to which Hessians are formed."""
 
 
 class Point(NamedTuple):
-    """Parameters (K, p), and what the objective is there, found in one pass over the rows."""
+    """Parameters (K, p), and the objective and its derivatives there, from one pass over the rows."""
 
     theta: FloatArray
     eta: FloatArray
     value: float
-    slope: FloatArray
+    gradient: FloatArray
     """The gradient (K, p) of all but the absolute values."""
-    bend: FloatArray
-    """Second derivatives (n, 1) of the losses; none where there are several predictors."""
+    hessian: FloatArray
+    """Second derivatives (n, 1) of the losses; empty for several predictors."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Objective:
     design: FloatArray
     y: FloatArray
     weights: FloatArray
-    width: float
+    scale: float
     quadratic: Quadratic | None
     ridge: FloatArray
     lasso: FloatArray
@@ -52,87 +52,83 @@ class Objective:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the Hessian is better not formed."""
+        """Whether the Hessian is too large to be formed."""
         has_matrix = self.quadratic is not None and self.quadratic.matrix is not None
         return self.ridge.size > _WIDE and len(self.ridge) > 1 and not has_matrix and not self.lasso.any()
 
     def at(self, theta: FloatArray) -> Point:
-        """Return the objective at these parameters; it is infinite where it is no number."""
+        """Return the objective at these parameters; infinite where it is not a number."""
         eta = predictors(self.design, theta)
         with np.errstate(over="ignore", invalid="ignore"):
-            own, gradient, bend = self._single(eta) if len(theta) == 1 else self._several(eta)
-            total, gradient = own + self._penalty(theta), gradient + self.ridge * theta
+            if len(theta) == 1:
+                values, gradients, hessian = self.loss.local(eta, self.y, self.scale)
+                own, gradient = float(self.weights @ values), (self.weights * gradients.T) @ self.design
+            else:
+                own, gradient, hessian = *self._several(eta), np.zeros((0, 0))
+            penalty = float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
+            total, gradient = own + penalty, gradient + self.ridge * theta
             if self.quadratic is not None:
                 total, gradient = total + self.quadratic.value(theta), gradient + self.quadratic.gradient(theta)
             gradient = gradient if self.kept is None else gradient @ self.kept
-        return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, bend)
+        return Point(theta, eta, total if np.isfinite(total) else np.inf, gradient, hessian)
 
-    def _single(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss, its gradient and the second derivatives at one predictor of each row."""
-        values, slope, bend = self.loss.local(eta, self.y, self.width)
-        return float(self.weights @ values), (self.weights * slope.T) @ self.design, bend
-
-    def _several(self, eta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss and its gradient, a piece of rows at a time; second derivatives are found when needed."""
+    def _several(self, eta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss of several predictors and its gradient, a piece of rows at a time."""
         total, gradient = 0.0, np.zeros(self.ridge.shape)
         for piece in pieces(*eta.shape):
-            values, slope, _ = self.loss.local(eta[piece], self.y[piece], self.width)
+            values, gradients, _ = self.loss.local(eta[piece], self.y[piece], self.scale)
             total += float(self.weights[piece] @ values)
-            gradient += (self.weights[piece] * slope.T) @ self.design[piece]
-        return total, gradient, np.zeros((0, 0))
-
-    def _penalty(self, theta: FloatArray) -> float:
-        return float((self.ridge * theta * theta).sum()) / 2 + float((self.lasso * np.abs(theta)).sum())
+            gradient += (self.weights[piece] * gradients.T) @ self.design[piece]
+        return total, gradient
 
     def curvature(self, point: Point) -> FloatArray:
         """Return the Hessian (K p, K p) of all but the absolute values."""
         if len(point.theta) == 1:
-            total = weighted_gram(self.design, self.weights * point.bend[:, 0])
+            total = weighted_gram(self.design, self.weights * point.hessian[:, 0])
         else:
             what = "The Hessian of {:,} classes and {:,} columns".format(*point.theta.shape)
             check_available(3 * 8 * float(point.theta.size) ** 2, what, "A penalty with l1_ratio=0 needs none.")
-            total = self.loss.hessian(self.design, self.weights, point.eta, self.y, self.width)
+            total = self.loss.hessian_sum(self.design, self.weights, point.eta, self.y, self.scale)
         total[np.diag_indices(len(total))] += self.ridge.reshape(-1)
         if self.quadratic is not None and self.quadratic.matrix is not None:
             total += self.quadratic.matrix
-        return total if self.kept is None else self._confined(total)
-
-    def _confined(self, matrix: FloatArray) -> FloatArray:
-        """Return a Hessian along the directions that are kept, with its own diagonal along the others."""
-        assert self.kept is not None
+        if self.kept is None:
+            return total
         kept = np.kron(np.eye(len(self.ridge), dtype=np.float64), self.kept)
-        others = np.eye(len(kept)) - kept
-        return np.asarray(kept.T @ matrix @ kept + (others.T * np.abs(matrix.diagonal())) @ others)
+        others = np.eye(len(kept)) - kept  # directions that are not kept have the diagonal alone
+        return np.asarray(kept.T @ total @ kept + (others.T * np.abs(total.diagonal())) @ others)
 
     def within(self, theta: FloatArray) -> FloatArray:
-        """Return parameters without what is along the directions that are not kept."""
+        """Return parameters projected onto the kept directions."""
         return theta if self.kept is None else np.asarray(theta @ self.kept.T)
 
 
 def predictors(design: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return the predictors (n, K) of rows, those of one class next to each other in memory."""
+    """Return the predictors (n, K) of rows, contiguous by class."""
     return np.asarray((theta @ design.T).T)
 
 
 _MOST = 200
-"""Products at most: a step that is not exact is a step all the same."""
+"""Maximum number of products of conjugate gradients: an inexact step is a step all the same."""
 
 
 class Curvature:
-    """The Hessian of an objective at a point, whose quadratic form has no matrix."""
+    """The Hessian of an objective at a point as a linear operator, for quadratic forms without a matrix."""
 
     def __init__(self, objective: Objective, point: Point) -> None:
         self.objective, self.shape = objective, point.theta.shape
-        loss, y, width, eta = objective.loss, objective.y, objective.width, point.eta
-        self._bent = [(piece, loss.bending(eta[piece], y[piece], width)) for piece in pieces(*eta.shape)]
-        self._inverses = np.array([_inverse(*each) for each in zip(self._blocks(eta), objective.ridge, strict=True)])
+        loss, y, scale, eta = objective.loss, objective.y, objective.scale, point.eta
+        self._bent = [(piece, loss.hessian_operator(eta[piece], y[piece], scale)) for piece in pieces(*eta.shape)]
+        blocks = zip(self._blocks(eta), objective.ridge, strict=True)
+        roots = [inverse_root(block + np.diag(ridge)) for block, ridge in blocks]
+        self._inverses = np.array([root @ root.T for root in roots])
 
     def _blocks(self, eta: FloatArray) -> FloatArray:
-        """Return the blocks (K, p, p) of the single classes, without the penalty."""
+        """Return the diagonal blocks (K, p, p) of the classes, without the penalty."""
         own, (k, p) = self.objective, self.shape
         total = np.zeros((k, p, p))
         for piece in pieces(*eta.shape):
-            curves = own.weights[piece] * own.loss.bend(eta[piece], own.y[piece], own.width).T
+            curves = own.weights[piece] * own.loss.hessian(eta[piece], own.y[piece], own.scale).T
             _add_grams(total, own.design[piece], curves)
         return total
 
@@ -140,7 +136,11 @@ class Curvature:
         """Return ``Hessian^-1 right`` (K, p), up to a residual of this share of the right-hand side."""
         size = right.size
         product = LinearOperator((size, size), matvec=self._product, dtype=np.float64)
-        inverse = LinearOperator((size, size), matvec=self._approximate, dtype=np.float64)
+        inverse = LinearOperator(
+            (size, size),
+            matvec=lambda flat: (self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1),
+            dtype=np.float64,
+        )
         found, _ = cg(product, right.reshape(-1), rtol=accuracy, maxiter=_MOST, M=inverse)
         return self.objective.within(found.reshape(self.shape))
 
@@ -153,12 +153,9 @@ class Curvature:
             total += (own.weights[piece] * bent(predictors(design, direction)).T) @ design
         return np.asarray(total if own.kept is None else total @ own.kept).reshape(-1)
 
-    def _approximate(self, flat: FloatArray) -> FloatArray:
-        return np.asarray(self._inverses @ flat.reshape(*self.shape, 1)).reshape(-1)
-
 
 def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> None:
-    """Add the Gram matrices of rows weighted by each of the curves (K, n), by few products whatever K and p are."""
+    """Add the Gram matrices of rows weighted by each of the curves (K, n), in min(K, p) products."""
     k, p, _ = total.shape
     if k <= p:
         for j in range(k):
@@ -168,14 +165,8 @@ def _add_grams(total: FloatArray, design: FloatArray, curves: FloatArray) -> Non
         total[:, column] += (curves * design[:, column]) @ design
 
 
-def _inverse(block: FloatArray, ridge: FloatArray) -> FloatArray:
-    """Return the inverse of one class's block of the Hessian."""
-    root = inverse_root(block + np.diag(ridge))
-    return np.asarray(root @ root.T)
-
-
 _PROBES = 4
-"""Sums of gradients with random signs that stand for all of them where the Hessian is not formed."""
+"""Number of sums with random signs that estimate a length where the Hessian is not formed."""
 
 _INEXACT_METRIC = 0.05
 
@@ -184,10 +175,10 @@ Length = Callable[[FloatArray], float]
 
 
 class Metric:
-    """The metric of an objective's Hessian at a point.
+    """The metric of the Hessian of an objective at a point.
 
-    ``length`` sums the squared lengths of gradients of single rows, ``gap`` is by how much the objective is above its
-    minimum there, to second order.
+    ``length`` sums the squared lengths of gradients of single rows, ``gap`` estimates how far the objective is above
+    its minimum, to second order.
     """
 
     length: Length
@@ -195,40 +186,40 @@ class Metric:
 
     def __init__(self, objective: Objective, theta: FloatArray) -> None:
         design, point = objective.design, objective.at(theta)
-        self.value, slope = point.value, point.slope
+        self.value, gradient = point.value, point.gradient
         if objective.is_wide:
             curvature = Curvature(objective, point)
-            self.length, step = _probed(design, curvature), curvature.solution(slope, _INEXACT_METRIC)
+            self.length, step = _probed(design, curvature), curvature.solution(gradient, _INEXACT_METRIC)
         else:
             hessian = objective.curvature(point)
             self.length = _measured(design, hessian, len(theta))
-            step = definite_solution(hessian, slope.reshape(-1)).reshape(slope.shape)
-        self.gap = float((slope * step).sum()) / 2
+            step = definite_solution(hessian, gradient.reshape(-1)).reshape(gradient.shape)
+        self.gap = float((gradient * step).sum()) / 2
 
 
 def _measured(design: FloatArray, hessian: FloatArray, n_outputs: int) -> Length:
     if n_outputs == 1:
         leverage = squared_lengths(design, inverse_root(hessian))
-        return lambda slopes: float(leverage @ np.square(slopes[:, 0]))
-    return lambda slopes: max(0.0, float(np.trace(definite_solution(hessian, _squares(design, slopes)))))
+        return lambda gradients: float(leverage @ np.square(gradients[:, 0]))
+    return lambda gradients: max(0.0, float(np.trace(definite_solution(hessian, _squares(design, gradients)))))
 
 
-def _squares(design: FloatArray, slopes: FloatArray) -> FloatArray:
-    """Return the sum of the outer squares of the rows' gradients, (K p, K p)."""
-    total = np.zeros((slopes.shape[1] * design.shape[1],) * 2)
+def _squares(design: FloatArray, gradients: FloatArray) -> FloatArray:
+    """Return the sum of the outer squares of the gradients of rows, (K p, K p)."""
+    total = np.zeros((gradients.shape[1] * design.shape[1],) * 2)
     for piece in pieces(len(design), len(total)):
-        own = (slopes[piece, :, None] * design[piece, None, :]).reshape(-1, len(total))
+        own = (gradients[piece, :, None] * design[piece, None, :]).reshape(-1, len(total))
         total += own.T @ own
     return total
 
 
 def _probed(design: FloatArray, curvature: Curvature) -> Length:
-    """Return an unbiased estimate: a sum with random signs has the length of all rows, on average."""
+    """Return an unbiased estimate of the length: that of a sum with random signs, on average."""
     words = sampling.words(0, sampling.SOLVER, range(_PROBES * len(design))).reshape(_PROBES, -1)
     signs = np.where(words >> np.uint64(63), 1.0, -1.0)
 
-    def length(slopes: FloatArray) -> float:
-        sums = [(sign * slopes.T) @ design for sign in signs]
+    def length(gradients: FloatArray) -> float:
+        sums = [(sign * gradients.T) @ design for sign in signs]
         return sum(float((each * curvature.solution(each, _INEXACT_METRIC)).sum()) for each in sums) / _PROBES
 
     return length
@@ -236,20 +227,20 @@ def _probed(design: FloatArray, curvature: Curvature) -> Length:
 
 _TURNS, _HALVINGS, _SWEEPS = 60, 40, 50
 _ENOUGH = 1e-4
-"""Share of the fall that the slope promises, of which a step must bring at least this."""
+"""Least share of the predicted decrease that a step must achieve (Armijo)."""
 
 _INEXACT = 0.1
-"""Share of the slope that a step of conjugate gradients may leave: later steps see to it."""
+"""Relative residual of conjugate gradients in a step."""
 
 _FLAT = 1e-14
-"""Columns of less curvature than this share of the largest have none."""
+"""Columns of less curvature than this share of the largest count as flat."""
 
 _FLOOR = 1e-10
 """Least curvature, as a share of the largest one."""
 
 
 class Solution(NamedTuple):
-    """Parameters, the value of the objective there, and whether no step would bring it down by much."""
+    """Parameters, the value of the objective there, and whether the search has converged."""
 
     theta: FloatArray
     value: float
@@ -257,16 +248,17 @@ class Solution(NamedTuple):
 
 
 def minimise(objective: Objective, start: Point, tolerance: float, least: float = -np.inf) -> Solution:
-    """Return a minimum near the start; it has converged when a step promises less than the tolerance.
+    """Return the minimum reached from a start; it has converged when the predicted decrease is below the tolerance.
 
-    Where the objective falls below ``least`` it has no minimum that means anything, and the search ends.
+    The search ends if the objective falls below ``least``: then it is unbounded for practical purposes.
     """
     point = start
     for _ in range(_TURNS):
         step = _step(objective, point)
-        fall = _promised(objective, point, step)
+        absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
+        fall = -float((point.gradient * step).sum()) - absolute  # along a whole step, to first order
         if not fall > tolerance:
-            last = point.theta + step  # too short for the values to tell whether it goes down; the slope knows better
+            last = point.theta + step  # too short for values to show a decrease; the gradient does
             return Solution(last if fall > 0 else point.theta, point.value, True)
         lower = _lower(objective, point, step, fall)
         if lower is None:
@@ -278,7 +270,7 @@ def minimise(objective: Objective, start: Point, tolerance: float, least: float 
 
 
 def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) -> Point | None:
-    """Return the point after as much of the step as brings the objective down enough; None where none does."""
+    """Return the point after a backtracking line search along the step; None if nothing decreases the objective."""
     length = 1.0
     for _ in range(_HALVINGS):
         new = objective.at(point.theta + length * step)
@@ -288,27 +280,24 @@ def _lower(objective: Objective, point: Point, step: FloatArray, fall: float) ->
     return None
 
 
-def _promised(objective: Objective, point: Point, step: FloatArray) -> float:
-    """Return by how much the objective falls along a whole step, to first order."""
-    absolute = float((objective.lasso * (np.abs(point.theta + step) - np.abs(point.theta))).sum())
-    return -float((point.slope * step).sum()) - absolute
-
-
 def _step(objective: Objective, point: Point) -> FloatArray:
-    theta, slope = point.theta, point.slope
+    theta, gradient = point.theta, point.gradient
     if objective.is_wide:
-        return -Curvature(objective, point).solution(slope, _INEXACT)
+        return -Curvature(objective, point).solution(gradient, _INEXACT)
     curvature = objective.curvature(point)
     if not objective.lasso.any():
-        return -objective.within(definite_solution(curvature, slope.reshape(-1)).reshape(theta.shape))
-    given = (_made_definite(curvature), slope.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
+        return -objective.within(definite_solution(curvature, gradient.reshape(-1)).reshape(theta.shape))
+    values, vectors = np.linalg.eigh(curvature)
+    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    definite = np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
+    given = (definite, gradient.reshape(-1), theta.reshape(-1), objective.lasso.reshape(-1))
     return _polished(*given, _coordinate_descent(*given)).reshape(theta.shape)
 
 
 def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """Return ``matrix^-1 right``, with eigenvalues made positive where the matrix is not safely definite.
 
-    Zero where the diagonal is: there is no curvature that would tell how far to go.
+    Zero if the diagonal is zero: without curvature the length of the step is undefined.
     """
     own = np.abs(matrix.diagonal())
     if not own.any():
@@ -326,29 +315,23 @@ def definite_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray((solution.T * scale).T)
 
 
-def _made_definite(matrix: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(matrix)
-    floor = _FLOOR * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
-    return np.asarray((vectors * np.maximum(np.abs(values), floor)) @ vectors.T)
-
-
 def _polished(
-    matrix: FloatArray, slope: FloatArray, theta: FloatArray, lasso: FloatArray, step: FloatArray
+    matrix: FloatArray, gradient: FloatArray, theta: FloatArray, lasso: FloatArray, step: FloatArray
 ) -> FloatArray:
-    """Return the best step that leads to the same signs as this one, where there is one."""
+    """Return the best step that leads to the same signs as this one, if there is one."""
     signs = np.sign(theta + step)
     free = np.flatnonzero((signs != 0) | (lasso == 0))
     fixed = -np.where((signs != 0) | (lasso == 0), 0.0, theta)  # all others go to zero
-    right = (slope + lasso * signs + matrix @ fixed)[free]
+    right = (gradient + lasso * signs + matrix @ fixed)[free]
     exact = fixed.copy()
     exact[free] = -definite_solution(matrix[np.ix_(free, free)], right) if free.size else 0.0
     keeps_signs = (np.sign(theta + exact)[lasso > 0] == signs[lasso > 0]).all()
     return exact if keeps_signs else step
 
 
-def _coordinate_descent(matrix: FloatArray, slope: FloatArray, theta: FloatArray, lasso: FloatArray) -> FloatArray:
-    """Return the step d that minimises ``slope d + d' matrix d / 2 + lasso |theta + d|``."""
-    step, residual = np.zeros_like(slope), slope.copy()  # residual = slope + matrix @ step
+def _coordinate_descent(matrix: FloatArray, gradient: FloatArray, theta: FloatArray, lasso: FloatArray) -> FloatArray:
+    """Return the step d that minimises ``gradient d + d' matrix d / 2 + lasso |theta + d|``."""
+    step, residual = np.zeros_like(gradient), gradient.copy()  # residual = gradient + matrix @ step
     for _ in range(_SWEEPS):
         largest = 0.0
         for j, curvature in enumerate(matrix.diagonal().tolist()):

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses import class_expansions
-from batch2online.methods.linear_losses.expansion_state import Sample
+from batch2online.methods.linear_losses import expansion
+from batch2online.methods.linear_losses.expansion_state import AnchoredSample
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
@@ -53,24 +53,36 @@ class MeanUnderLoss(WarmUp):
 @storable
 @dataclass(frozen=True)
 class LinearPredictor:
-    """``predictors = points @ coefficients.T + intercepts`` (n, K), and what belongs to a model of a loss.
+    """A fitted linear model: ``predictors = points @ coefficients.T + intercepts`` (n, K).
 
-    ``width`` is the scale of residuals, ``classes`` the codes of the classes it knows, ``order`` that of the expansions
-    it was solved with, ``error`` the share by which it is estimated to cost more than the fit on all rows. A row of an
-    unknown class costs ``unknown``: what a class with half a row among all has. ``factors`` are the weights of balanced
-    classes when the model was solved; none where classes are as they are. Rows that come are expanded without second
-    derivatives where it ``is_flat``.
+    Attributes
+    ----------
+    coefficients, intercepts : (K, d) and (K,) arrays
+    scale : float
+        Scale of residuals, for losses that have one.
+    classes : tuple of float
+        Codes of the known classes.
+    taylor_order : {0, 1, 2}
+        Taylor order of the expansions that the model was fitted with.
+    error : float
+        Estimated share by which it costs more than the fit to all rows.
+    unknown : float
+        Loss of a row of an unknown class: that of a class with half a row among all.
+    factors : tuple of float
+        Weights of balanced classes at the fit; empty where classes are not balanced.
+    first_order : bool
+        Whether further rows are expanded without second derivatives.
     """
 
     coefficients: Annotated[FloatArray, shape("k", "d"), finite]
     intercepts: Annotated[FloatArray, shape("k"), finite]
-    width: Annotated[float, above(0), finite] = 1.0
+    scale: Annotated[float, above(0), finite] = 1.0
     classes: tuple[Annotated[float, finite], ...] = ()
-    order: Annotated[int, one_of(0, 1, 2)] = 0
+    taylor_order: Annotated[int, one_of(0, 1, 2)] = 0
     error: Annotated[float, at_least(0), finite] = 0.0
     unknown: Annotated[float, finite] = math.log(2)
     factors: tuple[float, ...] = ()
-    is_flat: bool = False
+    first_order: bool = False
 
     def predictors(self, points: FloatArray) -> FloatArray:
         return np.asarray(points @ self.coefficients.T + self.intercepts)
@@ -78,7 +90,7 @@ class LinearPredictor:
 
 @storable
 @dataclass(frozen=True)
-class GeneralizedLinear(Problem):
+class LinearLossProblem(Problem):
     """The problem: a loss of a linear predictor and a penalty, solved on an anchored coreset.
 
     ``labels`` are those of classes by their codes; they grow as labels come.
@@ -127,9 +139,9 @@ class GeneralizedLinear(Problem):
         """
         eta = model.predictors(points)
         if not self.loss.has_classes:
-            values = self.loss.value(eta, targets[:, 0], self.loss.scoring_width(model.width))
+            values = self.loss.value(eta, targets[:, 0], self.loss.scoring_scale(model.scale))
             return values, np.abs(targets[:, 0] - self.loss.mean(eta))
-        y = class_expansions.positions(model.classes, targets[:, 0])
+        y = expansion.positions(model.classes, targets[:, 0])
         values = self._class_losses(model, eta, y)
         if model.factors:
             values = values * np.array([*model.factors, max(model.factors)])[y.astype(np.int64)]  # the last: not known
@@ -160,22 +172,22 @@ class GeneralizedLinear(Problem):
         sample = data.sketch.in_full()
         return FitResult(self._fitted(sample, data, current), len(sample.anchored.y))
 
-    def _fitted(self, sample: Sample, data: Snapshot, current: LinearPredictor | None) -> LinearPredictor:
+    def _fitted(self, sample: AnchoredSample, data: Snapshot, current: LinearPredictor | None) -> LinearPredictor:
         unknown = math.log(1 + 2 * sample.weight)
         if self.loss.has_classes and len(sample.classes) < 2:
             nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
-        order = 0 if current is None else current.order
+        order = 0 if current is None else current.taylor_order
         found = fit(sample, self.penalty, self._start(sample, current), data.sketch.is_complete, order)
         coefficients, intercepts = sample.frame.outer(
             _without_shared(found.theta, sample.frame.intercept, self.penalty)
         )
-        shown = (found.width, sample.classes, found.order, 0.0, unknown, sample.factors)
+        shown = (found.scale, sample.classes, found.order, 0.0, unknown, sample.factors)
         model = LinearPredictor(coefficients, intercepts, *shown)
         cost = max(abs(self._cost(model, data, found.order)), np.finfo(np.float64).tiny)
-        return replace(model, error=float(found.excess / cost), is_flat=found.is_flat)
+        return replace(model, error=float(found.excess / cost), first_order=found.first_order)
 
-    def _start(self, sample: Sample, current: LinearPredictor | None) -> FloatArray | None:
+    def _start(self, sample: AnchoredSample, current: LinearPredictor | None) -> FloatArray | None:
         if current is None or current.classes != sample.classes:
             return None
         return sample.frame.inner(current.coefficients, current.intercepts)
@@ -215,7 +227,7 @@ class GeneralizedLinear(Problem):
     def _losses_on(self, data: Snapshot, model: LinearPredictor) -> FloatArray:
         """Losses of the rows of the coreset, computed once for each snapshot."""
         known = data.cache
-        key = (id(model.coefficients), id(model.intercepts), model.width, model.classes)
+        key = (id(model.coefficients), id(model.intercepts), model.scale, model.classes)
         if key not in known:
             known[key] = (self._fresh_losses_on(data, model), model)  # the model keeps its ids from others
         losses: FloatArray = known[key][0]
@@ -225,17 +237,17 @@ class GeneralizedLinear(Problem):
         sample = data.sketch.in_full()
         if model.classes == sample.classes:
             rows, theta = sample.anchored, sample.frame.inner(model.coefficients, model.intercepts)
-            return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_width(model.width))
+            return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_scale(model.scale))
         coreset = data.coreset
         assert coreset.targets is not None
-        y = class_expansions.positions(model.classes, coreset.targets.reshape(-1))
+        y = expansion.positions(model.classes, coreset.targets.reshape(-1))
         return self._class_losses(model, model.predictors(coreset.points), y)
 
     def same(self, old: LinearPredictor, new: LinearPredictor) -> bool:
         return (
             np.array_equal(old.coefficients, new.coefficients)
             and np.array_equal(old.intercepts, new.intercepts)
-            and (old.width, old.classes) == (new.width, new.classes)
+            and (old.scale, old.classes) == (new.scale, new.classes)
         )
 
 

@@ -22,21 +22,21 @@ from typing import Any, Self
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses import class_expansions
-from batch2online.methods.linear_losses.expansion import Expanded
+from batch2online.methods.linear_losses import expansion
+from batch2online.methods.linear_losses.expansion import ExpandedRows
 from batch2online.methods.linear_losses.expansion_state import (
     PREDICTORS,
+    SCALE,
     SCORE,
-    WIDTH,
-    Anchors,
-    Sample,
+    AnchoredSample,
+    ExpansionState,
     ScorePerWeight,
     recoded_candidates,
     translated_candidates,
 )
 from batch2online.methods.linear_losses.losses import named
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
-from batch2online.numerics.standardizer import Frame
+from batch2online.numerics.standardizer import Standardizer
 from batch2online.rows import Rows
 from batch2online.sampling import probabilities
 from batch2online.schema import require, require_equal, storable, stores
@@ -47,18 +47,18 @@ from batch2online.theory import sizes
 
 
 @storable
-@stores(statistics=ScorePerWeight, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=Anchors | None)
+@stores(statistics=ScorePerWeight, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=ExpansionState | None)
 class AnchoredSketch(AntitoneSketch):
     """Sums of expansions of all rows, and candidates that carry what is left of their losses; see :class:`Anchored`."""
 
     pilot = "model"
     _patience = 0.25  # scores are at hand
     _stores_targets = False  # predictors, scores and widths stand behind them
-    _remembered: tuple[Anchors, Sample] | None = None
+    _remembered: tuple[ExpansionState, AnchoredSample] | None = None
 
     def __init__(self, settings: SketchSettings, loss: PredictorLoss, intercept: bool, balanced: bool) -> None:
         self.loss, self.intercept, self.balanced = loss, intercept, balanced
-        self.anchors: Anchors | None = None
+        self.anchors: ExpansionState | None = None
         super().__init__(settings)
 
     def validate(self) -> None:
@@ -74,9 +74,9 @@ class AnchoredSketch(AntitoneSketch):
         for part in self.parts:
             targets, k = part.rows.targets, len(anchors.pilot.theta)
             require_equal("targets of candidates", targets.shape[1], PREDICTORS + k)
-            widths = targets[:, WIDTH]
+            widths = targets[:, SCALE]
             require((targets[:, SCORE] > 0).all(), "scores of candidates: found one that is not positive")
-            is_possible = (widths > 0).all() or ((widths >= 0).all() and anchors.can_be_flat)
+            is_possible = (widths > 0).all() or ((widths >= 0).all() and anchors.can_be_first_order)
             require(is_possible, "widths of candidates: found one that is not positive")
             is_known = (anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes
             require(is_known, "candidates: found one of an unknown class")
@@ -125,37 +125,37 @@ class AnchoredSketch(AntitoneSketch):
     def _met(self, rows: Rows) -> FloatArray:
         """Be ready for rows that may be the first, or the first of their class; return their coded targets."""
         if self.anchors is None:
-            known = class_expansions.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
+            known = expansion.with_new((), rows.targets[:, 0]) if self.loss.has_classes else ()
             self.anchors = self._first_anchors(self._frame_of(rows), known)
         y = self.anchors.coded(rows)
         if not self.loss.has_classes or (y >= 0).all():
             return y
-        self._know(class_expansions.with_new(self.anchors.classes, rows.targets[:, 0]))
+        self._know(expansion.with_new(self.anchors.classes, rows.targets[:, 0]))
         return self.anchors.coded(rows)
 
-    def _frame_of(self, rows: Rows) -> Frame:
-        return Frame.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
+    def _frame_of(self, rows: Rows) -> Standardizer:
+        return Standardizer.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
 
-    def _first_anchors(self, frame: Frame, classes: class_expansions.Classes) -> Anchors:
+    def _first_anchors(self, frame: Standardizer, classes: expansion.Classes) -> ExpansionState:
         check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
-        anchors = Anchors.first(self.loss, frame, classes, self.balanced)
+        anchors = ExpansionState.first(self.loss, frame, classes, self.balanced)
         matrix = np.zeros((1, len(anchors.pilot.theta)))
         self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
         return anchors
 
-    def _know(self, classes: class_expansions.Classes) -> None:
+    def _know(self, classes: expansion.Classes) -> None:
         """Put all that is known in terms of these classes, the present ones among them."""
         old = self.anchors
         assert old is not None
         if classes == old.classes:
             return
         check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
-        matrix = class_expansions.outputs(old.classes, classes)
+        matrix = expansion.outputs(old.classes, classes)
         self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
         self.anchors = old.recoded(classes, matrix)
         if old.pilot.has_model:
-            theta = class_expansions.parameters(old.pilot.theta, matrix, self.totals.n_rows if self.intercept else 0)
-            self.anchors = self.anchors.piloted(theta, old.pilot.width, self.anchors.placed(*self.sample()))
+            theta = expansion.parameters(old.pilot.theta, matrix, self.totals.n_rows if self.intercept else 0)
+            self.anchors = self.anchors.piloted(theta, old.pilot.scale, self.anchors.placed(*self.sample()))
 
     def _thin(self) -> None:
         """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
@@ -168,8 +168,8 @@ class AnchoredSketch(AntitoneSketch):
     def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
         """Return the sketch that expands further rows at a new model; all rows, as long as all are kept.
 
-        A model has coefficients (K, d), intercepts (K,), a width, the codes of its classes, and ``is_flat``: whether
-        expansions there can do without second derivatives.
+        A model has coefficients (K, d), intercepts (K,), a scale, the codes of its classes, and ``first_order``:
+        whether expansions there can do without second derivatives.
         """
         if self.anchors is None or not self.totals.n_rows:
             return self
@@ -185,29 +185,29 @@ class AnchoredSketch(AntitoneSketch):
         new._remembered = None
         return new
 
-    def _piloted(self, model: Any, rows: Expanded) -> Anchors:
+    def _piloted(self, model: Any, rows: ExpandedRows) -> ExpansionState:
         """Return the anchors with a model as the pilot, whose scores are measured by weighted rows."""
         assert self.anchors is not None
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
-            theta = class_expansions.parameters(
-                theta, class_expansions.outputs(model.classes, self.anchors.classes), self.totals.n_rows
+            theta = expansion.parameters(
+                theta, expansion.outputs(model.classes, self.anchors.classes), self.totals.n_rows
             )
-        width = 0.0 if model.is_flat else self.loss.anchor_width(model.width, self.totals.effective_rows)
+        width = 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.totals.effective_rows)
         return self.anchors.piloted(theta, width, rows)
 
     def _expand_again(self, rows: Rows) -> None:
         """Expand and score all rows at the pilot: nothing has been dropped yet, so nothing depends on former scores."""
         old = self.anchors
         assert old is not None
-        empty = replace(Anchors.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
+        empty = replace(ExpansionState.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
         self.anchors, candidates = empty.expanded(rows, empty.coded(rows), self._candidates().words)
         self.statistics = ScorePerWeight(0.0, 0, self.settings.size).with_rows(rows)
         self.parts, self.n_unthinned = (candidates,), 0
 
     # -- reading, merging -------------------------------------------------------------------------------
 
-    def in_full(self) -> Sample:
+    def in_full(self) -> AnchoredSample:
         """Return the coreset with all that a solver needs; it is remembered until something changes."""
         assert self.anchors is not None
         if self._remembered is None or self._remembered[0] is not self.anchors:

@@ -7,12 +7,11 @@ from typing import Any
 import click
 import numpy as np
 
-from batch2online._types import FloatArray
 from batch2online.app.cli import tasks, terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks.builtin import RegressionTask
+from batch2online.app.cli.tasks.task import RegressionTask
 from batch2online.drift.order_monitor import FREEZES, Monitor, OrderVerdict
 from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
@@ -20,52 +19,47 @@ from batch2online.rows import Rows, ones
 
 
 class _AnyTarget(RegressionTask):
-    """A target of numbers or of text."""
+    """A target of numbers or strings."""
 
     labels = frozenset({ColumnType.STRING})
 
 
 def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
-    """Print whether the rows of a file come in random order."""
-    # Levels of text come from rows that are not ranked: what a later row is encoded as depends on itself alone.
-    settings = Settings(
-        task="lowrank" if target is None else "regression",
-        k=1,
-        target=target,
-        lookahead=FREEZES[0][1],
-        **given,
-    )
-    verdict = verdict_of(path, settings)
+    """Test whether the rows of a file are in random order, and print the result."""
+    # Categories are those of rows that are not ranked, so that the encoding of a later row depends on it alone.
+    task = "lowrank" if target is None else "regression"
+    verdict = verdict_of(path, Settings(task=task, k=1, target=target, lookahead=FREEZES[0][1], **given))
     if as_json:
         click.echo(json_text(as_dict(verdict)))
     else:
-        terminal.print_apart(terminal.pairs(_lines(verdict)))
+        strongest = f", strongest in the {verdict.score}" if verdict.score else ""
+        lines: list[tuple[str, terminal.Value]] = [
+            ("order", verdict.sentence()),
+            ("rows", f"{verdict.rows:,}"),
+            ("evidence", f"at most {verdict.told} against random order{strongest}; 1e3 raises an alarm"),
+        ]
+        terminal.print_apart(terminal.pairs(lines))
 
 
 def verdict_of(path: str, settings: Settings) -> OrderVerdict:
-    """Return the verdict on the rows of a file, which are read once and not kept."""
+    """Return the verdict on the rows of a file, which are read once and not stored."""
     task = tasks.task_for(settings) if settings.target is None else _AnyTarget(settings)
-    stream = open_input([path], None, task).stream
+    stream = open_input([path], None, task)
     monitor: Monitor | None = None
     for points, targets in stream.chunks():
-        values = _values(points, targets)
+        values = np.empty((len(points), 0))
+        if targets is not None:  # labels have the codes that classifiers give them
+            values = (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]
         monitor = monitor or Monitor.new(points.shape[1], values.shape[1])
         ids = np.arange(monitor.rows, monitor.rows + len(points))
         monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
     if monitor is None:
-        raise stream.nothing_left()
+        raise stream.no_rows_error()
     return monitor.verdict()
 
 
-def _values(points: FloatArray, targets: Any) -> FloatArray:
-    """Targets (n, m) as numbers; each label has its own, as classifiers have it."""
-    if targets is None:
-        return np.empty((len(points), 0))
-    return (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]
-
-
 def as_dict(verdict: OrderVerdict) -> dict[str, Any]:
-    """Return the verdict as JSON knows it."""
+    """Return the verdict as JSON values."""
     return {
         "order": verdict.sentence(),
         "rows": verdict.rows,
@@ -75,12 +69,3 @@ def as_dict(verdict: OrderVerdict) -> dict[str, Any]:
         "scores": verdict.scores,
         "curve": [list(point) for point in zip(verdict.curve_rows.tolist(), verdict.curve.tolist(), strict=True)],
     }
-
-
-def _lines(verdict: OrderVerdict) -> list[tuple[str, terminal.Value]]:
-    shown = f", shown most clearly by the {verdict.score}" if verdict.score else ""
-    return [
-        ("order", verdict.sentence()),
-        ("rows", f"{verdict.rows:,}"),
-        ("evidence", f"{verdict.told} against random order at its highest{shown}; 1e3 raises an alarm"),
-    ]

@@ -14,10 +14,10 @@ import numpy as np
 from batch2online import evaluate
 from batch2online._types import FloatArray
 from batch2online.app.cli import terminal
-from batch2online.app.cli.run.source import Chunk, open_input
+from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
-from batch2online.app.cli.tasks.base import Task
+from batch2online.app.cli.tasks.task import Task
 from batch2online.app.cli.tasks.wrapped import WrappedTask
 from batch2online.app.inputs import DataError
 from batch2online.baselines import FollowTheLeader
@@ -28,19 +28,19 @@ __all__ = ["OURS", "competitors"]
 
 
 def competitors(settings: Settings, X: FloatArray, y: FloatArray | None) -> dict[str, Any]:
-    """Names and learners, ours first; a uniform sample may hold as many rows as our coreset of these rows does."""
+    """Return learners by name, ours first; a uniform sample has as many rows as our coreset of these rows."""
     ours, task = settings.estimator(), task_for(settings)
     if isinstance(task, WrappedTask):
-        return {OURS: ours, "the same on all rows, at doublings": FollowTheLeader(task.batch(), growth=2.0)}
+        return {OURS: ours, "refit on all rows, at doublings": FollowTheLeader(task.batch(), growth=2.0)}
     size = max(1, len(settings.estimator().partial_fit(X, *(() if y is None else (y,))).coreset_))
     if settings.loss not in (None, "squared"):
-        return {OURS: ours, **of_loss(str(settings.loss), size, **settings.linear("quantile", "power", "delta"))}
+        return {OURS: ours, **of_loss(str(settings.loss), size, **settings.given("quantile", "power", "delta"))}
     return {OURS: ours, **learners(settings.task, PeerSettings(k=task.count(y), size=size), COMPARE)}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How learners are compared."""
+    """Parameters of a comparison."""
 
     seeds: int = 5
     chunk: int | None = None
@@ -48,16 +48,18 @@ class Trial:
 
 
 def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial) -> None:
-    """Stream the same rows through our learner and its rivals, and print what each cost."""
+    """Stream the same rows through our learner and others, and print the loss of each."""
     settings = task.settings
-    stream = open_input(paths, dataset, _reading(task)).stream
+    stream = open_input(paths, dataset, _for_reading(task))
     name = stream.name
-    X, y = task.comparable(*_all_rows(stream.chunks()))
+    parts = list(stream.chunks())
+    targets = None if parts[0][1] is None else np.concatenate([part[1] for part in parts])
+    X, y = task.comparable(np.concatenate([part[0] for part in parts]), targets)
     chunk = trial.chunk or max(1, min(1000, len(X) // 10))
     if len(X) < 2 * chunk:
         raise DataError(f"{name} has {len(X):,} rows, too few for chunks of {chunk:,}.")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # peers that do not converge are to be shown as they are
+        warnings.simplefilter("ignore")  # learners that do not converge are shown as they are
         result = evaluate.prequential(
             competitors(settings, X, y),
             X,
@@ -76,15 +78,8 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
         _show(result, about)
 
 
-def _all_rows(chunks: Any) -> Chunk:
-    parts = list(chunks)
-    targets = [part[1] for part in parts]
-    rows = np.concatenate([part[0] for part in parts])
-    return rows, None if targets[0] is None else np.concatenate(targets)
-
-
-def _reading(task: Task) -> Task:
-    """Return the task set to read all rows as they stand; inputs beside a target are standardised for gradients."""
+def _for_reading(task: Task) -> Task:
+    """Return the task with settings to read all rows in order; features are standardized for gradient methods."""
     standardize = task.settings.standardize or task.has_targets
     settings = replace(task.settings, standardize=standardize, lookahead=sys.maxsize, order="given")
     return replace(task, settings=settings)
@@ -92,20 +87,17 @@ def _reading(task: Task) -> Task:
 
 def _show(result: Any, about: list[str]) -> None:
     table = terminal.listing("model")
-    for head in ("loss / hindsight", "changes", "rows/s"):
+    for head in ("loss / optimum", "changes", "rows/s"):
         table.add_column(head, justify="right", no_wrap=True)
     for line in result.summary():
         style = "bold" if line["model"] == OURS else ""
-        cells = (_ratio(line["ratio"]), f"{line['changes']:,.0f}", f"{line['rows_per_second']:,.0f}")
-        table.add_row(terminal.shown(line["model"]), *cells, style=style)
+        ratio = f"{line['ratio']:.4f}" if line["ratio"] <= HUGE else "exact fit in hindsight"
+        cells = (ratio, f"{line['changes']:,.0f}", f"{line['rows_per_second']:,.0f}")
+        table.add_row(terminal.printable(line["model"]), *cells, style=style)
     screen = terminal.console()
     screen.print()
     screen.print(table)
-    note = "Losses and changes of all alike are counted from the second chunk on, chunk by chunk."
+    note = "Losses and changes of every model are counted per chunk, from the second chunk on."
     screen.print()
     terminal.print_paragraphs([terminal.paragraph(about), terminal.paragraph(note)], screen)
     screen.print()
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.4f}" if ratio <= HUGE else "exact fit in hindsight"

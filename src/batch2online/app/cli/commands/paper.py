@@ -16,7 +16,7 @@ from batch2online.evaluate.paper import paper_figure
 
 
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:
-    """Run the paper's experiment, draw its figure, and print the last point of each line."""
+    """Run the experiment of the paper, draw its figure, and print the final loss and changes of each curve."""
     progress = sys.stderr.isatty() and not as_json
     figure = paper_figure(out, quick=not full, rows=rows, seeds=seeds, jobs=jobs, progress=progress)
     if as_json:
@@ -25,13 +25,13 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
     screen = terminal.console(soft_wrap=True)
     screen.print()
     screen.print(_table(figure.table))
-    screen.print("\n  Loss relative to hindsight, and changes of the model in brackets.", style="dim")
-    path = terminal.shown(figure.png, style="cyan")
+    screen.print("\n  Loss / optimum in hindsight, with the number of model changes in parentheses.", style="dim")
+    path = terminal.printable(figure.png, style="cyan")
     screen.print(Text.assemble("\n  figure  ", path, ", also as .svg and .csv\n"))
 
 
 def _table(lines: list[dict[str, Any]]) -> Table:
-    """One line for each panel and accuracy; loss / hindsight and, in brackets, changes for each algorithm."""
+    """Return a table with a line for each panel and epsilon, and a column for each algorithm."""
     algorithms = list(dict.fromkeys(line["algorithm"] for line in lines))
     table = terminal.listing("problem", "data", padding=1)
     for head in ("epsilon", *algorithms):

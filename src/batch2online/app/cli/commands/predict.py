@@ -16,20 +16,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from batch2online._types import BoolArray
+from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
 from batch2online.app.inputs import DataError, Layout, Source, open_source
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 
 Write = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What stands beside the predictions: a column of the input, all of them, the probabilities of classes.
+class OutputOptions:
+    """What to write beside the predictions.
 
-    Strings that a spreadsheet may run are written as they are with ``keep_formulas``.
+    Parameters
+    ----------
+    column : str, optional
+        A column of the input.
+    all : bool
+        Whether to write all columns of the input.
+    probabilities : bool
+        Whether to write the probability of each class.
+    keep_formulas : bool
+        Whether to write strings that a spreadsheet may run without an apostrophe.
     """
 
     column: str | None = None
@@ -38,66 +47,58 @@ class Beside:
     keep_formulas: bool = False
 
     def columns(self, source: Source) -> list[str]:
-        """Names of the columns."""
+        """Return the names of the columns to copy."""
         if self.column is not None and self.column not in source.names:
             raise DataError(f"{source.name} has no column {self.column!r}; --id names one of its columns.")
         return source.names if self.all else [] if self.column is None else [self.column]
 
 
 def predict(
-    model_path: Path, path: str, out: Path | None, beside: Beside, layout: Mapping[str, Any], **named: Any
+    model_path: Path, path: str, out: Path | None, options: OutputOptions, layout: Mapping[str, Any], **named: Any
 ) -> None:
-    """Write a line for each row of the input, without a prediction where a value that it needs is missing.
+    """Write a line for each row of the input; the prediction of a row with a missing value is empty.
 
-    ``named`` is a wrapped estimator again.
+    ``named`` gives the estimator that the model wraps.
     """
     stored = load_model(model_path, **named)
     with closing(open_source(path, Layout(kinds=needed_kinds(stored), **layout))) as source:
-        _predict(stored, source, out, beside)
+        _predict(stored, source, out, options)
 
 
-def _predict(stored: StoredModel, source: Source, out: Path | None, beside: Beside) -> None:
+def _predict(stored: StoredModel, source: Source, out: Path | None, options: OutputOptions) -> None:
     preparation = preparation_for(stored, source)
-    kept = beside.columns(source)
+    kept = options.columns(source)
     inputs = set(preparation.columns)
     rows_of = source.batches(preparation.columns, [column for column in kept if column not in inputs])
-    met: set[str] = set()
-    with _output(out, beside.keep_formulas) as write:
+    noted: set[str] = set()
+
+    def note_once(column: str, note: str) -> None:
+        if column not in noted:
+            noted.add(column)
+            click.echo(visible(f"Note: {note}."), err=True)
+
+    with _output(out, options.keep_formulas) as write:
         for batch in rows_of:
-            rows, _, complete = preparation.apply(batch, lambda column, note: _say_once(met, column, note))
-            said = _aligned(_said(stored, rows, beside.probabilities), complete)
-            write(pa.table({**{column: batch.table.column(column) for column in kept}, **_apart(said, kept)}))
+            rows, _, complete = preparation.apply(batch, note_once)
+            found = _aligned(predictions(stored.model, _at_least_one(rows), options.probabilities), complete)
+            named = {f"{name} (predicted)" if name in kept else name: values for name, values in found.items()}
+            write(pa.table({**{column: batch.table.column(column) for column in kept}, **named}))
 
 
-def _said(stored: StoredModel, rows: Any, probabilities: bool) -> dict[str, Any]:
-    """Return predictions; for no rows at all, columns of the right names."""
-    if len(rows):
-        return predictions(stored.model, rows, probabilities)
-    nobody = predictions(stored.model, np.zeros((1, rows.shape[1])), probabilities)
-    return {name: values[:0] for name, values in nobody.items()}
+def _at_least_one(rows: FloatArray) -> FloatArray:
+    """Return the rows, or a row of zeros if there are none: its prediction has the right columns."""
+    return rows if len(rows) else np.zeros((1, rows.shape[1]))
 
 
-def _apart(said: dict[str, Any], kept: list[str]) -> dict[str, Any]:
-    """Return the predictions under names that the input has not."""
-    taken = set(kept)
-    return {f"{name} (predicted)" if name in taken else name: values for name, values in said.items()}
-
-
-def _say_once(met: set[str], column: str, note: str) -> None:
-    if column not in met:
-        met.add(column)
-        click.echo(visible(f"Note: {note}."), err=True)
-
-
-def _aligned(columns: dict[str, Any], kept: BoolArray) -> dict[str, Any]:
-    """One line a row of the input: nothing where the row was left out."""
-    places = pa.array(np.cumsum(kept) - 1, mask=~kept)
+def _aligned(columns: dict[str, Any], complete: BoolArray) -> dict[str, Any]:
+    """Return a value for each row of the input, missing for rows that are not complete."""
+    places = pa.array(np.cumsum(complete) - 1, mask=~complete)
     return {name: pa.array(np.ascontiguousarray(values)).take(places) for name, values in columns.items()}
 
 
 @contextmanager
 def _output(out: Path | None, keep_formulas: bool) -> Iterator[Write]:
-    """Give what writes to standard output, or to a file that appears only when it is complete."""
+    """Yield a function that writes tables to standard output, or to a file that appears when it is complete."""
     if out is None:
         yield _csv_writer(sys.stdout.buffer, keep_formulas)
         sys.stdout.buffer.flush()
@@ -133,11 +134,11 @@ def _writer(file: IO[bytes], is_parquet: bool, keep_formulas: bool) -> Iterator[
 
 
 def _csv_writer(file: IO[bytes], keep_formulas: bool) -> Write:
-    is_begun = False
+    has_header = False
 
     def write(table: Any) -> None:
-        nonlocal is_begun
-        write_csv(table, file, with_names=not is_begun, keep_formulas=keep_formulas)
-        is_begun = True
+        nonlocal has_header
+        write_csv(table, file, header=not has_header, keep_formulas=keep_formulas)
+        has_header = True
 
     return write

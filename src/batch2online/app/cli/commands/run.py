@@ -15,15 +15,15 @@ import click
 import numpy as np
 
 from batch2online.app.cli.files import json_text
-from batch2online.app.cli.run import terminal
-from batch2online.app.cli.run.cluster import ClusterRun, cluster, learned
-from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, stoppable
+from batch2online.app.cli.run.cluster import cluster, learn_files
+from batch2online.app.cli.run.loop import Emitter, LearningLoop, Stop, interruptible
 from batch2online.app.cli.run.result import result_of
-from batch2online.app.cli.run.source import Chunk, Input, PreparedStream, open_input
+from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
 from batch2online.app.cli.run.state import FileModel, MemoryModel
-from batch2online.app.cli.run.terminal import live_line
-from batch2online.app.cli.tasks.base import Task
+from batch2online.app.cli.run.terminal import progress_line, show_result
+from batch2online.app.cli.tasks.task import Task
 from batch2online.app.inputs import DataError
+from batch2online.app.inputs.source import name_of
 
 
 @dataclass(frozen=True)
@@ -45,83 +45,65 @@ class RunOptions:
 
     @property
     def is_on_cluster(self) -> bool:
-        """Whether files are learned side by side, without order."""
+        """Whether files are learned in parallel, without order."""
         return self.workers is not None or self.scheduler is not None
 
 
 def run(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions) -> dict[str, Any]:
-    """Stream an input through an online model; print, and write, what came of it."""
+    """Stream an input through an online model; print and write the result."""
     _check_options(options, task)
+    name = name_of(paths[0]) if paths else str(dataset)
     with ExitStack() as stack:
-        line = stack.enter_context(live_line(_name(paths, dataset), options.quiet or options.json))
-        stop = stack.enter_context(stoppable(options.follow))
-        keeper, given = _opened(stack, paths, dataset, task, options, stop)
-        stream = given.stream
-        stream.hear = line.say
-        loop = (
-            _on_cluster(paths, task, stream, line, options)
-            if options.is_on_cluster
-            else LearningLoop(keeper, stream.preparation, Emitter(options.emit))
-        )
-        if isinstance(loop, LearningLoop):
+        line = stack.enter_context(progress_line(name, options.quiet or options.json))
+        stop = stack.enter_context(interruptible(options.follow))
+        store, stream = _opened(stack, paths, dataset, task, options, stop)
+        stream.on_note = line.note
+        if options.is_on_cluster:
+            with cluster(options.workers, options.scheduler):
+                learner: Any = learn_files(paths, task, stream, line)
+        else:
+            learner = LearningLoop(store, stream.preparation, Emitter(options.emit))
             chunks = rechunked(stream.chunks(), options.chunk)
-            loop.learn(chunks, lambda learner: line(learner, stream.share(learner.rows)))
-        rate = line.rate(loop.rows)
-        if not loop.rows:
-            raise stream.nothing_left()
+            learner.learn(chunks, lambda loop: line(loop, stream.progress(loop.rows)))
+        rate = line.rate(learner.rows)
+        if not learner.rows:
+            raise stream.no_rows_error()
         stream.close()
         line.end()
-        result = result_of(loop, stream, task, task.settings.command(paths, dataset))
-        model = _named(loop.model, stream.preparation.names)
-        report_path = _write(options, model, result, loop.rows / rate)
-    _show(result, task, rate, report_path, options)
+        result = result_of(learner, stream, task, task.settings.command(paths, dataset))
+        names = np.asarray(stream.preparation.names, dtype=object)
+        report_path = _write(options, _named(learner.model, names), result, learner.rows / rate)
+    if options.json:
+        click.echo(json_text(result))
+    else:
+        with redirect_stdout(sys.stderr if options.emit else sys.stdout):  # --emit: only JSON lines on stdout
+            show_result(result, rate, report_path)
     return result
-
-
-def _on_cluster(paths: Sequence[str], task: Task, stream: PreparedStream, line: Any, options: RunOptions) -> ClusterRun:
-    with cluster(options.workers, options.scheduler):
-        return learned(paths, task, stream, line)
 
 
 def _opened(
     stack: ExitStack, paths: Sequence[str], dataset: str | None, task: Task, options: RunOptions, stop: Stop
-) -> tuple[MemoryModel | FileModel, Input]:
-    """Return what holds the model, and the input. A state that is there says how the input is prepared."""
-    settings = {"source": _name(paths, dataset), **task.settings.as_dict()}
-    waiting = {"follow": options.follow, "seconds": options.flush, "is_over": stop}
+) -> tuple[MemoryModel | FileModel, PreparedStream]:
+    """Return the model and the input; an existing state determines how the input is prepared."""
+    settings = {"source": name_of(paths[0]) if paths else str(dataset), **task.settings.as_dict()}
+    live = {"follow": options.follow, "seconds": options.flush, "stopped": stop}
     if options.state is None:
-        return MemoryModel(task.estimator()), open_input(paths, dataset, task, waiting)
-    if (options.state / "model.b2o" if options.state.is_dir() else options.state).exists():
-        keeper = stack.enter_context(FileModel(options.state, task.estimator(), settings, options.state_every))
-        return keeper, open_input(paths, dataset, task, waiting, keeper.start.preparation)
-    given = open_input(paths, dataset, task, waiting)
-    return stack.enter_context(FileModel(options.state, task.estimator(), settings, options.state_every)), given
+        return MemoryModel(task.estimator()), open_input(paths, dataset, task, live)
+    stored = options.state / "model.b2o" if options.state.is_dir() else options.state
+    stream = None if stored.exists() else open_input(paths, dataset, task, live)
+    store = stack.enter_context(FileModel(options.state, task.estimator(), settings, options.state_every))
+    return store, stream or open_input(paths, dataset, task, live, store.start.preparation)
 
 
-def _name(paths: Sequence[str], dataset: str | None) -> str:
-    """Return what the input is called, without a look at it."""
-    from batch2online.app.inputs.source import name_of
-
-    return name_of(paths[0]) if paths else str(dataset)
-
-
-def _show(result: dict[str, Any], task: Task, rate: float, report_path: str | None, options: RunOptions) -> None:
-    if options.json:
-        click.echo(json_text(result))
-        return
-    with redirect_stdout(sys.stderr if options.emit else sys.stdout):  # --emit: JSON lines alone on stdout
-        terminal.show_result(result, rate, report_path)
-
-
-def _named(model: Any, names: list[str]) -> Any:
-    """Return a model to read whose inputs have names: in a state to be continued, rows come without names."""
+def _named(model: Any, names: Any) -> Any:
+    """Return a read-only copy of the model with feature names; the model of a state learns rows without names."""
     named = object.__new__(type(model))
-    vars(named).update(vars(model), feature_names_in_=np.asarray(names, dtype=object), _owner=None)
+    vars(named).update(vars(model), feature_names_in_=names, _owner=None)
     return named
 
 
 def rechunked(chunks: Iterator[Chunk], size: int | None) -> Iterator[Chunk]:
-    """Cut the rows into chunks of at most this size; leave them as they come where no size is given."""
+    """Split the rows into chunks of at most ``size`` rows; None keeps the chunks."""
     for rows, targets in chunks:
         step = size or len(rows)
         for start in range(0, len(rows), step):
@@ -133,27 +115,22 @@ def _check_options(options: RunOptions, task: Task) -> None:
     if options.out is not None and find_spec("matplotlib") is None:
         raise DataError("The report of --out needs matplotlib: pip install 'batch2online[plot]'.")
     if options.is_on_cluster:
-        _check_on_cluster(options, task)
+        if find_spec("distributed") is None:
+            raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")
+        given = {"--state": options.state, "--follow": options.follow, "--emit": options.emit, "--chunk": options.chunk}
+        given |= {"--order": task.settings.order == "random", "--window": task.settings.window}
+        unsupported = next((name for name, value in given.items() if value), None)
+        if unsupported is not None:
+            raise DataError(f"On a cluster rows are learned without order: remove {unsupported}.")
     if options.follow and task.settings.order == "random":
-        raise DataError("A file that grows has no random order: leave --follow or --order out.")
-
-
-def _check_on_cluster(options: RunOptions, task: Task) -> None:
-    """Refuse what needs an order: on a cluster rows are learned as a set."""
-    if find_spec("distributed") is None:
-        raise DataError("--workers and --scheduler need Dask: pip install 'batch2online[dask]'.")
-    given = {"--state": options.state, "--follow": options.follow, "--emit": options.emit, "--chunk": options.chunk}
-    given |= {"--order": task.settings.order == "random", "--window": task.settings.window}
-    unfit = next((name for name, value in given.items() if value), None)
-    if unfit is not None:
-        raise DataError(f"On a cluster rows are learned as a set, without order: leave {unfit} out.")
+        raise DataError("A file that grows has no random order: remove --follow or --order.")
 
 
 def _write(options: RunOptions, model: Any, result: dict[str, Any], seconds: float) -> str | None:
     if options.out is None:
         return None
     from batch2online.app.cli.run.outputs import write_outputs
-    from batch2online.app.report.context import Ran
+    from batch2online.app.report.context import RunTime
 
-    ran = Ran(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)
-    return str(write_outputs(options.out, model, result, ran, options.keep_formulas))
+    run_time = RunTime(f"{datetime.now():%Y-%m-%d %H:%M}", seconds)
+    return str(write_outputs(options.out, model, result, run_time, options.keep_formulas))

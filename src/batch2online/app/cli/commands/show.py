@@ -11,13 +11,12 @@ from rich.table import Table
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.models import load_model
-from batch2online.app.cli.run.result import change_record, described, in_units, present_model, quality_of, ratio_text
-from batch2online.app.report.text import why
-from batch2online.results import ChangeEvent
+from batch2online.app.cli.run.result import change_record, format_ratio, in_units, last_model, parameters_of, quality_of
+from batch2online.app.report.formatting import reason
 
 
 def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
-    """Print what a model is, what it saw, what it cost and how it changed; ``named`` is a wrapped estimator again."""
+    """Print parameters, loss and changes of a model; ``named`` gives the estimator that it wraps."""
     stored = load_model(path, **named)
     model = stored.model
     facts = facts_of(model) | {"in_units": in_units(model, stored.preparation)}
@@ -26,12 +25,18 @@ def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
         return
     tables: list[Any] = [terminal.pairs(_lines(facts)), *_model_tables(facts["in_units"])]
     if model.changes_:
-        tables.append(_changes(model.changes_[-most:][::-1]))
+        table = terminal.listing()
+        for head in ("at row", "size of change"):
+            table.add_column(head, justify="right", no_wrap=True)
+        table.add_column("reason")
+        for event in model.changes_[-most:][::-1]:
+            table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", reason(event))
+        tables.append(table)
     terminal.print_apart(*tables)
 
 
 def facts_of(model: Any) -> dict[str, Any]:
-    """Return the model in numbers."""
+    """Return settings, metrics, loss and parameters of a model."""
     regret = model.regret_
     settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
     return {
@@ -45,10 +50,10 @@ def facts_of(model: Any) -> dict[str, Any]:
         "optimum": regret.optimum,
         "ratio": regret.ratio,
         "regret": regret.regret(),
-        "last_model_ratio": present_model(model)["ratio"],
+        "last_model_ratio": last_model(model)["ratio"],
         "headline": str(model.headline()),
         **quality_of(model),
-        **described(model),
+        **parameters_of(model),
         "coreset_size": len(model.coreset_),
     }
 
@@ -57,20 +62,20 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, terminal.Value]]:
     inputs = facts["inputs"]
     listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
     return [
-        ("quality", terminal.shown(facts["headline"], style="bold")),
+        ("quality", terminal.printable(facts["headline"], style="bold")),
         ("model", facts["model"]),
         ("settings", [f"{name}={value}" for name, value in facts["settings"].items()]),
-        ("inputs", f"{len(inputs):,}: {listed}"),
+        ("features", f"{len(inputs):,}: {listed}"),
         ("rows seen", f"{facts['rows']:,}"),
-        ("loss online", f"{facts['loss']:.6g}, {ratio_text(facts['ratio'])}, of {facts['regret_of']}"),
-        ("regret", f"{facts['regret']:.6g}, of {facts['regret_of']}"),
-        ("last model", f"loss {ratio_text(facts['last_model_ratio'])}, on {facts['regret_of']}"),
+        ("online loss", f"{facts['loss']:.6g}, {format_ratio(facts['ratio'])}, on {facts['regret_of']}"),
+        ("regret", f"{facts['regret']:.6g}, on {facts['regret_of']}"),
+        ("current model", f"loss {format_ratio(facts['last_model_ratio'])}, on {facts['regret_of']}"),
         ("coreset", f"{facts['coreset_size']:,} rows"),
     ]
 
 
 def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
-    """Coefficients, centers or components, a line for each input; of many inputs those with the largest values."""
+    """Return coefficients, centers or components with a line per feature; of many features those of largest value."""
     columns = {
         str(index + 1): column for index, column in enumerate(found.get("centers") or found.get("components") or [])
     }
@@ -81,21 +86,11 @@ def _model_tables(found: dict[str, Any], most: int = 20) -> list[Table]:
     names = list(next(iter(columns.values())))
     if len(names) > most:
         names = sorted(names, key=lambda name: -max(abs(column[name]) for column in columns.values()))[:most]
-    table = terminal.listing("input")
+    table = terminal.listing("feature")
     for head in columns:
-        table.add_column(terminal.shown(head), justify="right", no_wrap=True)
+        table.add_column(terminal.printable(head), justify="right", no_wrap=True)
     table.add_column("unit")
     for name in names:
         cells = [f"{column[name]:.4g}" for column in columns.values()]
-        table.add_row(terminal.shown(name), *cells, terminal.shown(found["units"].get(name, "")))
+        table.add_row(terminal.printable(name), *cells, terminal.printable(found["units"].get(name, "")))
     return [table]
-
-
-def _changes(events: list[ChangeEvent]) -> Table:
-    table = terminal.listing()
-    table.add_column("at row", justify="right", no_wrap=True)
-    table.add_column("moved", justify="right", no_wrap=True)
-    table.add_column("why it changed")
-    for event in events:
-        table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", why(event))
-    return table

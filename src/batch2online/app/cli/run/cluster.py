@@ -1,4 +1,4 @@
-"""A run on a cluster: a partition for each file, prepared where it is read."""
+"""A run on a Dask cluster: each file is a partition, read and prepared on a worker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from batch2online.app.cli.run.result import Recorder
 from batch2online.app.cli.run.source import PreparedStream, open_input
 from batch2online.app.cli.run.state import checksum
-from batch2online.app.cli.tasks.base import Task
+from batch2online.app.cli.tasks.task import Task
 from batch2online.app.inputs import DataError, paths_of
 from batch2online.app.inputs.preparation import Preparation
 
 
 @dataclass
 class ClusterRun:
-    """A model on its way through partitions: what the live line and the result ask for."""
+    """A model, and the attributes of :class:`LearningLoop` that the progress line and the result use."""
 
     model: Any
     rows: int = 0
@@ -30,8 +30,8 @@ class ClusterRun:
 
 
 @dataclass(frozen=True)
-class Read:
-    """The prepared rows of a file, and how many were left out."""
+class PreparedFile:
+    """The prepared rows of a file, and how many were dropped."""
 
     rows: Any
     targets: Any
@@ -39,30 +39,30 @@ class Read:
     notes: tuple[str, ...]
 
 
-def read(path: str, task: Task, preparation: Preparation) -> Read:
-    """Return the rows of a file, prepared as those of the first one."""
+def read(path: str, task: Task, preparation: Preparation) -> PreparedFile:
+    """Return the rows of a file, prepared as those of the first file."""
     try:
-        stream = open_input([path], None, task, known=preparation).stream
+        stream = open_input([path], None, task, known=preparation)
         chunks = list(stream.chunks())
         stream.close()
     except DataError as error:
-        raise DataError(str(error)) from None  # its remedies do not travel
+        raise DataError(str(error)) from None  # remedies cannot be pickled
     width = len(preparation.names)
     rows = np.concatenate([np.empty((0, width)), *(rows for rows, _ in chunks)])
     has_targets = preparation.target is not None and chunks
     targets = np.concatenate([targets for _, targets in chunks]) if has_targets else None
-    return Read(rows, targets, stream.dropped, tuple(stream.notes))
+    return PreparedFile(rows, targets, stream.dropped, tuple(stream.notes))
 
 
-def counted(part: Read) -> tuple[int, int, int, tuple[str, ...]]:
-    """Return what is known of a file once it was read: rows, rows left out, a checksum, notes."""
+def summary(part: PreparedFile) -> tuple[int, int, int, tuple[str, ...]]:
+    """Return the number of rows of a file and of dropped rows, a checksum, and notes."""
     return len(part.rows), part.dropped, checksum((part.rows, part.targets), 0), part.notes
 
 
-def learned(
+def learn_files(
     paths: Sequence[str], task: Task, stream: PreparedStream, progress: Callable[[ClusterRun, float], None]
 ) -> ClusterRun:
-    """Return the run over all files; rows are counted first, since ids are their numbers."""
+    """Learn all files; rows are counted first, since their positions are their ids."""
     from dask import delayed
 
     from batch2online.distributed.fitting import fit_table
@@ -70,13 +70,13 @@ def learned(
     from batch2online.distributed.running import computed
 
     parts = [delayed(read, pure=False)(path, task, stream.preparation) for path in paths_of(paths)]
-    counts = computed(*(delayed(counted)(part) for part in parts))
+    counts = computed(*(delayed(summary)(part) for part in parts))
     run = ClusterRun(task.estimator(), sum(rows for rows, *_ in counts))
     stream.dropped = sum(dropped for _, dropped, *_ in counts)
     stream.notes += [note for *_, notes in counts for note in notes if note not in stream.notes]
     run.checksum = zlib.crc32(repr([check for _, _, check, _ in counts]).encode())
     if not run.rows:
-        raise stream.nothing_left()
+        raise stream.no_rows_error()
     surveys = [Survey(rows, rows, None) for rows, *_ in counts]
     targets = [None if stream.preparation.target is None else part.targets for part in parts]
     placed = numbered([part.rows for part in parts], targets, [None] * len(parts), surveys, 0)
@@ -89,7 +89,7 @@ def learned(
 
 @contextmanager
 def cluster(workers: int | None, scheduler: str | None) -> Iterator[None]:
-    """Use the cluster behind an address, or start one of so many processes on this machine."""
+    """Connect to the scheduler at an address, or start a local cluster of ``workers`` processes."""
     from distributed import Client, LocalCluster
 
     try:
@@ -99,7 +99,7 @@ def cluster(workers: int | None, scheduler: str | None) -> Iterator[None]:
             own = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
             client = Client(own)
     except (OSError, ValueError) as error:
-        raise DataError(f"No scheduler answers at {scheduler}: {error}") from error
+        raise DataError(f"Cannot connect to a scheduler at {scheduler}: {error}") from error
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The loop of a run: skip rows that an earlier run learned, write JSON lines of ``--emit``, learn, store the state."""
+"""The loop of a run: skip rows that an earlier run has learned, write ``--emit`` lines, learn, store the state."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
 
 
 class Emitter:
-    """Writer of predictions and changes to standard output.
+    """Writer of predictions or changes to standard output.
 
-    A row is predicted by the model that was current before it came, whatever the chunks: they are cut where the model
-    may change. Lines are written before the row is learned, so a run that is killed and resumed may write the last
-    ones twice, and never leaves one out.
+    A row is predicted by the model before that row, whatever the chunks: they are split where the model may change.
+    Lines are written before the row is learned, so that a run that is killed and resumed may write the last ones
+    twice, but never skips one.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ class Emitter:
 
     def __init__(self, what: str | None) -> None:
         self._what = what
-        self._changes_told: int | None = None
+        self._n_changes: int | None = None
 
     def pieces(self, model: Any, chunk: Chunk) -> Iterator[Chunk]:
-        """Cut a chunk where the model may change, which is to be asked again after each piece."""
+        """Split a chunk where the model may change; the next split is computed after each piece is learned."""
         rows, targets = chunk
         start = 0
         while start < len(rows):
@@ -48,16 +48,27 @@ class Emitter:
             start = stop
 
     def before(self, model: Any, chunk: Chunk, n_before: int) -> None:
-        """Write what the model says of rows before it learns them."""
-        if self._changes_told is None:
-            self._changes_told = model.n_changes_ if _is_fitted(model) else 0
-        if self._what == "predictions":
-            self._write(_lines(model, chunk, n_before))
+        """Write predictions of rows before they are learned."""
+        is_fitted = bool(model.__sklearn_is_fitted__())
+        if self._n_changes is None:
+            self._n_changes = model.n_changes_ if is_fitted else 0
+        if self._what != "predictions":
+            return
+        rows, targets = chunk
+        has_model = is_fitted and model.has_model_
+        found = predictions(model, rows) if has_model else {"prediction": np.full(len(rows), np.nan)}
+        if targets is not None:
+            found["target"] = targets
+        columns = {name: values.tolist() for name, values in found.items()}
+        lines = zip(*columns.values(), strict=True)
+        self._write(
+            {"row": n_before + index, **dict(zip(columns, line, strict=True))} for index, line in enumerate(lines, 1)
+        )
 
     def after(self, model: Any) -> None:
-        """Write the changes that have come since."""
+        """Write the changes since the last call."""
         if self._what == "changes":
-            count, self._changes_told = model.n_changes_ - (self._changes_told or 0), model.n_changes_
+            count, self._n_changes = model.n_changes_ - (self._n_changes or 0), model.n_changes_
             events = model.changes_[-count:] if count else []
             self._write({"row": event.at, **change_record(event)} for event in events)
 
@@ -65,45 +76,30 @@ class Emitter:
         sys.stdout.buffer.write(b"".join(orjson.dumps(line, option=_OPTIONS) for line in lines))
 
     def flush(self) -> None:
-        """Let the lines go."""
+        """Flush standard output."""
         if self._what is not None:
             sys.stdout.buffer.flush()
 
 
-def _is_fitted(model: Any) -> bool:
-    return bool(model.__sklearn_is_fitted__())
-
-
-def _lines(model: Any, chunk: Chunk, n_before: int) -> Iterator[dict[str, Any]]:
-    rows, targets = chunk
-    is_solved = _is_fitted(model) and model.has_model_
-    said = predictions(model, rows) if is_solved else {"prediction": np.full(len(rows), np.nan)}
-    if targets is not None:
-        said["target"] = targets
-    columns = {name: values.tolist() for name, values in said.items()}
-    for index, values in enumerate(zip(*columns.values(), strict=True)):
-        yield {"row": n_before + index + 1, **dict(zip(columns, values, strict=True))}
-
-
 class Stop:
-    """Whether to wait no longer; a second interrupt ends the process as usual."""
+    """Whether to stop waiting for rows; a second interrupt ends the process as usual."""
 
     def __init__(self) -> None:
-        self._is_over = False
+        self._is_set = False
 
     def __call__(self) -> bool:
-        return self._is_over
+        return self._is_set
 
     def set(self, *_: Any) -> None:
-        """Wait no longer."""
-        if self._is_over:
+        """Stop waiting."""
+        if self._is_set:
             raise KeyboardInterrupt
-        self._is_over = True
+        self._is_set = True
 
 
 @contextmanager
-def stoppable(follow: bool) -> Iterator[Stop]:
-    """Take an interrupt as the end of a file that is followed."""
+def interruptible(follow: bool) -> Iterator[Stop]:
+    """Treat an interrupt as the end of a file that is followed."""
     stop = Stop()
     if not follow or threading.current_thread() is not threading.main_thread():
         yield stop
@@ -116,66 +112,56 @@ def stoppable(follow: bool) -> Iterator[Stop]:
 
 
 class LearningLoop:
-    """A model on its way through a stream.
+    """Learn a stream of chunks.
 
     Parameters
     ----------
-    keeper : MemoryModel or FileModel
-        Whatever holds the model, and knows how far an earlier run has come.
+    store : MemoryModel or FileModel
+        The model, and the position of an earlier run.
     preparation : Preparation, optional
-        How the rows were prepared, to be kept with the model.
+        How the rows were prepared, stored with the model.
     emitter : Emitter, optional
-        Writer that receives predictions and changes while rows come.
+        Writer of predictions and changes.
     """
 
     def __init__(
-        self, keeper: MemoryModel | FileModel, preparation: Preparation | None = None, emitter: Emitter | None = None
+        self, store: MemoryModel | FileModel, preparation: Preparation | None = None, emitter: Emitter | None = None
     ) -> None:
-        self._keeper, self._start, self._preparation = keeper, keeper.start, preparation
+        self._store, self._start, self._preparation = store, store.start, preparation
         self._emitter = emitter or Emitter(None)
         self.recorder = Recorder(list(self._start.curve))
         if self._start.rows:
-            self.recorder.look(self.model)  # the point at the last row may be due: rows are kept before it is taken
+            self.recorder.record(self.model)  # rows are stored before the point at the last of them
         self.rows = 0
         self.checksum = 0
 
     @property
     def model(self) -> Any:
-        """The model as it is now."""
-        return self._keeper.model
+        """The current model."""
+        return self._store.model
 
     @property
     def resumed_at(self) -> int:
-        """Rows that an earlier run has learned."""
+        """Number of rows that an earlier run has learned."""
         return self._start.rows
 
     def learn(self, chunks: Iterator[Chunk], progress: Callable[[LearningLoop], None]) -> None:
-        """Go through all chunks."""
-        for chunk in chunks:
-            for piece in self._cut_at_start(chunk):
-                self._take(piece)
+        """Learn all chunks; those of an earlier run are only compared with it."""
+        for rows, targets in chunks:
+            known = min(len(rows), max(0, self.resumed_at - self.rows))
+            if known:
+                self._skip((rows[:known], None if targets is None else targets[:known]))
+            if known < len(rows):
+                self._learn((rows[known:], None if targets is None else targets[known:]))
             self._emitter.flush()
             progress(self)
         if self.rows < self.resumed_at:
-            raise DataError(
-                f"The input ends after {self.rows:,} rows, but {self.resumed_at:,} of them were learned before."
-            )
+            raise DataError(f"The input has {self.rows:,} rows, but --state has already learned {self.resumed_at:,}.")
 
-    def _cut_at_start(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Cut the chunk in two where the earlier run ended inside it."""
-        rows, targets = chunk
-        cut = min(len(rows), max(0, self.resumed_at - self.rows))
-        for part in (slice(0, cut), slice(cut, len(rows))):
-            if part.start < part.stop:
-                yield rows[part], None if targets is None else targets[part]
-
-    def _take(self, chunk: Chunk) -> None:
-        if self.rows >= self.resumed_at:
-            self._learn(chunk)
-            return
+    def _skip(self, chunk: Chunk) -> None:
         self._count(chunk)
         if self.rows == self.resumed_at and self.checksum != self._start.checksum:
-            raise DataError(f"The first {self.rows:,} rows are not those that the state was made of.")
+            raise DataError(f"The first {self.rows:,} rows differ from those that --state has learned.")
 
     def _learn(self, chunk: Chunk) -> None:
         for part in self.recorder.pieces(chunk, self.rows):
@@ -184,11 +170,11 @@ class LearningLoop:
                 self._count(piece)
                 position = Position(self.rows, self.checksum, tuple(self.recorder.points), self._preparation)
                 try:
-                    self._keeper.learn(piece, position)
+                    self._store.learn(piece, position)
                 except ValueError as error:
                     raise DataError(str(error)) from error
                 self._emitter.after(self.model)
-            self.recorder.look(self.model)
+            self.recorder.record(self.model)
 
     def _count(self, chunk: Chunk) -> None:
         self.checksum = checksum(chunk, self.checksum)

@@ -1,9 +1,9 @@
-"""The files of ``--out``: a folder is replaced as a whole, so a reader sees either all old or all new files.
+"""The files of ``--out``. A folder is replaced as a whole: a reader sees either all old or all new files.
 
-A folder that holds nothing else is exchanged with the new one, which the system does in one step. Where that is not
-possible (other files in it, a mount point, the working folder, a system without an exchange), the new files come into
-the folder under ``.pending`` by one rename and are then moved to their places. As long as ``.pending`` is there, its
-files are the valid ones: ``in_place`` finds them, and the next run completes what was interrupted.
+A folder that contains only files of a run is exchanged with the new one, which is atomic. If that is impossible (other
+files, a mount point, the working directory, a system without exchange), the new files are renamed into ``.pending``
+inside the folder and then moved to their places. While ``.pending`` exists its files are the valid ones: ``in_place``
+finds them, and the next run completes the move.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import pyarrow.parquet as parquet
 from batch2online.app.cli.files import json_text, write_csv
 from batch2online.app.cli.run.result import change_record
 from batch2online.app.cli.run.state import INPUT
-from batch2online.app.report.context import Ran
-from batch2online.app.report.page import html
+from batch2online.app.report.context import RunTime
+from batch2online.app.report.page import run_report
 from batch2online.storage import model_file
 from batch2online.storage.atomic import sync
 
@@ -35,7 +35,7 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
-    """Make the files of ``staging`` the content of the folder; ``names`` are those that belong to a run."""
+    """Make the files of ``staging`` the content of the folder; ``names`` are those of files of a run."""
     for file in staging.iterdir():
         sync(file)
     if not folder.exists():
@@ -43,7 +43,7 @@ def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
         os.umask(mask)
         staging.chmod(0o777 & ~mask)
         os.rename(staging, folder)
-    elif not _is_ours_alone(folder, names) or not _exchanged(staging, folder):
+    elif _is_mixed(folder, names) or not _exchange(staging, folder):
         _finish(folder)
         os.rename(staging, folder / PENDING)
         _finish(folder)
@@ -51,13 +51,13 @@ def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
 
 
 def in_place(folder: Path, name: str) -> Path:
-    """Where the valid file of this name is."""
+    """Return the path of the valid file of this name."""
     pending = folder / PENDING / name
     return pending if pending.exists() else folder / name
 
 
 def _finish(folder: Path) -> None:
-    """Move the files that a run left under ``.pending`` to their places."""
+    """Move the files under ``.pending`` to their places."""
     pending = folder / PENDING
     if pending.is_dir():
         for file in sorted(pending.iterdir()):
@@ -66,13 +66,14 @@ def _finish(folder: Path) -> None:
         pending.rmdir()
 
 
-def _is_ours_alone(folder: Path, names: Collection[str]) -> bool:
-    is_free = not os.path.ismount(folder) and not folder.samefile(Path.cwd())
-    return is_free and all(file.name in names and file.is_file() for file in folder.iterdir())
+def _is_mixed(folder: Path, names: Collection[str]) -> bool:
+    """Whether a folder has other content than these files, or is a mount point or the working directory."""
+    is_special = os.path.ismount(folder) or folder.samefile(Path.cwd())
+    return is_special or not all(file.name in names and file.is_file() for file in folder.iterdir())
 
 
-def _exchanged(staging: Path, folder: Path) -> bool:
-    """Exchange two folders in one step, if the system can."""
+def _exchange(staging: Path, folder: Path) -> bool:
+    """Exchange two folders atomically, if the system supports that."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     if rename is None:
         return False
@@ -84,31 +85,26 @@ FILES = frozenset({"model.b2o", "coreset.parquet", "coreset.csv", "changes.jsonl
 
 
 def write_outputs(
-    folder: Path, model: Any, result: dict[str, Any], ran: Ran | None = None, keep_formulas: bool = False
+    folder: Path, model: Any, result: dict[str, Any], run_time: RunTime | None = None, keep_formulas: bool = False
 ) -> Path:
-    """Write everything beside the folder, then put it in place in one step; the path of the report."""
+    """Write all files to a temporary folder, then put it in place; return the path of the report."""
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        _write_all(staging, model, result, ran, keep_formulas)
+        _write_all(staging, model, result, run_time, keep_formulas)
         put_in_place(staging, target, FILES)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    _discard_replaced(staging)
-    return folder / "report.html"
-
-
-def _discard_replaced(staging: Path) -> None:
-    """Remove the former outputs, which the exchange has put here, and nothing that somebody else has added."""
-    with suppress(OSError):
+    with suppress(OSError):  # the exchange has put the former files here; files of others stay
         for name in FILES:
             (staging / name).unlink(missing_ok=True)
         staging.rmdir()
+    return folder / "report.html"
 
 
-def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None, keep_formulas: bool) -> None:
+def _write_all(folder: Path, model: Any, result: dict[str, Any], run_time: RunTime | None, keep_formulas: bool) -> None:
     sources = {INPUT: {"preparation": result["preparation"], "source": result["source"]}}
     model_file.save(folder / "model.b2o", model._state() | model._fitted_state(), sources)
     coreset = coreset_table(model.coreset_, result, getattr(model, "_labels", None))
@@ -117,20 +113,16 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], ran: Ran | None
         write_csv(coreset, file, keep_formulas=keep_formulas)
     changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
-    (folder / "report.html").write_text(html(model, result, ran), encoding="utf-8")
+    (folder / "report.html").write_text(run_report(model, result, run_time), encoding="utf-8")
     (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")
 
 
 def coreset_table(coreset: Any, result: dict[str, Any], labels: dict[float, Any] | None = None) -> Any:
-    """Return the coreset with an id and a weight beside the prepared columns."""
+    """Return the coreset as a table: ids, weights, prepared columns, targets as labels if they are classes."""
     columns: dict[str, Any] = {"id": coreset.ids, "weight": coreset.weights}
     for j, name in enumerate(result["inputs"]):
         columns[name] = np.ascontiguousarray(coreset.points[:, j])
     if coreset.targets is not None:
-        columns[str(result["settings"]["target"])] = _told(coreset.targets, labels)
+        targets = [labels[code] for code in coreset.targets.tolist()] if labels else coreset.targets
+        columns[str(result["settings"]["target"])] = targets
     return pa.table(columns)
-
-
-def _told(targets: Any, labels: dict[float, Any] | None) -> Any:
-    """Return targets, labels in place of their codes."""
-    return [labels[code] for code in targets.tolist()] if labels else targets

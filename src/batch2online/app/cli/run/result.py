@@ -1,6 +1,6 @@
-"""The result of a run as plain data: quality, curve of loss over rows, parameters in the units of the table.
+"""The result of a run as plain data: metrics, learning curve, and parameters in the units of the columns.
 
-It holds no times, so that equal runs give equal results.
+It contains no times, so that equal runs have equal results.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import batch2online
 from batch2online._types import FloatArray
 from batch2online.app.cli.run.source import Chunk
 from batch2online.app.inputs.preparation import Preparation
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
     from batch2online.app.cli.run.loop import LearningLoop
     from batch2online.app.cli.run.source import PreparedStream
-    from batch2online.app.cli.tasks.base import Task
+    from batch2online.app.cli.tasks.task import Task
 
 
 GROWTH = 1.5
@@ -33,24 +34,24 @@ START = 50
 
 @dataclass
 class Recorder:
-    """Points of the curve at row counts that grow geometrically: a few dozen for any stream.
+    """Learning curve: points at row counts that grow geometrically, a few dozen for any stream.
 
-    Row counts do not depend on chunks, so neither does the curve.
+    The row counts do not depend on chunks, so neither does the curve.
     """
 
     points: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def next_at(self) -> int:
-        """Rows at which the next point is due."""
-        return START if not self.points else following(self.points[-1]["rows"])
+        """Row count of the next point."""
+        return START if not self.points else next_point(self.points[-1]["rows"])
 
     @property
     def last(self) -> dict[str, Any] | None:
         return self.points[-1] if self.points else None
 
     def pieces(self, chunk: Chunk, seen: int) -> Iterator[Chunk]:
-        """Cut the chunk where a point is due, which is to be recorded after each piece."""
+        """Split a chunk where points are due; call :meth:`record` after each piece."""
         rows, targets = chunk
         start = 0
         while start < len(rows):
@@ -58,31 +59,31 @@ class Recorder:
             yield rows[start:stop], None if targets is None else targets[start:stop]
             seen, start = seen + stop - start, stop
 
-    def look(self, model: Any) -> bool:
-        """Record a point if one is due."""
+    def record(self, model: Any) -> bool:
+        """Add a point if one is due."""
         if model.n_seen_ != self.next_at:
             return False
         self.points.append(point(model))
         return True
 
     def closed(self, model: Any) -> list[dict[str, Any]]:
-        """All points, and one for the end of the stream."""
+        """Return all points, with one at the end of the stream."""
         if self.points and self.points[-1]["rows"] == model.n_seen_:
             return list(self.points)
         return [*self.points, point(model)]
 
 
-def following(rows: int) -> int:
+def next_point(rows: int) -> int:
     """Return the row count of the point after this one.
 
-    >>> following(50), following(63)
+    >>> next_point(50), next_point(63)
     (75, 95)
     """
     return math.ceil(GROWTH * rows)
 
 
 def point(model: Any) -> dict[str, Any]:
-    """Where the model stands now."""
+    """Return loss, optimum and number of changes at the current row."""
     regret = model.regret_
     return {
         "rows": int(model.n_seen_),
@@ -95,13 +96,13 @@ def point(model: Any) -> dict[str, Any]:
     }
 
 
-def ratio_text(ratio: float) -> str:
-    """Return a loss relative to hindsight in words.
+def format_ratio(ratio: float) -> str:
+    """Return the ratio of a loss to the optimum as a string.
 
-    >>> ratio_text(1.02), ratio_text(float("nan"))
-    ('1.0200 times hindsight', 'beside an exact fit in hindsight')
+    >>> format_ratio(1.02), format_ratio(float("nan"))
+    ('1.0200 times the optimum', 'with an exact fit in hindsight')
     """
-    return f"{ratio:.4f} times hindsight" if ratio <= HUGE else "beside an exact fit in hindsight"
+    return f"{ratio:.4f} times the optimum" if ratio <= HUGE else "with an exact fit in hindsight"
 
 
 def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
     model = learner.model
     regret = model.regret_
     prepared = asdict(stream.preparation)
-    told = model.headline(task.settings.target, **shared_scale(prepared))
+    headline = model.headline(task.settings.target, **shared_scale(prepared))
     return {
         "title": task.title(len(stream.preparation.names)),
         "source": stream.name,
@@ -129,11 +130,11 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "secondary_loss": regret.secondary_loss,
         "secondary_optimum": regret.secondary_optimum,
         "secondary_name": regret.secondary_name,
-        "headline": str(told),
-        "quality": dict(told.quality),
+        "headline": str(headline),
+        "quality": dict(headline.quality),
         **quality_of(model),
-        "distance": told.distance,
-        "last_model": {**present_model(model), **described(model)},
+        "distance": headline.distance,
+        "last_model": {**last_model(model), **parameters_of(model)},
         "in_units": in_units(model, stream.preparation),
         "changes": int(model.n_changes_),
         "last_change": model.changes_[-1].at if model.changes_ else None,
@@ -146,9 +147,9 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
 
 
 def quality_of(model: Any) -> dict[str, Any]:
-    """Return plain averages of all rows and of the last ones, the rows that hold most of the loss, and of what.
+    """Return the metrics over all rows and over the last ones, and the rows with most of the loss.
 
-    ``loss``, ``optimum``, ``ratio`` and ``regret`` beside it are those of the rows that ``regret_of`` names.
+    ``regret_of`` names the rows that ``loss``, ``optimum``, ``ratio`` and ``regret`` refer to.
     """
     (rows, recent), handful = model._averages(), model._handful()
     return {
@@ -161,29 +162,22 @@ def quality_of(model: Any) -> dict[str, Any]:
     }
 
 
-def present_model(model: Any) -> dict[str, Any]:
-    """Return what the present model costs on all rows seen: exact, or measured on the coreset for clusters."""
+def last_model(model: Any) -> dict[str, Any]:
+    """Return the cost of the current model on all rows seen: exact, or measured on the coreset for clustering."""
     now = model._view()
     excluded = now.current.unscored.excluded
     cost = float(now.problem.cost(now.model, now.snapshot(), *excluded)) if now.has_model else math.nan
     cost /= now.current.newest_weight
-    last = replace(model.regret_, loss=cost)
-    return {"cost": cost, "ratio": last.ratio}
+    return {"cost": cost, "ratio": replace(model.regret_, loss=cost).ratio}
 
 
-def described(model: Any) -> dict[str, Any]:
-    """Return the parameters of the model, whatever it is."""
-    names = (
-        "classes_",
-        "coef_",
-        "intercept_",
-        "error_",
-        "components_",
-        "explained_variance_ratio_",
-        "cluster_centers_",
-    )
-    found = {name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)}
-    return {name: np.asarray(value).tolist() for name, value in found.items()}
+_PARAMETERS = ("classes_", "coef_", "intercept_", "error_", "components_", "explained_variance_ratio_",
+               "cluster_centers_")  # fmt: skip
+
+
+def parameters_of(model: Any) -> dict[str, Any]:
+    """Return the fitted parameters of a model of any kind."""
+    return {name.rstrip("_"): np.asarray(getattr(model, name)).tolist() for name in _PARAMETERS if hasattr(model, name)}
 
 
 def change_record(event: Any) -> dict[str, Any]:
@@ -193,73 +187,47 @@ def change_record(event: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions that a result may depend on."""
-    packages = ("batch2online", "numpy", "scipy", "scikit-learn", "pyarrow")
-    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
-
-
-def _version(package: str) -> str:
-    import batch2online
-
-    return batch2online.__version__ if package == "batch2online" else version(package)
+    """Return the versions of the packages that a result may depend on."""
+    packages = ("numpy", "scipy", "scikit-learn", "pyarrow")
+    own = {"python": platform.python_version(), "batch2online": batch2online.__version__}
+    return own | {name: version(name) for name in packages}
 
 
 def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
-    """Return coefficients, centers or components by the names of inputs, as if nothing had been scaled."""
-    names = _names(model, preparation)
-    means, scales = _moments(preparation, len(names))
-    if hasattr(model, "cluster_centers_"):
-        centers = model.cluster_centers_ * scales + means
-        return {"units": _units(names, preparation), "centers": [_by_name(names, center) for center in centers]}
-    if hasattr(model, "components_"):
-        return {"units": {}, "components": [_by_name(names, component) for component in model.components_]}
-    if hasattr(model, "coef_") and np.ndim(model.coef_) == 1:
-        return _coefficients(model, names, means, scales, preparation)
-    if hasattr(model, "coef_") and hasattr(model, "classes_"):
-        return _by_class(model, names, means, scales)
-    return {}
-
-
-def _names(model: Any, preparation: Preparation | None) -> list[str]:
+    """Return coefficients, centers or components by feature name, in the units of the unscaled columns."""
     if preparation is None:
-        return [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    return [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
-
-
-def _moments(preparation: Preparation | None, width: int) -> tuple[FloatArray, FloatArray]:
-    """Return what was subtracted from each input and what it was divided by."""
-    means, scales = np.zeros(width), np.ones(width)
+        names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    else:
+        names = [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
+    means, scales = np.zeros(len(names)), np.ones(len(names))
     if preparation is not None and preparation.standardised:
         means[: len(preparation.means)] = preparation.means
         scales[: len(preparation.scales)] = preparation.scales
-    return means, scales
-
-
-def _coefficients(
-    model: Any, names: list[str], means: FloatArray, scales: FloatArray, preparation: Preparation | None
-) -> dict[str, Any]:
+    known = {} if preparation is None else preparation.units
+    units = {name: known[name] for name in names if name in known}
+    if hasattr(model, "cluster_centers_"):
+        centers = model.cluster_centers_ * scales + means
+        return {"units": units, "centers": [_by_name(names, center) for center in centers]}
+    if hasattr(model, "components_"):
+        return {"units": {}, "components": [_by_name(names, component) for component in model.components_]}
+    if not hasattr(model, "coef_") or (np.ndim(model.coef_) != 1 and not hasattr(model, "classes_")):
+        return {}
     slopes = np.asarray(model.coef_) / scales
-    target = None if preparation is None else preparation.units.get(str(preparation.target))
-    units = _units(names, preparation)
-    return {
-        "units": {name: per for name in names if (per := _per(target, units.get(name)))},
-        "intercept": float(np.asarray(model.intercept_) - slopes @ means),
-        "coefficients": _by_name(names, slopes),
+    intercept = np.asarray(model.intercept_) - slopes @ means
+    if np.ndim(model.coef_) == 1:
+        target = None if preparation is None else known.get(str(preparation.target))
+        return {
+            "units": {name: unit for name in names if (unit := _per(target, units.get(name)))},
+            "intercept": float(intercept),
+            "coefficients": _by_name(names, slopes),
+        }
+    labels = model.classes_.tolist()
+    shown = labels if len(slopes) == len(labels) else labels[-1:]  # of two classes, the log odds of the second
+    by_class = {
+        str(label): {"intercept": constant, "coefficients": _by_name(names, slope)}
+        for label, constant, slope in zip(shown, intercept.tolist(), slopes, strict=True)
     }
-
-
-def _by_class(model: Any, names: list[str], means: FloatArray, scales: FloatArray) -> dict[str, Any]:
-    """Coefficients of the logarithm of odds for each class; of two classes for the second."""
-    slopes, labels = np.asarray(model.coef_) / scales, model.classes_.tolist()
-    constants = np.asarray(model.intercept_) - slopes @ means
-    shown = labels if len(slopes) == len(labels) else labels[-1:]
-    rows = zip(map(str, shown), constants.tolist(), slopes, strict=True)
-    return {
-        "units": {},
-        "classes": {
-            label: {"intercept": constant, "coefficients": _by_name(names, slope)} for label, constant, slope in rows
-        },
-    }
+    return {"units": {}, "classes": by_class}
 
 
 def _per(target: str | None, unit: str | None) -> str:
@@ -269,10 +237,6 @@ def _per(target: str | None, unit: str | None) -> str:
     ('US dollars per carat', 'US dollars', 'per mm')
     """
     return f"{target or ''} per {unit}".strip() if unit else target or ""
-
-
-def _units(names: list[str], preparation: Preparation | None) -> dict[str, str]:
-    return {} if preparation is None else {name: preparation.units[name] for name in names if name in preparation.units}
 
 
 def _by_name(names: list[str], values: FloatArray) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The input of a run, from files, standard input, a query or a built-in data set to prepared rows."""
+"""The input of a run: prepared rows of files, standard input, a query or a built-in data set."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.settings import LOOKAHEAD, Settings
-from batch2online.app.cli.tasks.base import Task
+from batch2online.app.cli.tasks.task import Task
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of
 from batch2online.app.inputs.batch import kind_of, mismatch, row_place
-from batch2online.app.inputs.infer import Wanted, counting_columns, identifiers, prepare
+from batch2online.app.inputs.infer import PreparationOptions, identifiers, index_columns, prepare
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.inputs.source import Concatenated
 from batch2online.frames.columns import ColumnType
@@ -29,31 +29,18 @@ Chunk = tuple[FloatArray, Any]
 ROWS = 1 << 16
 
 
-class _Labels:
-    """Labels as numbers in a file, in the order in which they come; targets that are numbers stay what they are."""
-
-    def __init__(self) -> None:
-        self._places: dict[Any, int] = {}
-
-    def to_numbers(self, targets: Any) -> FloatArray:
-        if targets.dtype.kind == "f":
-            return np.asarray(targets)
-        values, inverse = np.unique(targets, return_inverse=True)
-        places = [self._places.setdefault(value, len(self._places)) for value in values.tolist()]
-        return np.array(places, dtype=np.float64)[inverse]
-
-    def from_numbers(self, numbers: FloatArray) -> Any:
-        return np.array(list(self._places))[numbers.astype(np.int64)] if self._places else numbers.copy()
-
-
 def shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
-    """Give the same rows in random order: memory stays bounded."""
-    labels = _Labels()
+    """Yield the same rows in random order, by way of a temporary file: memory stays bounded."""
+    codes: dict[Any, int] = {}  # of labels, which the file holds as numbers
     with tempfile.TemporaryFile() as file:
         width, has_targets = 0, False
         for rows, targets in chunks:
-            width, has_targets = rows.shape[1], targets is not None
-            file.write((np.column_stack([rows, labels.to_numbers(targets)]) if has_targets else rows).tobytes())
+            width, has_targets, values = rows.shape[1], targets is not None, targets
+            if has_targets and targets.dtype.kind != "f":
+                labels, inverse = np.unique(targets, return_inverse=True)
+                known = [codes.setdefault(label, len(codes)) for label in labels.tolist()]
+                values = np.array(known, dtype=np.float64)[inverse]
+            file.write((np.column_stack([rows, values]) if has_targets else rows).tobytes())
         file.flush()
         if not width:
             return
@@ -61,49 +48,45 @@ def shuffled(chunks: Iterator[Chunk], seed: int) -> Iterator[Chunk]:
         order = np.random.default_rng(seed).permutation(len(table))
         for start in range(0, len(table), ROWS):
             piece = np.asarray(table[order[start : start + ROWS]])
-            yield np.ascontiguousarray(piece[:, :width]), labels.from_numbers(piece[:, width]) if has_targets else None
+            targets = piece[:, width].copy() if has_targets else None
+            if codes:
+                targets = np.array(list(codes))[piece[:, width].astype(np.int64)]
+            yield np.ascontiguousarray(piece[:, :width]), targets
 
 
-def chosen(names: Sequence[str], name: str, settings: Settings) -> list[str]:
-    """Return the columns that were asked for, in the order asked for."""
+def selected_columns(names: Sequence[str], name: str, settings: Settings) -> list[str]:
+    """Return the features that the settings select, in the order of ``--columns``."""
     targets = [] if settings.target is None else [settings.target]
-    wanted = list(settings.columns) or [column for column in names if column not in targets]
-    if len(set(wanted)) < len(wanted):
-        raise DataError(f"--columns names {next(c for c in wanted if wanted.count(c) > 1)!r} more than once.")
+    selected = list(settings.columns) or [column for column in names if column not in targets]
+    if len(set(selected)) < len(selected):
+        raise DataError(f"--columns lists {next(c for c in selected if selected.count(c) > 1)!r} more than once.")
     known = set(names)
-    for column in [*wanted, *targets, *settings.exclude]:
+    for column in [*selected, *targets, *settings.exclude]:
         if column not in known:
-            raise DataError(
-                f"{name} has no column {column!r}; it has {_listed(names)}.",
-                *([Remedy.SEPARATOR] if len(names) == 1 else []),
-            )
-    if settings.target in wanted:
-        raise DataError(f"{settings.target!r} cannot be both an input and the target.")
-    return [column for column in wanted if column not in settings.exclude]
+            shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+            remedies = [Remedy.SEPARATOR] if len(names) == 1 else []
+            raise DataError(f"{name} has no column {column!r}; its columns are {shown}.", *remedies)
+    if settings.target in selected:
+        raise DataError(f"{settings.target!r} cannot be both a feature and the target.")
+    return [column for column in selected if column not in settings.exclude]
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
-
-
-def left_out(
+def ignored_columns(
     first: Sequence[Batch], inputs: Sequence[str], kinds: dict[str, ColumnType], settings: Settings
 ) -> dict[str, str]:
-    """Return the columns that nobody has asked for and no model can use, and what to say of each."""
-    asked = set(settings.columns)
-    free = [column for column in inputs if column not in asked]
-    counts = counting_columns(first, free)
-    text = [column for column in free if kinds[column] is ColumnType.STRING and column not in counts]
-    found = {column: f"column {column!r} is left out: it numbers or names the rows" for column in counts}
+    """Return the columns that ``--columns`` does not name and no model can use, each with a note."""
+    free = [column for column in inputs if column not in set(settings.columns)]
+    indices = index_columns(first, free)
+    found = {column: f"column {column!r} is ignored: it is an index of the rows" for column in indices}
     if settings.unknown != "refuse" and settings.categories == "encode":
-        differing = identifiers(first, text, settings.max_levels)
-        found |= {column: f"column {column!r} is left out: nearly every text in it is another" for column in differing}
+        strings = [column for column in free if kinds[column] is ColumnType.STRING and column not in indices]
+        unique = identifiers(first, strings, settings.max_levels)
+        found |= {column: f"column {column!r} is ignored: most of its values are unique" for column in unique}
     return found
 
 
 def check_columns(names: Sequence[str], kinds: dict[str, ColumnType], name: str, known: Preparation) -> None:
-    """Refuse an input that lacks a column, or holds something else in it than was prepared for."""
+    """Raise an error if an input lacks a column, or if a column has another type than in the preparation."""
     for column, kind in known.column_kinds.items():
         if column not in kinds:
             raise DataError(f"{name} has no column {column!r}, which the model needs.")
@@ -111,30 +94,23 @@ def check_columns(names: Sequence[str], kinds: dict[str, ColumnType], name: str,
             raise DataError(f"{name}: {mismatch(column, kind, kinds[column])}")
 
 
-__all__ = ["ROWS", "About", "Chunk", "PreparedStream", "open_stream"]
-
-
-def _nobody(_: str) -> None:
-    """Hear nothing."""
-
-
 @dataclass
 class PreparedStream:
-    """Prepared rows of an input, in the order asked for.
+    """Prepared rows of an input, in the order of ``--order``.
 
-    Attributes
+    Parameters
     ----------
     name : str
-        What errors call the input.
+        Name of the input in errors.
     preparation : Preparation
-    dropped : int
-        Rows left out so far because a value was missing.
     notes : list of str
-        What a person should know of how the input is read.
-    hear : callable
-        Who is told of each note when it comes up.
-    refused : callable, optional
-        Which targets cannot be learned, and what they must be.
+        Notes on how the input is read.
+    on_note : callable
+        Called with each note when it arises.
+    invalid_targets : callable, optional
+        Returns a mask of the targets that cannot be learned, and a description of valid ones.
+    dropped : int
+        Number of rows dropped so far because of a missing value.
     """
 
     name: str
@@ -143,90 +119,87 @@ class PreparedStream:
     batches: Iterator[Batch]
     shuffle_seed: int | None
     notes: list[str] = field(default_factory=list)
-    hear: Callable[[str], None] = _nobody
-    refused: Callable[[Any], tuple[BoolArray, str]] | None = None
+    on_note: Callable[[str], None] = lambda _: None
+    invalid_targets: Callable[[Any], tuple[BoolArray, str]] | None = None
     dropped: int = 0
-    _gaps: Counter[str] = field(default_factory=Counter)
-    _met: set[str] = field(default_factory=set)
+    _missing: Counter[str] = field(default_factory=Counter)
+    _noted: set[str] = field(default_factory=set)
 
     def chunks(self) -> Iterator[Chunk]:
-        """Iterate over inputs and targets, some thousand rows at a time."""
+        """Iterate over features and targets, some thousand rows at a time."""
         rows = self._in_order()
         return rows if self.shuffle_seed is None else shuffled(rows, self.shuffle_seed)
 
     def _in_order(self) -> Iterator[Chunk]:
-        waiting = list(self.notes)  # said when the first rows can be used: a refusal is one sentence
+        pending = list(self.notes)  # printed once the first rows are valid: an error is one sentence
         try:
             for batch in self.batches:
-                rows, targets, kept = self.preparation.apply(batch, self._say_once)
-                self._check_range(batch, targets, kept)
-                for note in waiting:
-                    self.hear(note)
-                waiting = []
-                self._note_source()
-                self._count_gaps(batch, int(len(kept) - kept.sum()))
+                rows, targets, kept = self.preparation.apply(batch, self._note_once)
+                self._check_targets(batch, targets, kept)
+                for note in pending:
+                    self.on_note(note)
+                pending = []
+                self._note_source(lambda note: not note[:1].isdigit())  # counts are known at the end
+                dropped = int(len(kept) - kept.sum())
+                if dropped:
+                    self.dropped += dropped
+                    columns = self.preparation.columns
+                    self._missing.update({name: batch.table.column(name).null_count for name in columns})
                 if len(rows):
                     yield rows, targets
         finally:
             self.source.close()
 
-    def _check_range(self, batch: Batch, targets: Any, kept: BoolArray) -> None:
-        bad, wanted = (np.zeros(0), "") if self.refused is None else self.refused(targets)
+    def _check_targets(self, batch: Batch, targets: Any, kept: BoolArray) -> None:
+        bad, valid = (np.zeros(0), "") if self.invalid_targets is None else self.invalid_targets(targets)
         if bad.any():
             first = int(bad.argmax())
             place = f"{batch.place(int(np.flatnonzero(kept)[first]))}, column {self.preparation.target!r}"
-            raise DataError(f"{place}: {targets[first]:g} must be {wanted}.", Remedy.OTHER_TARGET)
+            raise DataError(f"{place}: {targets[first]:g} must be {valid}.", Remedy.OTHER_TARGET)
 
-    def _count_gaps(self, batch: Batch, dropped: int) -> None:
-        if dropped:
-            self.dropped += dropped
-            self._gaps.update({name: batch.table.column(name).null_count for name in self.preparation.columns})
+    def _note_once(self, column: str, note: str) -> None:
+        if column not in self._noted:
+            self._noted.add(column)
+            self._note(note)
 
-    def _say_once(self, column: str, note: str) -> None:
-        if column not in self._met:
-            self._met.add(column)
-            self._say(note)
-
-    def _note_source(self) -> None:
+    def _note_source(self, is_due: Callable[[str], bool] = lambda _: True) -> None:
         for note in self.source.notes:
-            if not note[:1].isdigit() and note not in self.notes:  # counts are said at the end
-                self._say(note)
+            if note not in self.notes and is_due(note):
+                self._note(note)
 
-    def _say(self, note: str) -> None:
+    def _note(self, note: str) -> None:
         self.notes.append(note)
-        self.hear(note)
+        self.on_note(note)
 
-    def share(self, learned: int) -> float | None:
-        """Return which share of the input has been learned or left out; rows are read ahead of that."""
-        share = self.source.share()
-        return None if share is None else share * min(1.0, (learned + self.dropped) / max(1, self.source.n_read))
+    def progress(self, learned: int) -> float | None:
+        """Return the fraction of the input that has been learned or dropped; rows are read ahead of that."""
+        read = self.source.progress()
+        return None if read is None else read * min(1.0, (learned + self.dropped) / max(1, self.source.n_read))
 
     def close(self) -> None:
-        """Say what is known only at the end."""
-        for note in self.source.notes:
-            if note not in self.notes:
-                self._say(note)
+        """Add the notes that are known only at the end."""
+        self._note_source()
 
-    def nothing_left(self) -> DataError:
-        """Return the error of an input of which every row was left out."""
-        column, gaps = max(self._gaps.items(), key=lambda pair: pair[1], default=("", 0))
-        if not gaps:
+    def no_rows_error(self) -> DataError:
+        """Return the error of an input all of whose rows were dropped."""
+        column, missing = max(self._missing.items(), key=lambda pair: pair[1], default=("", 0))
+        if not missing:
             return DataError(f"{self.name} has no complete row.")
-        message = f"{self.name} has no complete row: column {column!r} has the most gaps, {gaps:,}."
-        fill = [] if self.preparation.missing == "mean" or column == self.preparation.target else [Remedy.FILL_GAPS]
-        return DataError(message, Remedy.LEAVE_OUT, *fill, about=(column, ""))
+        message = f"{self.name} has no complete row: column {column!r} has the most missing values, {missing:,}."
+        fill = [] if self.preparation.missing == "mean" or column == self.preparation.target else [Remedy.IMPUTE]
+        return DataError(message, Remedy.EXCLUDE, *fill, about=(column, ""))
 
 
 @dataclass(frozen=True)
-class About:
-    """What is known of a built-in data set: units, how its numbers are scaled, and that it does not grow."""
+class DatasetInfo:
+    """Units and scaling of a built-in data set, and whether all its rows are known in advance."""
 
     units: dict[str, str] = field(default_factory=dict)
     moments: dict[str, tuple[float, float]] = field(default_factory=dict)
-    is_whole: bool = False
+    is_complete: bool = False
 
     def scaled(self, preparation: Preparation) -> Preparation:
-        """Return the preparation with the means and scales that belong to the data set."""
+        """Return the preparation with the means and scales of the data set."""
         if not self.moments:
             return preparation
         means, scales = zip(*(self.moments[name] for name in preparation.numbers), strict=True)
@@ -234,84 +207,72 @@ class About:
 
 
 def open_stream(
-    source: Source | Concatenated, name: str, task: Task, known: Preparation | None = None, about: About | None = None
+    source: Source | Concatenated,
+    name: str,
+    task: Task,
+    known: Preparation | None = None,
+    info: DatasetInfo | None = None,
 ) -> PreparedStream:
-    """Choose the columns, look at the first rows, and decide how all are prepared, unless that is known already."""
+    """Select the columns, and infer from the first rows how they are prepared, unless that is known."""
     settings = task.settings
     seed = settings.seed if settings.order == "random" else None
     if known is not None:
         check_columns(source.names, source.kinds, name, known)
-        return PreparedStream(
-            name, known, source, source.batches(known.columns), seed, list(source.notes), refused=task.refused
-        )
-    inputs = chosen(source.names, name, settings)
+        notes, batches = list(source.notes), source.batches(known.columns)
+        return PreparedStream(name, known, source, batches, seed, notes, invalid_targets=task.invalid_targets)
+    inputs = selected_columns(source.names, name, settings)
     batches = source.batches([*inputs, *([] if settings.target is None else [settings.target])])
-    about = about or About()
-    most = sys.maxsize if about.is_whole else settings.lookahead or LOOKAHEAD
-    first = _first_rows(batches, most if about.is_whole or _waits(source, inputs, settings) else 1)
+    info = info or DatasetInfo()
+    most = sys.maxsize if info.is_complete else settings.lookahead or LOOKAHEAD
+    first = _first_rows(batches, most if info.is_complete or _needs_lookahead(source, inputs, settings) else 1)
     if not first:
         raise DataError(f"{name} has no rows, only {len(source.names)} columns.")
-    notes = left_out(_cut(first, most), inputs, source.kinds, settings)
-    inputs = [column for column in inputs if column not in notes]
+    used, n_left = [], most
+    for batch in first:
+        used.append(batch[: max(0, n_left)])
+        n_left -= len(batch)
+    ignored = ignored_columns(used, inputs, source.kinds, settings)
+    inputs = [column for column in inputs if column not in ignored]
     if all(source.kinds[column] is ColumnType.NUMBER for column in inputs):
         task.check_width(len(inputs), name)
-    may_grow = source.is_live or sum(map(len, first)) >= most
-    wanted = _wanted(task, may_grow, about.units)
-    preparation = about.scaled(prepare(_cut(first, most), inputs, settings.target, source.kinds, wanted, name))
-    said = [
-        *source.notes,
-        *notes.values(),
-        *_decided_early(source, settings.lookahead, preparation),
-        *_crowded(preparation),
-    ]
-    return PreparedStream(name, preparation, source, chain(first, batches), seed, said, refused=task.refused)
-
-
-def _waits(source: Source | Concatenated, inputs: list[str], settings: Settings) -> bool:
-    """Whether to wait for the look-ahead: if a file's first rows decide anything, or if a live input is asked to."""
-    if source.is_live:
-        return settings.lookahead is not None
-    has_text = any(
-        source.kinds[column] is ColumnType.STRING for column in (*inputs, settings.target) if column is not None
-    )
-    return has_text or settings.standardize or settings.missing == "mean"
-
-
-def _wanted(task: Task, may_grow: bool, units: dict[str, str]) -> Wanted:
-    settings = task.settings
-    return Wanted(
+    wanted = PreparationOptions(
         missing=settings.missing,
         standardise=settings.standardize,
         encode=settings.categories == "encode",
         drop_first=task.has_intercept,
-        unknown=settings.unknown,
-        max_levels=settings.max_levels,
+        handle_unknown=settings.unknown,
+        max_categories=settings.max_levels,
         dates=settings.dates,
-        may_grow=may_grow,
-        units=units,
+        may_grow=source.is_live or n_left <= 0,
+        units=info.units,
         labels=task.labels,
     )
+    preparation = info.scaled(prepare(used, inputs, settings.target, source.kinds, wanted, name))
+    notes = [*source.notes, *ignored.values(), *_notes_on(preparation, source, settings)]
+    rows = chain(first, batches)
+    return PreparedStream(name, preparation, source, rows, seed, notes, invalid_targets=task.invalid_targets)
 
 
-def _decided_early(source: Source | Concatenated, lookahead: int | None, preparation: Preparation) -> list[str]:
-    """Say of a live input how few rows have decided, if it matters."""
-    matters = preparation.levels or preparation.standardised or preparation.missing == "mean"
-    if not source.is_live or lookahead is not None or not matters:
-        return []
-    return [
-        f"levels, means and spreads are those of the first {preparation.known_rows:,} rows, which came at once; "
-        "--lookahead N waits for N of them"
-    ]
+def _needs_lookahead(source: Source | Concatenated, inputs: list[str], settings: Settings) -> bool:
+    """Whether the preparation depends on the first rows; a live input waits for them only with ``--lookahead``."""
+    if source.is_live:
+        return settings.lookahead is not None
+    columns = (column for column in (*inputs, settings.target) if column is not None)
+    has_strings = any(source.kinds[column] is ColumnType.STRING for column in columns)
+    return has_strings or settings.standardize or settings.missing == "mean"
 
 
-def _crowded(preparation: Preparation) -> list[str]:
-    """Say of which columns only the commonest texts have an input."""
+def _notes_on(preparation: Preparation, source: Source | Concatenated, settings: Settings) -> Iterator[str]:
+    """Yield notes on what was inferred from few rows, and on columns with many categories."""
     rows = preparation.known_rows
-    return [
-        f"column {column!r} has more than {len(preparation.levels[column]):,} different texts in the first {rows:,} "
-        "rows: the commonest have an input each, all others one together; --max-levels gives more of them their own"
-        for column in preparation.crowded
-    ]
+    is_inferred = preparation.categories or preparation.standardised or preparation.missing == "mean"
+    if source.is_live and settings.lookahead is None and is_inferred:
+        yield f"categories, means and scales are those of the first {rows:,} rows; --lookahead N waits for N rows"
+    for column in preparation.truncated:
+        yield (
+            f"column {column!r} has more than {len(preparation.categories[column]):,} distinct values in the first "
+            f"{rows:,} rows: only the most frequent have a one-hot column each; --max-levels N sets how many"
+        )
 
 
 def _first_rows(batches: Iterator[Batch], n: int) -> list[Batch]:
@@ -324,17 +285,8 @@ def _first_rows(batches: Iterator[Batch], n: int) -> list[Batch]:
     return [batch for batch in first if len(batch)]
 
 
-def _cut(batches: list[Batch], n: int) -> list[Batch]:
-    """Return the first n rows of the batches."""
-    cut = []
-    for batch in batches:
-        cut.append(batch[: max(0, n)])
-        n -= len(batch)
-    return cut
-
-
-class _InMemory:
-    """Columns in memory as a reader."""
+class TableReader:
+    """Reader of columns in memory."""
 
     def __init__(self, columns: dict[str, Any], name: str) -> None:
         self._name, self._table, self.notes = name, pa.table(columns), list[str]()
@@ -342,42 +294,31 @@ class _InMemory:
         self.kinds = {field.name: kind_of(field.type) for field in self._table.schema}
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
-        """Iterate over the rows, with these columns alone."""
+        """Iterate over the rows of these columns."""
         table = self._table.select([*columns, *untouched])
         for start in range(0, table.num_rows, ROWS):
             yield Batch(table.slice(start, ROWS), partial(row_place, self._name, start))
-
-
-def open_dataset(name: str, task: Task) -> tuple[Source, About]:
-    """Return a data set as an input, and what is known of it."""
-    table = task.dataset(name)
-    columns = table.complete(task.used_columns(table))
-    moments = {} if task.has_targets or table.scale == 1.0 else table.moments(columns)
-    return Source(_InMemory(columns, name), name), About(dict(table.units), moments, is_whole=True)
-
-
-@dataclass(frozen=True)
-class Input:
-    """Prepared rows, what errors call them, and what is known of them."""
-
-    name: str
-    stream: PreparedStream
-    about: About
 
 
 def open_input(
     paths: Sequence[str],
     dataset: str | None,
     task: Task,
-    waiting: Mapping[str, Any] | None = None,
+    live: Mapping[str, Any] | None = None,
     known: Preparation | None = None,
-) -> Input:
-    """Return the prepared rows of files or of a named data set; ``known`` says how, if that is decided already."""
+) -> PreparedStream:
+    """Return the prepared rows of files or of a built-in data set.
+
+    ``live`` are parameters of :class:`Layout` on live inputs; ``known`` is the preparation, else it is inferred.
+    """
     if bool(paths) == (dataset is not None):
-        raise DataError("Name one input: a FILE (- for standard input) or --dataset NAME.")
+        raise DataError("Give one input: FILE (- for standard input) or --dataset NAME.")
     if dataset is not None:
-        source, about = open_dataset(dataset, task)
-        return Input(dataset, open_stream(source, dataset, task, known, about), about)
-    layout = task.settings.layout(**(waiting or {}), kinds={} if known is None else known.column_kinds)
+        table = task.dataset(dataset)
+        columns = table.complete(task.used_columns(table))
+        moments = {} if task.has_targets or table.scale == 1.0 else table.moments(columns)
+        info = DatasetInfo(dict(table.units), moments, is_complete=True)
+        return open_stream(Source(TableReader(columns, dataset), dataset), dataset, task, known, info)
+    layout = task.settings.layout(**(live or {}), kinds={} if known is None else known.column_kinds)
     opened = open_sources(paths_of(paths), layout)
-    return Input(opened.name, open_stream(opened, opened.name, task, known), About())
+    return open_stream(opened, opened.name, task, known)

@@ -1,7 +1,6 @@
-"""A run that survives being killed: its model lives in one file, together with how far the input was read.
+"""State of a run that can be resumed: one file with the model and the position in the input.
 
-On resuming, the rows that were learned are read again and their checksum compared, so another input is never continued
-by mistake.
+A resumed run reads the learned rows again and compares their checksum, so that it never continues with another input.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from batch2online.app.inputs.preparation import Preparation
 from batch2online.durable import Durable
 
 INPUT = "input"
-"""What the file calls the source of the rows."""
+"""Name of the source of rows in the file."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far a run has come: rows, their checksum, the curve up to there, and how columns are prepared."""
+    """Position of a run: number of rows, their checksum, the learning curve, and how columns are prepared."""
 
     rows: int = 0
     checksum: int = 0
@@ -38,7 +37,7 @@ class Position:
 
 
 class MemoryModel(AbstractContextManager["MemoryModel"]):
-    """A model that is gone when the run ends."""
+    """A model in memory."""
 
     start = Position()
 
@@ -54,18 +53,18 @@ class MemoryModel(AbstractContextManager["MemoryModel"]):
 
 
 class FileModel(AbstractContextManager["FileModel"]):
-    """A model in a file, which goes on where the last run with this file was.
+    """A model in a file, which continues the last run with this file.
 
     Parameters
     ----------
     path : Path
         The file, or a folder for it.
     model : online estimator
-        A new one, for the first run.
+        Unfitted estimator of the first run.
     settings : dict
-        What must be the same for a run to be continued.
+        Settings that a resumed run must share.
     every : float
-        Seconds after which the state is written anew: more make a run faster and its resuming slower.
+        Seconds between checkpoints: larger values make a run faster and resuming it slower.
     """
 
     def __init__(self, path: Path, model: Any, settings: dict[str, Any], every: float) -> None:
@@ -81,7 +80,7 @@ class FileModel(AbstractContextManager["FileModel"]):
     def _found(self) -> Position:
         found = self._durable.positions.get(INPUT)
         if found is None and self._durable.reopened is not None:
-            raise DataError(f"{self._durable.path} holds a model that no run has written: use another --state.")
+            raise DataError(f"{self._durable.path} was not written by a run: use another --state.")
         if found is None:
             return Position()
         before = found["settings"]
@@ -92,16 +91,19 @@ class FileModel(AbstractContextManager["FileModel"]):
                     f"{self._settings.get(key)!r}: use another --state or remove it."
                 )
         preparation = found.get("preparation")
+        curve = tuple(  # JSON stores NaN as null
+            {name: math.nan if value is None else value for name, value in point.items()} for point in found["curve"]
+        )
         known = None if preparation is None else Preparation.from_dict(preparation)
-        return Position(found["rows"], found["checksum"], tuple(map(_point, found["curve"])), known)
+        return Position(found["rows"], found["checksum"], curve, known)
 
     @property
     def model(self) -> Any:
-        """The model, to look at."""
+        """The current model, read-only."""
         return self._durable.model
 
     def learn(self, chunk: Chunk, position: Position) -> None:
-        """Learn the rows and keep them, with the position after them."""
+        """Learn the rows, and store them with the position after them."""
         rows, targets = chunk
         kept = asdict(position) | {"settings": self._settings, "curve": valid(list(position.curve))}
         self._durable.partial_fit(rows, targets, source=(INPUT, kept))
@@ -116,24 +118,16 @@ class FileModel(AbstractContextManager["FileModel"]):
         self._durable.close()
 
 
-def _point(kept: dict[str, Any]) -> dict[str, Any]:
-    """Return a point of the curve; JSON knows no number that is not finite."""
-    return {name: math.nan if value is None else value for name, value in kept.items()}
-
-
 def checksum(chunk: Chunk, before: int = 0) -> int:
     """Return the checksum of all rows up to the end of this chunk; ``before`` is that of the chunks before it.
 
-    The lower 32 bits are the CRC-32 of the rows, the upper 32 bits that of the targets. A CRC can be continued, so
-    the same rows give the same checksum however they are cut into chunks.
+    The lower 32 bits are the CRC-32 of the rows, the upper 32 bits that of the targets. A CRC can be continued, so the
+    checksum does not depend on how rows are split into chunks.
     """
     rows, targets = chunk
-    of_targets = 0 if targets is None else zlib.crc32(_bytes(targets), before >> 32)
-    return (of_targets << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)
-
-
-def _bytes(targets: Any) -> Any:
-    """Return targets as bytes that do not depend on how they are cut."""
-    if targets.dtype.kind == "U":
-        return "".join(f"{label}\0" for label in targets.tolist()).encode()
-    return np.ascontiguousarray(targets).data
+    upper = 0
+    if targets is not None:
+        is_string = targets.dtype.kind == "U"
+        content = "".join(f"{label}\0" for label in targets.tolist()).encode() if is_string else None
+        upper = zlib.crc32(np.ascontiguousarray(targets).data if content is None else content, before >> 32)
+    return (upper << 32) + zlib.crc32(np.ascontiguousarray(rows).data, before & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""The live line of a run (rows, rows a second, time left, loss, changes), and the table at its end."""
+"""The progress line of a run (rows, rows per second, time left, loss, changes), and the summary at its end."""
 
 from __future__ import annotations
 
@@ -16,45 +16,41 @@ from rich.text import Text
 from batch2online.app.cli import terminal
 from batch2online.app.cli.run.cluster import ClusterRun
 from batch2online.app.cli.run.loop import LearningLoop
-from batch2online.app.cli.run.result import ratio_text
-
-
-def show_result(result: dict[str, Any], rate: float | None, report_path: str | None) -> None:
-    """Print the headline and the closing table."""
-    rows = list(_lines(result, rate))
-    if report_path is not None:
-        rows.append(("report", terminal.unbroken(report_path, style="cyan")))
-    screen = terminal.console(soft_wrap=True)
-    screen.print()
-    screen.print(terminal.shown(f" {result['headline']}", style="bold"))
-    screen.print()
-    terminal.print_paragraphs(terminal.pairs(rows), screen)
-    screen.print()
-
-
-def _lines(result: dict[str, Any], rate: float | None) -> Iterator[tuple[str, terminal.Value]]:
-    yield "model", terminal.unbroken(f"{result['title']} from {result['source']}")
-    dropped = f", {result['rows_dropped']:,} more left out" if result["rows_dropped"] else ""
-    speed = f" at {rate:,.0f} rows/s" if rate else ""
-    yield "rows", f"{result['rows']:,}{speed}{dropped}"
-    yield "last model", f"loss {ratio_text(result['last_model']['ratio'])}, on {result['regret_of']}"
-    share = result["coreset_size"] / max(1, result["rows"])
-    yield "coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"
-
+from batch2online.app.cli.run.result import format_ratio
 
 _RECENT = 5.0
 _PER_SECOND = 8
 
 
-class LiveLine:
-    """What stands in the live line. It is drawn by a clock of its own, so it moves while a long step is under way.
+def show_result(result: dict[str, Any], rate: float, report_path: str | None) -> None:
+    """Print the headline and the summary of a run."""
+    dropped = f", {result['rows_dropped']:,} more dropped" if result["rows_dropped"] else ""
+    share = result["coreset_size"] / max(1, result["rows"])
+    lines: list[tuple[str, terminal.Value]] = [
+        ("model", terminal.unbroken(f"{result['title']} from {result['source']}")),
+        ("rows", f"{result['rows']:,} at {rate:,.0f} rows/s{dropped}"),
+        ("final model", f"loss {format_ratio(result['last_model']['ratio'])}, on {result['regret_of']}"),
+        ("coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"),
+    ]
+    if report_path is not None:
+        lines.append(("report", terminal.unbroken(report_path, style="cyan")))
+    screen = terminal.console(soft_wrap=True)
+    screen.print()
+    screen.print(terminal.printable(f" {result['headline']}", style="bold"))
+    screen.print()
+    terminal.print_paragraphs(terminal.pairs(lines), screen)
+    screen.print()
+
+
+class ProgressLine:
+    """The progress line. A thread draws it, so that it moves during a long step.
 
     Parameters
     ----------
     name : str
-        What the input is called.
+        Name of the input.
     quiet : bool
-        Whether nothing is to be said.
+        Whether to print nothing.
     """
 
     def __init__(self, name: str, quiet: bool = False) -> None:
@@ -62,39 +58,36 @@ class LiveLine:
         self._learner: LearningLoop | ClusterRun | None = None
         self._started = time.monotonic()
         self._counts: deque[tuple[float, int]] = deque()
-        self.share: float | None = None
+        self.fraction: float | None = None
         self._live: Live | None = None
 
-    def __call__(self, learner: LearningLoop | ClusterRun, share: float | None = None) -> None:
-        """Take note of where the run is, and which share of the input has been read, where that is known."""
-        is_first, self._learner, self.share = self._learner is None, learner, share
-        self._count(time.monotonic(), learner.rows)
+    def __call__(self, learner: LearningLoop | ClusterRun, fraction: float | None = None) -> None:
+        """Update the line; ``fraction`` is the part of the input that has been learned, if that is known."""
+        is_first, self._learner, self.fraction = self._learner is None, learner, fraction
+        now = time.monotonic()
+        self._counts.append((now, learner.rows))
+        while len(self._counts) > 2 and self._counts[1][0] < now - _RECENT:
+            self._counts.popleft()
         if is_first and self._live is not None:
             self._live.refresh()
 
-    def say(self, note: str) -> None:
+    def note(self, note: str) -> None:
         """Print a note above the line."""
         if not self._is_quiet:
-            text = terminal.shown(f"Note: {note}.", style="dim")
             console = terminal.console(stderr=True, soft_wrap=True) if self._live is None else self._live.console
-            console.print(text)
+            console.print(terminal.printable(f"Note: {note}.", style="dim"))
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._live is not None:
             self._live.stop()
 
-    def _count(self, now: float, rows: int) -> None:
-        self._counts.append((now, rows))
-        while len(self._counts) > 2 and self._counts[1][0] < now - _RECENT:
-            self._counts.popleft()
-
     def rate(self, rows: int) -> float:
-        """Rows a second since the start."""
+        """Return the rows per second since the start."""
         return rows / max(time.monotonic() - self._started, 1e-9)
 
     def recent_rate(self) -> float:
-        """Rows a second in the last seconds."""
+        """Return the rows per second of the last seconds."""
         (since, before), (_, rows) = self._counts[0], self._counts[-1]
         if len(self._counts) == 1:
             return self.rate(rows)
@@ -109,32 +102,27 @@ class LiveLine:
         return line
 
     def _cells(self) -> Iterator[Any]:
-        learner = self._learner
+        learner, fraction = self._learner, self.fraction
+        spent = time.monotonic() - self._started
         if learner is None:
-            yield Text(f"waiting for rows, {time.monotonic() - self._started:.0f} s", style="dim")
+            yield Text(f"waiting for rows, {spent:.0f} s", style="dim")
         else:
             yield Text(f"{learner.rows:,} rows", style="bold")
             yield Text(f"{self.recent_rate():,.0f} rows/s", style="dim")
-            yield from self._time_left()
+            if fraction:
+                yield ProgressBar(total=1.0, completed=min(1.0, fraction), width=16)
+                yield Text(f"{fraction:.0%}, {_duration(spent * (1 / fraction - 1))} left", style="dim")
             yield from _losses(learner)
-        yield terminal.shown(self._name, style="dim")
-
-    def _time_left(self) -> Iterator[Any]:
-        share = self.share
-        if share:
-            spent = time.monotonic() - self._started
-            yield ProgressBar(total=1.0, completed=min(1.0, share), width=16)
-            yield Text(f"{share:.0%}, {_duration(spent * (1 / share - 1))} left", style="dim")
+        yield terminal.printable(self._name, style="dim")
 
 
 def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
-    if learner.rows < learner.resumed_at:
-        yield Text("reading what was learned before", style="dim")
-        return
     last = learner.recorder.last
-    if last is not None:
+    if learner.rows < learner.resumed_at:
+        yield Text("reading rows learned before", style="dim")
+    elif last is not None:
         weighted = f", half-life {last['half_life']:,}" if last.get("half_life") else ""
-        yield Text(f"loss {ratio_text(last['ratio'])}{weighted}", style="cyan")
+        yield Text(f"loss {format_ratio(last['ratio'])}{weighted}", style="cyan")
         yield Text(f"{last['changes']} changes")
 
 
@@ -150,10 +138,10 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def live_line(name: str, quiet: bool) -> Iterator[LiveLine]:
-    """Show a live line on standard error, where that is a terminal."""
+def progress_line(name: str, quiet: bool) -> Iterator[ProgressLine]:
+    """Show a progress line on standard error if that is a terminal."""
     console = terminal.console(stderr=True)
-    line = LiveLine(name, quiet)
+    line = ProgressLine(name, quiet)
     if quiet or not console.is_terminal:
         yield line
         return

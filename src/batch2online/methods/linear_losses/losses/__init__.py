@@ -1,11 +1,9 @@
-"""Losses of a linear predictor: what a row costs, and how that bends, one kind a file."""
+"""Losses of a linear predictor, with their first and second derivatives."""
 
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.losses.deviances import Gamma, Poisson, Tweedie
-from batch2online.methods.linear_losses.losses.huber import Huber
 from batch2online.methods.linear_losses.losses.logistic import Logistic
-from batch2online.methods.linear_losses.losses.quantile import Quantile
-from batch2online.methods.linear_losses.losses.squared import HalfSquared
+from batch2online.methods.linear_losses.losses.residual import HalfSquared, Huber, Quantile
 
 __all__ = [
     "Gamma",

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import xlogy
 
 from batch2online._types import FloatArray
-from batch2online.methods.linear_losses.losses.base import LARGEST_PREDICTOR, PredictorLoss, Width, check_range
+from batch2online.methods.linear_losses.losses.base import LARGEST_PREDICTOR, PredictorLoss, Scale, check_range
 from batch2online.schema import storable
 
 _LEAST_MEAN = 1e-12
-"""A constant model of nothing but zeros predicts this."""
+"""Prediction of a constant model of zeros."""
 
 
 def _cut(eta: FloatArray) -> FloatArray:
@@ -20,7 +20,7 @@ def _cut(eta: FloatArray) -> FloatArray:
 
 
 class _LogLink(PredictorLoss):
-    """What losses with logarithmic link share."""
+    """Base of losses with logarithmic link."""
 
     def mean(self, eta: FloatArray) -> FloatArray:
         return np.asarray(np.exp(_cut(eta[:, 0])))
@@ -37,14 +37,14 @@ class _LogLink(PredictorLoss):
 class Poisson(_LogLink):
     r"""Counts: :math:`\mu - y \ln \mu + y \ln y - y`, for y from 0."""
 
-    def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def value(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         own = _cut(eta[:, 0])
         return np.asarray(np.exp(own) - y * own + (xlogy(y, y) - y))
 
-    def slope(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         return np.asarray(np.exp(_cut(eta)) - y[:, None])
 
-    def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def hessian(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         return np.asarray(np.exp(_cut(eta)))
 
     def check(self, targets: FloatArray) -> None:
@@ -56,14 +56,14 @@ class Poisson(_LogLink):
 class Gamma(_LogLink):
     r"""Positive numbers: :math:`y / \mu - \ln(y / \mu) - 1`, for y above 0."""
 
-    def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def value(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         own = _cut(eta[:, 0])
         return np.asarray(y * np.exp(-own) + own - np.log(y) - 1)
 
-    def slope(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         return np.asarray(1 - y[:, None] * np.exp(-_cut(eta)))
 
-    def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def hessian(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         return np.asarray(y[:, None] * np.exp(-_cut(eta)))
 
     def check(self, targets: FloatArray) -> None:
@@ -85,19 +85,19 @@ class Tweedie(_LogLink):
         if not self.power > 1 or self.power == 2 or not self.power < 10:
             raise ValueError(f"power must be above 1, below 10 and not 2 here, got {self.power!r}.")
 
-    def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def value(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         own, one, two = _cut(eta[:, 0]), 1 - self.power, 2 - self.power
         least = np.where(y > 0, np.power(np.where(y > 0, y, 1.0), two), 0.0) / (one * two)
         return np.asarray(least - y * np.exp(one * own) / one + np.exp(two * own) / two)
 
-    def slope(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         own = _cut(eta)
         return np.asarray(np.exp((2 - self.power) * own) - y[:, None] * np.exp((1 - self.power) * own))
 
-    def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def hessian(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         own, one, two = _cut(eta), 1 - self.power, 2 - self.power
         return np.asarray(two * np.exp(two * own) - one * y[:, None] * np.exp(one * own))
 
     def check(self, targets: FloatArray) -> None:
-        allowed = targets >= 0 if self.power < 2 else targets > 0
-        check_range(targets, allowed, f"{'0 or more' if self.power < 2 else 'above 0'} for the Tweedie loss")
+        is_valid = targets >= 0 if self.power < 2 else targets > 0
+        check_range(targets, is_valid, f"{'0 or more' if self.power < 2 else 'above 0'} for the Tweedie loss")

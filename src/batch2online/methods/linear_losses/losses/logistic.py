@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Width, pieces
+from batch2online.methods.linear_losses.losses.base import Local, PredictorLoss, Scale, pieces
 from batch2online.schema import storable
 
 
@@ -24,7 +24,7 @@ class Logistic(PredictorLoss):
     def n_outputs(self, n_classes: int) -> int:
         return 1 if n_classes <= 2 else n_classes
 
-    def value(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def value(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         if eta.shape[1] == 1:
             signed = np.where(y > 0, -eta[:, 0], eta[:, 0])
             return np.asarray(np.maximum(signed, 0.0) + np.log1p(np.exp(-np.abs(signed))))
@@ -36,34 +36,38 @@ class Logistic(PredictorLoss):
         """Return the probability of the second class (n, 1), or of all classes (n, K)."""
         return np.asarray(expit(eta) if eta.shape[1] == 1 else softmax(eta, axis=1))
 
-    def slope(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def gradient(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         found = self.probabilities(eta)
         if eta.shape[1] == 1:
             return np.asarray(found - y[:, None])
         found[np.arange(len(eta)), y.astype(np.int64)] -= 1.0
         return found
 
-    def bend(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> FloatArray:
+    def hessian(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> FloatArray:
         found = self.probabilities(eta)
         return np.asarray(found * (1 - found))
 
-    def local(self, eta: FloatArray, y: FloatArray, width: Width = 1.0) -> Local:
-        if eta.shape[1] == 1:
-            return _of_two(eta[:, 0], y)
-        return _of_many(eta, y.astype(np.int64))
+    def local(self, eta: FloatArray, y: FloatArray, scale: Scale = 1.0) -> Local:
+        if eta.shape[1] > 1:
+            return _of_many(eta, y.astype(np.int64))
+        eta = eta[:, 0]
+        small = np.exp(-np.abs(eta))  # the one exponential of a row
+        found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
+        values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
+        return values, (found - y)[:, None], (found * (1 - found))[:, None]
 
-    def bending(self, eta: FloatArray, y: FloatArray, width: Width) -> Callable[[FloatArray], FloatArray]:
+    def hessian_operator(self, eta: FloatArray, y: FloatArray, scale: Scale) -> Callable[[FloatArray], FloatArray]:
         if eta.shape[1] == 1:
-            return super().bending(eta, y, width)
+            return super().hessian_operator(eta, y, scale)
         found = self.probabilities(eta)
         return lambda direction: np.asarray(found * (direction - (found * direction).sum(axis=1)[:, None]))
 
-    def hessian(
-        self, design: FloatArray, weights: FloatArray, eta: FloatArray, y: FloatArray, width: Width
+    def hessian_sum(
+        self, design: FloatArray, weights: FloatArray, eta: FloatArray, y: FloatArray, scale: Scale
     ) -> FloatArray:
         (n, p), k = design.shape, eta.shape[1]
         if k == 1:
-            return super().hessian(design, weights, eta, y, width)
+            return super().hessian_sum(design, weights, eta, y, scale)
         found, total = self.probabilities(eta), np.zeros((k * p, k * p))
         for piece in pieces(n, k * p):
             roots = np.sqrt(weights[piece, None])
@@ -84,21 +88,13 @@ class Logistic(PredictorLoss):
         return np.asarray(logarithms - logarithms.mean())
 
 
-def _of_two(eta: FloatArray, y: FloatArray) -> Local:
-    """Return what the loss of two classes is at predictors (n,), by one exponential a row."""
-    small = np.exp(-np.abs(eta))
-    found = np.where(eta >= 0, 1.0, small) / (1.0 + small)
-    values = np.maximum(np.where(y > 0, -eta, eta), 0.0) + np.log1p(small)
-    return values, (found - y)[:, None], (found * (1 - found))[:, None]
-
-
 def _of_many(eta: FloatArray, y: IntArray) -> Local:
-    """Return what the loss of more classes is at predictors (n, K), by one exponential a predictor."""
+    """Return the loss of K classes and its derivatives at predictors (n, K), with one exponential per predictor."""
     rows, top = np.arange(len(eta)), eta.max(axis=1)
     found = np.exp(eta - top[:, None])
     total = found.sum(axis=1)
     values = np.log(total) + (top - eta[rows, y])
     found /= total[:, None]
-    bend = found * (1 - found)
+    hessian = found * (1 - found)
     found[rows, y] -= 1.0
-    return values, found, bend
+    return values, found, hessian
