@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClassifier, OnlineLowRank, OnlineRegression, coresets, refresh
+from batch2online.methods.least_squares.sketch import LeverageSketch
 
 N = 11_500
 RNG = np.random.default_rng(0)
@@ -81,7 +82,7 @@ def fresh(model):
 
 def test_sums_that_round_are_noticed(monkeypatch):
     """Without exact sums the same test fails, so it can."""
-    monkeypatch.setattr(coresets.Leverage, "_summed", lambda self, rows: None)
+    monkeypatch.setattr(LeverageSketch, "_summed", lambda self, rows: None)
     model, rng = MODELS["regression"], np.random.default_rng(2)
     expected = told(fresh(model).fit(X, Y))
     found = [told(merged_at_random(shards_of(model, n, None, rng), rng)) for n in (7, 64)]

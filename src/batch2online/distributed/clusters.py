@@ -35,7 +35,7 @@ from batch2online.numerics.distances import Sums
 from batch2online.rows import Rows
 from batch2online.sampling import kept as are_kept
 from batch2online.sampling import probabilities
-from batch2online.sketches.base import Totals
+from batch2online.sketches.base import SketchTotals
 from batch2online.sketches.candidates import Candidates
 
 ALIGNED = 10_000
@@ -59,7 +59,7 @@ class Entrants:
 class Sampled(NamedTuple):
     """What a pass over the rows of a partition gives: of each block its share of the statistics, and candidates."""
 
-    blocks: list[tuple[float, FloatArray, Totals]]  # cost, masses, totals
+    blocks: list[tuple[float, FloatArray, SketchTotals]]  # cost, masses, totals
     candidates: Candidates  # rows of three columns: loss, seed, position
     rows: Rows  # the same in full
 
@@ -126,7 +126,7 @@ def sampled(entrants: Entrants, sketch: ClusteringSketch, seeds: Rows) -> Sample
     position, totals = 0, []
     for rows in entrants.past.blocks():
         sampler = sampler.with_block(rows, position)
-        totals.append(Totals.of(rows))
+        totals.append(SketchTotals.of(rows))
         position += len(rows)
     sampler = sampler.thinned()
     candidates = sampler._candidates()

@@ -136,7 +136,7 @@ class SketchSettings:
 
 @storable
 @dataclass(frozen=True)
-class Totals:
+class SketchTotals:
     """Number and weight of the rows of a sketch; ``mean_weight`` counts each row by its weight."""
 
     n_rows: Count = 0
@@ -154,7 +154,7 @@ class Totals:
         return self.weight == self.n_rows and self.mean_weight == 1
 
     @classmethod
-    def of(cls, rows: Rows) -> Totals:
+    def of(cls, rows: Rows) -> SketchTotals:
         """Return the totals of some rows."""
         if all_ones(rows.weights):
             return cls(len(rows), float(len(rows)), 1.0)
@@ -162,18 +162,18 @@ class Totals:
         share = weights / largest  # squares of weights may be too large
         return cls(len(rows), float(weights.sum()), largest * float((share @ share) / share.sum()))
 
-    def merge(self, other: Totals) -> Totals:
+    def merge(self, other: SketchTotals) -> SketchTotals:
         """Return the totals of the rows of both."""
         if not other.n_rows:
             return self
         weight, mean = self.weight + other.weight, other.mean_weight
         if self.weight and mean != self.mean_weight:
             mean = self.mean_weight + (mean - self.mean_weight) * (other.weight / weight)
-        return Totals(self.n_rows + other.n_rows, weight, mean)
+        return SketchTotals(self.n_rows + other.n_rows, weight, mean)
 
-    def scale(self, factor: float) -> Totals:
+    def scale(self, factor: float) -> SketchTotals:
         """Return the totals of rows whose weights are multiplied by a factor."""
-        return Totals(self.n_rows, self.weight * factor, self.mean_weight * factor)
+        return SketchTotals(self.n_rows, self.weight * factor, self.mean_weight * factor)
 
 
 class RowSource(Protocol):
@@ -207,7 +207,7 @@ class RowSource(Protocol):
 _Sketch = TypeVar("_Sketch", bound="Sketch")
 
 
-@stores(settings=SketchSettings, totals=Totals)
+@stores(settings=SketchSettings, totals=SketchTotals)
 class Sketch(ABC):
     """Sums of the rows seen, and the rows that may be in their coreset. A value: methods return another sketch.
 
@@ -216,14 +216,14 @@ class Sketch(ABC):
     """
 
     settings: SketchSettings
-    totals: Totals
+    totals: SketchTotals
 
     pilot: ClassVar[Literal["none", "model", "gradients"]] = "none"
     """What scores depend on besides the rows: the current model, gradient norms under it, or neither."""
 
     def __init__(self, settings: SketchSettings) -> None:
         self.settings = settings
-        self.totals = Totals()
+        self.totals = SketchTotals()
         self._begin()
 
     def update(self, rows: Rows, gradient_norms: FloatArray | None = None) -> Self:
@@ -237,7 +237,7 @@ class Sketch(ABC):
             Norms of the gradients of the rows under the current model, for sketches whose ``pilot`` is "gradients".
         """
         new = self._copy()
-        new.totals = self.totals.merge(Totals.of(rows))
+        new.totals = self.totals.merge(SketchTotals.of(rows))
         new._add(rows, gradient_norms)
         return new
 
@@ -259,7 +259,7 @@ class Sketch(ABC):
     def empty(self) -> Self:
         """Return the sketch of no rows."""
         new = self._copy()
-        new.totals = Totals()
+        new.totals = SketchTotals()
         new._begin()
         return new
 
@@ -373,9 +373,9 @@ class Snapshot:
         return coreset
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> SketchTotals:
         """Number and weight of the rows seen."""
-        totals: Totals = self.sketch.totals
+        totals: SketchTotals = self.sketch.totals
         return totals
 
     @property

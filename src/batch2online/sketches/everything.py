@@ -52,6 +52,7 @@ class EverythingSketch(AntitoneSketch):
 
 
 @storable
+@stores()
 class Everything(CoresetBuilder):
     """All rows are kept: what any coreset is compared with.
 

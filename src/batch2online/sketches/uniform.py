@@ -67,6 +67,7 @@ class UniformSketch(AntitoneSketch):
 
 
 @storable
+@stores()
 class Uniform(CoresetBuilder):
     """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
 

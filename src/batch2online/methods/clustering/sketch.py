@@ -19,7 +19,7 @@ from batch2online.rows import Rows, all_ones, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, at_least, finite, one_of, require, require_equal, shape, storable, stores
 from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
-from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, Totals
+from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.storage.disk_history import DiskHistory, scratch
@@ -253,7 +253,7 @@ class FixedSeeds(SeededSketch):
     def with_block(self, rows: Rows, position: int) -> Self:
         """Return the sketch with a block of the history, the first row of which is at this position there."""
         new = self._copy()
-        new.totals = self.totals.merge(Totals.of(rows))
+        new.totals = self.totals.merge(SketchTotals.of(rows))
         new._add_block(rows, position)
         return new
 
