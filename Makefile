@@ -1,26 +1,26 @@
-# Every target sets up what it needs in .venv; PYTHON picks the interpreter.
+# Every target creates .venv if needed; PYTHON selects the interpreter.
 PYTHON ?= python3
 BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
-unexport PYTHONDONTWRITEBYTECODE # compiled once, not in each process that a test starts
+unexport PYTHONDONTWRITEBYTECODE # compile once, not in each process that a test starts
 
 .PHONY: run test test-full test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
 
-run: .venv/ready ## all three problems on real data, with a report each in results/
+run: .venv/ready ## run all three problems on real data, with reports in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
 	$(BIN)/batch2online run --dataset digits --task lowrank --k 10 --order random --out results/lowrank
 	$(BIN)/batch2online run --dataset diabetes --task regression --order random --out results/regression
 
-test: .venv/ready ## all tests, of dear ones with many parameters a covering part
+test: .venv/ready ## all tests; expensive ones with a covering subset of their parameters
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
-test-full: .venv/ready ## every combination of parameters, and all campaigns in short form: half an hour
+test-full: .venv/ready ## all combinations of parameters, and all campaigns in short form: half an hour
 	$(BIN)/python -m pytest -q -n auto --full
 
 QUICK := assignments batch_to_online clustering_coreset clustering_solver distances exports law metadata \
 	names race randomness reference scores sensitivity stable_ids theory
 
-test-lowest: .venv-lowest/ready ## quick tests that need no extras, with the lowest versions that pyproject.toml allows
+test-lowest: .venv-lowest/ready ## quick tests without extras, with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow" $(foreach name,$(QUICK),$(wildcard tests/*/test_$(name).py tests/*/*/test_$(name).py))
 
 check: lint types test doctest docs ## what CI runs
@@ -33,26 +33,26 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-doctest: .venv/ready ## the examples in the docstrings, in README.md and in docs/
+doctest: .venv/ready ## run the examples of docstrings, README.md and docs/
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' src README.md docs
 
-docs: .venv/ready ## the pages in site/, with the examples run; a warning is an error
+docs: .venv/ready ## build the documentation in site/ and run the gallery; a warning is an error
 	$(BIN)/sphinx-build -q -W --keep-going -d .doctrees docs site
 
-docs-tables: .venv/ready ## every measured table and figure of README.md and docs/, from the results stored in benchmarks/results
+docs-tables: .venv/ready ## write every measured table and figure of README.md and docs/ from benchmarks/results
 	$(BIN)/python -m benchmarks.suite --pages
 
-bench: .venv/ready ## speed beside other libraries and physical limits, a quarter of an hour; stores results, writes the pages
+bench: .venv/ready ## speed compared with other libraries and physical limits: a quarter of an hour; stores results, writes the pages
 	$(BIN)/python -m benchmarks.suite
 
 bench-full: .venv/ready ## the same with more rows and repetitions, and all studies: hours
 	$(BIN)/python -m benchmarks.suite --full
 
-torture: .venv/ready ## kills, power loss, flipped bits, fuzzed files, bad input: docs/reliability.md in full, hours on a busy machine
+torture: .venv/ready ## kills, power failures, flipped bits, fuzzed files, bad input (docs/reliability.md): hours
 	$(BIN)/python -m pytest -q -n auto --full tests/storage/test_reliability.py tests/storage/test_loading.py tests/storage/test_interrupts.py tests/estimator/test_hostile_input.py
 	cd tests && ../$(BIN)/python -m torture
 
-mutants: .venv/ready ## small wrong changes of the code, one at a time: do the tests meant for it notice? A quarter of an hour
+mutants: .venv/ready ## mutation tests: small wrong changes of the code that the named tests must detect; a quarter of an hour
 	cd tests && ../$(BIN)/python -m mutants --base
 
 .venv/ready: pyproject.toml constraints.txt

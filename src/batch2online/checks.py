@@ -104,6 +104,11 @@ class Case:
         rows, targets, weights = stream()
         return rows, targets[self.targets], weights
 
+    def between(self, start: int, stop: int | None = None) -> tuple[Any, Any, Any]:
+        """Rows, targets and weights from one row up to another."""
+        rows, targets, weights = (part(values, slice(start, stop)) for values in self.data)
+        return rows, targets, weights
+
     @cached_property
     def whole(self) -> Any:
         """One that has seen the stream at once; to be looked at, not to be used further."""
@@ -367,16 +372,14 @@ def memory_of_a_chunk_may_be_used_again(case: Case, folder: Path) -> None:
 
 @_of_all
 def looking_changes_nothing(case: Case, folder: Path) -> None:
-    rows, targets, weights = case.data
     subject, undisturbed = case.new(), case.new()
-    for start in range(0, len(rows), 40):
-        piece = slice(start, start + 40)
+    for start in range(0, N, 40):
         for each in (subject, undisturbed):
-            learn(each, rows[piece], part(targets, piece), weights[piece])
+            learn(each, *case.between(start, start + 40))
         look(subject)
         if "save" not in case.lacks:
             assert state(subject) == state(undisturbed), "looking left a trace"
-    assert_same(subject, undisturbed, rows)
+    assert_same(subject, undisturbed, case.data[0])
 
 
 def look(subject: Any) -> None:
@@ -395,12 +398,7 @@ def look(subject: Any) -> None:
 
 def shards(case: Case, cuts: Sequence[int], **settings: Any) -> list[Any]:
     """Subjects that have seen a piece of the stream each."""
-    rows, targets, weights = case.data
-    bounds = [0, *cuts, len(rows)]
-    return [
-        learn(case.new(first_id=a, **settings), rows[a:b], part(targets, slice(a, b)), weights[a:b])
-        for a, b in pairwise(bounds)
-    ]
+    return [learn(case.new(first_id=a, **settings), *case.between(a, b)) for a, b in pairwise([0, *cuts, N])]
 
 
 @_of_all
@@ -428,11 +426,9 @@ def shards_merged_in_any_order_are_one_stream(case: Case, folder: Path) -> None:
 
 @_of_all
 def learning_goes_on_after_a_merge(case: Case, folder: Path) -> None:
-    rows, targets, weights = case.data
     first, second, _ = shards(case, [48, 75])
-    first.merge(second)
-    learn(first, rows[75:], part(targets, slice(75, None)), weights[75:])
-    assert n_seen(first) == len(rows)
+    learn(first.merge(second), *case.between(75))
+    assert n_seen(first) == N
     if case.merges_exactly:
         assert_same_coreset(coreset_of(first), coreset_of(case.whole))
 
@@ -455,7 +451,7 @@ def forgotten_rows_were_never_there(case: Case, folder: Path) -> None:
     if case.merges_exactly:
         assert_same_coreset(coreset_of(subject), coreset_of(rest))
     else:  # shards remember other models: compare with the beginning of the stream
-        beginning = learn_pieces(case.new(**case.history), [part(values, slice(130)) for values in case.data], [])
+        beginning = learn_pieces(case.new(**case.history), case.between(0, 130), [])
         shortened = learn_pieces(case.new(**case.history), case.data, []).forget(range(130, len(case.data[0])))
         assert_same_coreset(coreset_of(shortened), coreset_of(beginning))
     with untouched(subject):
@@ -468,13 +464,11 @@ def forgotten_rows_were_never_there(case: Case, folder: Path) -> None:
 def learning_goes_on_after_everything_was_forgotten(case: Case, folder: Path) -> None:
     if "forget" in case.lacks:
         return
-    rows, targets, weights = case.data
-    subject = learn(case.new(**case.history), rows[:50], part(targets, slice(50)), weights[:50])
+    subject = learn(case.new(**case.history), *case.between(0, 50))
     subject.forget(range(50))
     assert n_seen(subject) == len(coreset_of(subject)) == 0
-    learn(subject, rows[50:], part(targets, slice(50, None)), weights[50:])
-    fresh = case.new(first_id=50, **case.history)
-    learn(fresh, rows[50:], part(targets, slice(50, None)), weights[50:])
+    learn(subject, *case.between(50))
+    fresh = learn(case.new(first_id=50, **case.history), *case.between(50))
     assert_same_coreset(coreset_of(subject), coreset_of(fresh))
 
 
@@ -507,7 +501,7 @@ def no_weights_are_weights_of_one(case: Case, folder: Path) -> None:
 
 @_of_all
 def weights_are_kept_while_everything_is(case: Case, folder: Path) -> None:
-    rows, targets, weights = (part(values, slice(60)) for values in case.data)
+    rows, targets, weights = case.between(0, 60)
     subject = learn(case.new(coreset_size=10**12), rows, targets, weights)
     coreset = coreset_of(subject)
     if case.half_life is not None:
@@ -527,20 +521,19 @@ PLACES = (1, 16, 75)
 
 @_of_all
 def a_saved_subject_continues_where_it_was(case: Case, folder: Path) -> None:
-    rows, targets, weights = case.data
     if "save" in case.lacks:
         with refusal(case.lacks["save"]):
             saved_and_loaded(case.whole, folder)
         return
     for at in PLACES:
-        subject = learn(case.new(), rows[:at], part(targets, slice(at)), weights[:at])
+        subject = learn(case.new(), *case.between(0, at))
         before = state(subject)
         twin = saved_and_loaded(subject, folder)
         assert state(subject) == before, "saving changed the original"
         assert state(twin) == before, "what is loaded is not what was saved"
-        learn(twin, rows[at:], part(targets, slice(at, None)), weights[at:])
-        assert_same(twin, case.whole, rows)
-        assert state(twin) == state(learn(subject, rows[at:], part(targets, slice(at, None)), weights[at:]))
+        learn(twin, *case.between(at))
+        assert_same(twin, case.whole, case.data[0])
+        assert state(twin) == state(learn(subject, *case.between(at)))
 
 
 def saved_and_loaded(subject: Any, folder: Path) -> Any:
@@ -568,14 +561,13 @@ COPIES: dict[str, Callable[[Any, Path], Any]] = {
 
 @_of_all
 def copies_continue_alike_and_leave_the_original_alone(case: Case, folder: Path) -> None:
-    rows, targets, weights = case.data
     for copied in COPIES.values():
-        original = learn(case.new(), rows[:75], part(targets, slice(75)), weights[:75])
+        original = learn(case.new(), *case.between(0, 75))
         twin = copied(original, folder)
-        learn(twin, rows[75:], part(targets, slice(75, None)), weights[75:])
-        assert_same(twin, case.whole, rows)
-        learn(original, rows[75:], part(targets, slice(75, None)), weights[75:])
-        assert_same(original, case.whole, rows)
+        learn(twin, *case.between(75))
+        assert_same(twin, case.whole, case.data[0])
+        learn(original, *case.between(75))
+        assert_same(original, case.whole, case.data[0])
 
 
 # -- what is refused, with row and column, without a trace ----------------------------------------------------
@@ -632,7 +624,7 @@ def a_bad_cell_far_down_leaves_no_trace_of_the_rows_before(case: Case, folder: P
 
 @_of_all
 def bad_weights_are_refused_by_row(case: Case, folder: Path) -> None:
-    rows, targets, _ = (part(values, slice(10)) for values in case.data)
+    rows, targets, _ = case.between(0, 10)
     for subject in fresh_and_seen(case):
         for value, message in WEIGHTS.values():
             with refusal(message):
@@ -662,7 +654,7 @@ def targets_that_do_not_fit_are_refused(case: Case, folder: Path) -> None:
 
 @_of_all
 def rows_of_another_shape_are_refused(case: Case, folder: Path) -> None:
-    rows, targets, _ = (part(values, slice(10)) for values in case.data)
+    rows, targets, _ = case.between(0, 10)
     for subject in fresh_and_seen(case):
         with refusal("2D|dim"):
             learn(subject, rows[0], part(targets, slice(1)))
@@ -683,7 +675,7 @@ def ids_beyond_those_possible_are_refused(case: Case, folder: Path) -> None:
 
 @_of_all
 def merging_with_what_does_not_add_up_is_refused(case: Case, folder: Path) -> None:
-    few = [part(values, slice(20)) for values in case.data]
+    few = case.between(0, 20)
     subject = learn(case.new(), *case.data)
     others: dict[str, dict[str, Any]] = {
         "random_state": {"random_state": 4},
@@ -726,10 +718,6 @@ def _pandas() -> Any:
         return None
 
 
-def first(case: Case, n: int) -> list[Any]:
-    return [part(values, slice(n)) for values in case.data]
-
-
 def fresh(case: Case) -> Any:
     """One that has seen the stream at once, and may be used further."""
     return learn(case.new(), *case.data)
@@ -743,7 +731,7 @@ def learn_one_by_one(model: Any, rows: Any, targets: Any) -> Any:
 
 @_of_estimators
 def single_rows_are_chunks_of_one_row(case: Case, folder: Path) -> None:
-    rows, targets, _ = first(case, 90)
+    rows, targets, _ = case.between(0, 90)
     whole, pieces = (learn_pieces(case.new(), (rows, targets, None), cuts) for cuts in (range(0), range(1, 90)))
     for kind in (list, np.asarray):
         model = learn_one_by_one(case.new(), [kind(row) for row in rows], targets)
@@ -758,7 +746,7 @@ def single_rows_are_chunks_of_one_row(case: Case, folder: Path) -> None:
 
 @_of_estimators
 def mappings_are_read_by_their_names(case: Case, folder: Path) -> None:
-    rows, targets, _ = first(case, 90)
+    rows, targets, _ = case.between(0, 90)
     shuffled = [dict(zip("cab", row[[2, 0, 1]], strict=True)) for row in rows]
     shuffled[0] = dict(zip(NAMES, rows[0], strict=True))
     model = learn_one_by_one(case.new(), shuffled, targets)
@@ -915,20 +903,19 @@ def interrupted(model: Any, number: int = 1, exception: type[BaseException] = Ke
 
 @_of_estimators
 def a_chunk_interrupted_in_the_solver_can_be_sent_again(case: Case, folder: Path) -> None:
-    rows, targets, weights = case.data
     often = {"refresh": Geometric(1.4)}
     whole = learn_pieces(case.new(**often), case.data, [])
     for number, exception in ((1, KeyboardInterrupt), (2, ArithmeticError)):
-        model = learn(case.new(**often), rows[:50], part(targets, slice(50)), weights[:50])
+        model = learn(case.new(**often), *case.between(0, 50))
         with interrupted(model, number, exception), refused(model, None, (exception, ValueError)):
-            learn(model, rows[50:], part(targets, slice(50, None)), weights[50:])
-        learn(model, rows[50:], part(targets, slice(50, None)), weights[50:])
-        assert_same(model, whole, rows)
+            learn(model, *case.between(50))
+        learn(model, *case.between(50))
+        assert_same(model, whole, case.data[0])
 
 
 @_of_estimators
 def a_row_interrupted_in_the_solver_can_be_sent_again(case: Case, folder: Path) -> None:
-    rows, targets, _ = first(case, 80)
+    rows, targets, _ = case.between(0, 80)
     often = {"refresh": Geometric(1.5, start=60)}
     model = learn_one_by_one(case.new(**often), rows[:59], targets)
     with interrupted(model), refused(model, None, (KeyboardInterrupt, ValueError)):

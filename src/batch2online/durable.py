@@ -20,7 +20,7 @@ many calls are missing. Without one, a call that is missing is an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,8 @@ from threading import RLock, get_ident
 from types import TracebackType
 from typing import Any, Self
 
-from batch2online._types import FloatArray
 from batch2online.estimator import estimator_from
+from batch2online.input import PreparedRows, all_at_hand
 from batch2online.methods.any_estimator.problem import FitNeededError, without_fitting
 from batch2online.methods.linear_losses import problem as _linear_losses  # noqa: F401  # files may name its classes
 from batch2online.results import ChangeEvent
@@ -123,11 +123,10 @@ class Durable:
         self._acting: int | None = None
         """The thread that changes the model now."""
 
-        self._recorded: list[journal.Given] | None = None
         self._session = Session(_file(path), durability, accept_loss)
         self.path, self._database = self._session.path, self._session.database
         try:
-            self._bring_back(model, trusted, refit)
+            self._reopen(model, trusted, refit)
             self._session.begin()
             self._take_over(log_changes)
         except BaseException:
@@ -143,7 +142,7 @@ class Durable:
             raise StoreError(f"{os.fspath(path)} holds no model.")
         return cls(path, None, **settings)
 
-    def _bring_back(self, model: Any, trusted: Any, refit: bool) -> None:
+    def _reopen(self, model: Any, trusted: Any, refit: bool) -> None:
         if not self._database.meta.get("parts"):
             if model is None:
                 raise StoreError(f"{self.path} holds no model yet: give one.")
@@ -154,23 +153,20 @@ class Durable:
         found = estimator_from(state, str(self.path), trusted=trusted, refit=refit, like=model)
         if model is not None:
             model._check_same_settings(found)
-        with nullcontext() if refit or model is not None else without_fitting():
-            replayed = self._learn_again(found)
-        self._model = found
-        self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
-        self._watch()
-
-    def _learn_again(self, found: Any) -> int:
         try:
-            return journal.replay(self._database, found)
+            with nullcontext() if refit or model is not None else without_fitting():
+                replayed = journal.replay(self._database, found)
         except FitNeededError as error:
             raise StoreError(
                 f"{self.path} was not closed, and opening it learns {self._database.meta['tail_rows']:,} rows again: "
                 f"{error} Pass the estimator, as in Durable(path, BatchToOnline(...)), or refit=True."
             ) from error
+        self._model = found
+        self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
+        self._move_history()
 
     def _take_over(self, log_changes: bool) -> None:
-        """Let nothing but this object change the model; write one that has seen rows before, which no call wrote."""
+        """Let nothing but this object change the model; write the state of a model that has seen rows before."""
         self._model._owner = self
         self._settings = self._model._inner_settings()
         is_fitted = "_stream" in vars(self._model)
@@ -220,11 +216,14 @@ class Durable:
         source : (str, JSON value), optional
             Name and position of an input from which the rows come, kept with them; see :attr:`positions`.
         """
-        return self._learn(lambda: self.model.partial_fit(X, y, sample_weight), key, source)
+        rows = all_at_hand(X, y, sample_weight)
+        return self._learn(lambda: self.model.partial_fit(*rows), lambda: self.model._prepare(*rows), key, source)
 
     def learn_one(self, x: Any, y: Any = None, *, key: str | None = None) -> Self:
         """Learn one row, as the model's own ``learn_one``, and keep it."""
-        return self._learn(lambda: self.model.learn_one(x, y), key, None)
+        return self._learn(
+            lambda: self.model.learn_one(x, y), lambda: self.model._prepare_one(x, y).as_rows(), key, None
+        )
 
     def merge(self, other: Any, *, key: str | None = None) -> Self:
         """Take in what another estimator has seen, as the model's own ``merge``, and keep it."""
@@ -249,12 +248,53 @@ class Durable:
         """Positions of sources by their names, as of the last call."""
         return dict(self._database.meta.get("sources", {}))
 
-    def _learn(self, act: Callable[[], object], key: str | None, source: Any) -> Self:
+    def _learn(
+        self, first: Callable[[], Any], prepare: Callable[[], PreparedRows], key: str | None, source: Any
+    ) -> Self:
+        """Learn rows: the first by the model itself, later ones prepared, journalled and applied."""
+
+        def learn() -> None:
+            if self._database.meta.get("parts"):
+                self._learn_journalled(prepare())
+            else:
+                first()
+                self._write_state()
+                self._log(self._model._stream.current.changes)
+            self._note(key, source)
+
         with self._lock:
-            if self._was_done(key):
-                return self
-            self._checkpoint_if_due()
-            self._carry_out(lambda: self._keep(act, key, source))
+            if not self._was_done(key):
+                self._checkpoint_if_due()
+                self._carry_out(learn)
+        return self
+
+    def _learn_journalled(self, rows: PreparedRows) -> None:
+        """Write rows to the journal, learn them, and refuse the call if the model has learned other rows."""
+        model, before, batches = self._model, self._next_id(), list(rows.batches)
+        self._empty_log()
+        n_written = journal.append(self._database, model, batches, rows.problem)
+        model._stream = model._applied(rows._replace(batches=batches))
+        n_learned = model._stream.next_id - before
+        if n_written != n_learned:
+            raise StoreError(
+                f"{self.path} was to store {n_written:,} rows, and the model has learned {n_learned:,}. The call was "
+                "undone; open the file anew."
+            )
+        self._log(model._stream.log)
+
+    def _change(self, act: Callable[[], object], key: str | None) -> Self:
+        """Carry out a call that no rows of the journal can express: write the state."""
+
+        def change() -> None:
+            self._empty_log()
+            act()
+            self._log(self._model._stream.log)
+            self._write_state()
+            self._note(key, None)
+
+        with self._lock:
+            if not self._was_done(key):
+                self._carry_out(change)
         return self
 
     def _was_done(self, key: str | None) -> bool:
@@ -265,43 +305,14 @@ class Durable:
         journal.check_key(key)
         return journal.has_key(self._database, key, self.keep_keys)
 
-    def _keep(self, act: Callable[[], object], key: str | None, source: Any) -> None:
-        has_state, before = bool(self._database.meta.get("parts")), self._next_id()
-        act()
-        if has_state:
-            self._check_recorded(self._next_id() - before)
-            journal.append(self._database, self._recorded or [], self.model)
-        else:
-            self._write_state()
-            for event in self._model._stream.current.changes:
-                self._log(event)
-        self._note(key, source)
+    def _empty_log(self) -> None:
+        """Have the stream log the changes of this call, if the file keeps them."""
+        if "_stream" in vars(self._model):
+            self._model._stream = replace(self._model._stream, log=() if journal.logs_changes(self._database) else None)
 
-    def _check_recorded(self, learned: int) -> None:
-        """Refuse a call whose rows in the file are not those that the model has learned."""
-        recorded = sum(len(points) for points, _, _ in self._recorded or [])
-        if recorded != learned:
-            raise StoreError(
-                f"{self.path} was to store {recorded:,} rows, and the model has learned {learned:,}: the model was "
-                "changed past its Durable. The call was undone; open the file anew."
-            )
-
-    def _change(self, act: Callable[[], object], key: str | None) -> Self:
-        """Carry out what no rows in the tail can express."""
-
-        def changed() -> None:
-            act()
-            self._write_state()
-            self._note(key, None)
-
-        with self._lock:
-            if not self._was_done(key):
-                self._carry_out(changed)
-        return self
-
-    def _next_id(self) -> int:
-        engine = vars(self.model).get("_stream")
-        return 0 if engine is None else engine.next_id
+    def _log(self, events: Iterable[ChangeEvent] | None) -> None:
+        for event in events or ():
+            journal.log_change(self._database, event)
 
     def _note(self, key: str | None, source: Any) -> None:
         if key is not None:
@@ -318,32 +329,41 @@ class Durable:
                 f"The estimator inside the model of {self.path.name} was changed from {self._settings} to "
                 f"{self._model._inner_settings()}, which its file does not know of: set it back."
             )
-        model, calls = self.model._snapshot(), self._session.n_calls
+        found, expected = self._next_id(), self._database.meta.get("next_id", self._next_id())
+        if found != expected:
+            raise StoreError(
+                f"{self.path} holds rows with ids below {expected:,}, and the model rows with ids below {found:,}: the "
+                "model was changed past its Durable. Open the file anew."
+            )
+
+        def act_and_note() -> None:
+            act()
+            self._database.meta["next_id"] = self._next_id()
+
+        before, calls = dict(vars(self._model)), self._session.n_calls
         try:
-            self._recorded, self._acting = [], get_ident()
-            self._session.carry_out(act, counts)
+            self._acting = get_ident()
+            self._session.carry_out(act_and_note, counts)
         except BaseException:
             if not self._session.has_committed(calls):
-                self.model._go_back_to(model)
+                self._undo(before)
             raise
         finally:
-            self._recorded = self._acting = None
+            self._acting = None
 
-    def _watch(self) -> None:
-        """Have the engine say what it learns; rows that come past this object are refused."""
-        engine = self.model._stream
-        history = engine.construction.history
+    def _undo(self, before: dict[str, Any]) -> None:
+        self._model.__dict__ = before
+
+    def _next_id(self) -> int:
+        stream = vars(self._model).get("_stream")
+        return 0 if stream is None else int(stream.next_id)
+
+    def _move_history(self) -> None:
+        """Have a history on disk live in this file."""
+        stream = self._model._stream
+        history = stream.construction.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
-            engine = engine.with_history(history.moved_to(self._database))
-        self.model._stream = replace(engine, recorder=self._record, on_change=self._log)
-
-    def _log(self, event: ChangeEvent) -> None:
-        journal.log_change(self._database, event)
-
-    def _record(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> None:
-        self._check_acting()
-        assert self._recorded is not None
-        self._recorded.append((points, targets, weights))
+            self._model._stream = stream.with_history(history.moved_to(self._database))
 
     # -- the state ------------------------------------------------------------------------------------
 
@@ -354,7 +374,7 @@ class Durable:
                 self._carry_out(self._write_state, counts=False)
 
     def _write_state(self) -> None:
-        self._watch()
+        self._move_history()
         model_file.write_state(self._database, self.model._state() | self.model._fitted_state())
 
     def _checkpoint_if_due(self) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import html
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from inspect import signature
-from itertools import chain
 from math import hypot
 from pathlib import Path
 from threading import RLock
@@ -28,12 +26,12 @@ from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import Monitor, OrderVerdict
 from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
-from batch2online.input import RowReader
+from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import ones
-from batch2online.schema import classes, conforms, require
+from batch2online.schema import Count, Weight, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.stream import Given, Stream, StreamState
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
@@ -169,7 +167,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         fresh = self._fresh()
         fresh._sums_exactly = True
-        fresh._stream = fresh._learned(X, y, sample_weight)
+        fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
         fresh._stream = fresh._stream.refit("fit")
@@ -213,20 +211,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         if not self.__sklearn_is_fitted__():
             fresh = self._fresh()
-            fresh._stream = fresh._learned(X, y, sample_weight)
+            fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
             if self._is_first(fresh):
                 return self
-        self._check_settings()
         with self._stream.lock:
-            if self._is_ready_for(X, y, sample_weight):
-                check_finite(X, "X", largest=self._largest)
-                if X.nbytes > _MANY_BYTES:
-                    self._stream.construction.check_rows_fit(len(X))
-                targets = check_targets(y if self._needs_targets else None, len(X))
-                self._check_target_shape(y, targets)
-                self._stream = self._stream.append_rows(X, targets, ones(len(X)))
-            else:
-                self._stream = self._learned(X, y, sample_weight)
+            self._stream = self._applied(self._prepare(X, y, sample_weight))
         return self
 
     def _is_first(self, fresh: Self) -> bool:
@@ -251,25 +240,39 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and (not self._needs_targets or type(y) is np.ndarray)
         )
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
-        """Return the engine after these rows, a new one if there is none yet."""
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
+        """Return validated rows; nothing is learned yet. A fresh estimator gets its stream here."""
+        self._check_settings()
         is_first = not self.__sklearn_is_fitted__()
+        if not is_first and self._is_ready_for(X, y, sample_weight):
+            check_finite(X, "X", largest=self._largest)
+            if X.nbytes > _MANY_BYTES:
+                self._stream.construction.check_rows_fit(len(X))
+            targets = check_targets(y if self._needs_targets else None, len(X))
+            self._check_target_shape(y, targets)
+            return PreparedRows([(X, targets, ones(len(X)))], is_single_batch=True)
         X, of_rows = self._prepared_rows(X, is_first)
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
         if is_first:
-            engine = self._new_stream(targets.shape[1])
-            engine.construction.flat_targets = y is not None and y.ndim == 1
-            engine = self._begun(self._with_drift(engine))
+            stream = self._new_stream(targets.shape[1])
+            stream.construction.flat_targets = y is not None and y.ndim == 1
+            self._stream = self._begun(self._with_drift(stream))
         else:
             self._check_target_shape(y, targets)
-            engine = self._stream
-        engine.construction.check_rows_fit(X.shape[0])
+        self._stream.construction.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
             if change is not None:
-                problem = change(engine.problem if problem is None else problem)
-        return engine.append(given.pieces(X, targets, sample_weight), problem)
+                problem = change(self._stream.problem if problem is None else problem)
+        return PreparedRows(given.pieces(X, targets, sample_weight), problem)
+
+    def _applied(self, rows: PreparedRows) -> Stream:
+        """Return the stream after these rows."""
+        if rows.is_single_batch:
+            ((points, targets, weights),) = rows.batches
+            return self._stream.append_rows(points, targets, weights)
+        return self._stream.append(rows.batches, rows.problem)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
         """Return rows as an array or CSR matrix, and what they change about the problem, if any."""
@@ -452,7 +455,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if len(x) == read.width and hypot(*values) <= read.largest:  # false for NaN as well
                 target = (y,) if type(y) is float and read.is_number and -LARGEST <= y <= LARGEST else read.target()
                 with engine.lock:
-                    if self._stream is engine and engine.append_one(values, target):
+                    if self._stream is engine and self._owner is None and engine.append_one(values, target):
                         return self
         except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
             pass
@@ -461,12 +464,18 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _learn_one(self, x: Any, y: Any) -> Self:
         if "_stream" not in self.__dict__:
             return self._learn_first(x, y)
-        if "_former" in self.__dict__:
-            self._check_settings()
+        self._check_may_change()
+        self._check_settings()
         with self._stream.lock:
-            values = self._values_of(x)
-            self._stream = self._stream.learn_one(values, self._target_of(y))
+            row = self._prepare_one(x, y)
+            is_plain = row.problem is None and row.weight == 1.0
+            if not (is_plain and self._stream.append_one(row.values, row.target)):
+                self._stream = self._applied(row.as_rows())
         return self
+
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
+        """Return one validated row; nothing is learned yet."""
+        return PreparedRow(self._values_of(x), self._target_of(y))
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
@@ -737,7 +746,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Path
         """
         self._check_fitted()
-        page = import_module("batch2online.app.report.page").of_model(self, target)
+        page = import_module("batch2online.app.report.page").model_report(self, target)
         Path(path).write_text(page, encoding="utf-8")
         return Path(path)
 
@@ -797,10 +806,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "engine": engine,
         }
 
-    def _timings_state(self) -> list[Any]:
-        """Return what solves have cost: beside the state, since seconds differ from run to run."""
-        costs = self._stream.current.timings
-        return [costs.solves, costs.rows, costs.seconds, [tuple(solve) for solve in costs.models]]
+    def _timings_state(self) -> tuple[Any, ...]:
+        """Return the timings of refits: beside the state, since seconds differ from run to run."""
+        timings = self._stream.current.timings
+        return timings.solves, timings.rows, timings.seconds, [tuple(fit) for fit in timings.models]
 
     def _fitted_state(self) -> dict[str, Any]:
         """Return what a file holds besides the state: the same model may be written in several ways."""
@@ -859,36 +868,30 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if not self._is_same_setting(_plain(new), old):
                 raise ValueError(f"The file holds an estimator with {name}={old!r}, not {new!r}.")
 
-    def _snapshot(self) -> tuple[dict[str, Any], int]:
-        """Return all that the estimator is: its attributes, and how many rows wait in the buffer of its engine."""
-        engine = vars(self).get("_stream")
-        return dict(vars(self)), 0 if engine is None else len(engine.buffer)
-
-    def _go_back_to(self, snapshot: tuple[dict[str, Any], int]) -> None:
-        """Be what the estimator was when the snapshot was taken."""
-        attributes, waiting = snapshot
-        if "_stream" in attributes:
-            attributes["_stream"].buffer.count = waiting
-        self.__dict__ = attributes
-
-    def _stored_beside(self, points: FloatArray) -> Any:
-        """Return what a file holds beside rows, as JSON knows it: the labels that are known, where there are any."""
+    def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
+        """Return what decodes rows of a journal, as JSON: the labels, and the strings and columns of a table."""
         return []
 
-    def _learn_again(self, given: Given, beside: Any) -> None:
-        """Learn rows that a file holds after the state."""
-        points, targets, weights = given
-        engine = self._stream
-        shapes = points.ndim == targets.ndim == 2 and points.shape[1:] + targets.shape[1:] == (
-            engine.width,
-            engine.n_targets,
-        )
-        if len(points):
-            require(shapes and len(points) == len(targets) == len(weights), "rows are as wide as those before.")
-            check_finite(points, "X", largest=engine.construction.largest)
+    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
+        """Return the problem of a stream that goes on with rows of a journal; None if it stays the same."""
+        return None
+
+    def _replay(self, batch: Given, entry: Any) -> None:
+        """Learn rows of a journal, which may come from somebody else."""
+        points, targets, weights = batch
+        stream, n = self._stream, len(points)
+        if n:
+            found, expected = (
+                (points.shape, targets.shape, weights.shape),
+                ((n, stream.width), (n, stream.n_targets), (n,)),
+            )
+            if found != expected:
+                raise ValueError(f"rows: found points, targets and weights of shapes {found}, expected {expected}")
+            check_finite(points, "X", largest=stream.construction.largest)
             check_finite(targets, "y")
-            require(((weights > 0) & np.isfinite(weights)).all(), "weights are positive.")
-            self._stream = engine.append([given])
+            if not ((weights > 0) & np.isfinite(weights)).all():
+                raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
+        self._stream = stream.append([batch] if n else [], self._journalled_problem(points, entry))
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -926,33 +929,28 @@ def estimator_from(
 
 def check_state(state: Any, cls: Any) -> None:
     """Raise ValueError unless this is the state of an estimator of this class."""
-    require(isinstance(state.get("params"), dict), "an estimator has parameters.")
+    for name, kind in {"params": dict, "engine": Stream, "columns": list[str] | None}.items():
+        check_value(name, state.get(name), kind)
     unknown = state["params"].keys() - signature(cls).parameters.keys()
-    require(not unknown, f"a {cls.__name__} has other parameters: {sorted(unknown)[:5]}.")
-    engine, columns = state.get("engine"), state.get("columns")
-    require(isinstance(engine, Stream), "an estimator has an engine.")
-    require(isinstance(engine.problem, cls._problem), f"the engine of a {cls.__name__} solves another problem.")
-    require(conforms(columns, list[str] | None), "names of columns are strings.")
-    require(columns is None or len(columns) == engine.width, "each column has a name.")
+    require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")
+    problem, columns, width = state["engine"].problem, state["columns"], state["engine"].width
+    require(isinstance(problem, cls._problem), f"problem: found a {type(problem).__name__} of a {cls.__name__}")
+    require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
 
 
 def timings_from(stored: Any) -> Timings:
     """Return the costs that a file holds; none where it holds none."""
     if stored is None:
         return Timings()
-    require(isinstance(stored, list) and len(stored) == 4, "costs are sums and solves.")
-    solves, rows, seconds, models = stored
-    require(conforms(models, list[tuple[int, int, float]]), "a solve has rows and seconds.")
-    require(conforms((solves, rows, float(seconds)), tuple[int, int, float]), "costs are numbers.")
-    numbers = [solves, rows, seconds, *chain.from_iterable(models)]
-    require(all(0 <= number < math.inf for number in numbers), "costs are not negative.")
-    return Timings(solves, rows, float(seconds), tuple(FitTiming(*model) for model in models))
+    check_value("timings", stored, tuple[Count, Count, Weight, list[tuple[Count, Count, Weight]]])
+    fits, rows, seconds, models = stored
+    return Timings(fits, rows, float(seconds), tuple(FitTiming(*model) for model in models))
 
 
 def check_plain(params: dict[str, Any]) -> None:
     """Raise ValueError unless all parameters are plain values or policies."""
     for name, value in params.items():
-        require(conforms(value, _Plain | Policy), f"{name} is no parameter.")
+        check_value(name, value, _Plain | Policy)
 
 
 def _plain(value: Any) -> Any:

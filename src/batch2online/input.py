@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,10 +14,39 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
+from batch2online.rows import ones
 from batch2online.stream import Given
 from batch2online.validation import check_finite, check_weights, unmasked
 
 _PIECE_ROWS = 10_000
+
+
+class PreparedRows(NamedTuple):
+    """The validated rows of one call: batches of points, targets and weights above 0, and a new problem if any.
+
+    ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays.
+    """
+
+    batches: Iterable[Given]
+    problem: Any = None
+    is_single_batch: bool = False
+
+
+class PreparedRow(NamedTuple):
+    """One validated row: its values, its targets, a new problem if any, and its weight."""
+
+    values: Sequence[float]
+    target: tuple[float, ...]
+    problem: Any = None
+    weight: float = 1.0
+
+    def as_rows(self) -> PreparedRows:
+        """Return the row as a batch; a weight of 0 is as if it were absent."""
+        point, target = np.array(self.values, dtype=np.float64)[None], np.array(self.target, dtype=np.float64)
+        weights = ones(1) if self.weight == 1.0 else np.array([self.weight])
+        return PreparedRows([(point, target.reshape(1, -1), weights)] if self.weight else [], self.problem)
+
+
 _DTYPES = (np.float64, np.float32)
 
 

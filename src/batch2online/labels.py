@@ -14,9 +14,9 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.frames.strings import hash_code
-from batch2online.input import flattened, target_array
-from batch2online.schema import conforms, require
-from batch2online.stream import Given, Stream
+from batch2online.input import PreparedRow, flattened, target_array
+from batch2online.schema import check_value, require
+from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
 _WHOLE = 2**53
@@ -177,56 +177,43 @@ class Labelled(OnlineEstimator):
 
     def _checked_labels(self, stored: Any) -> dict[float, Any]:
         """Return the labels stored in a file; every stored row must have one of them."""
-        require(conforms(stored, list[tuple[float, bool | int | float | str]]), "labels have a code each.")
-        require(self._has_labels or not stored, "only classifiers have labels.")
-        require(self._needs_targets == bool(self._stream.n_targets), "there are targets where they are needed.")
-        require(all(label_code(label) == code for code, label in stored), "a code is that of its label.")
-        known = dict(stored)
-        if self._has_labels:
-            for targets in self._stream.kept_targets():
-                is_known = np.isin(targets, np.array(list(known)))
-                require(targets.shape[1] == 1 and is_known.all(), "each row has a known label.")
-        return known
+        check_value("labels", stored, list[tuple[float, bool | int | float | str]])
+        n_targets, is_labelled = self._stream.n_targets, self._has_labels
+        require(is_labelled or not stored, f"labels: found {len(stored)} of an estimator that is no classifier")
+        require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
+        require(all(label_code(label) == code for code, label in stored), f"labels: found other codes in {stored[:5]}")
+        for targets in self._stream.kept_targets() if is_labelled else ():
+            is_known = np.isin(targets, [code for code, _ in stored])
+            found = targets[~is_known][:1]
+            require(targets.shape[1] == 1 and is_known.all(), f"targets: found {found}, expected a known label")
+        return dict(stored)
 
-    def _stored_beside(self, points: FloatArray) -> Any:
-        return [[code, label] for code, label in self._labels.items()]
+    def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
+        return [[code, label] for code, label in problem.labels.items()]
 
-    def _learn_again(self, given: Given, beside: Any) -> None:
-        engine: Any = self._stream
-        self._stream = engine.append([], replace(engine.problem, labels=dict(map(tuple, beside))))
-        super()._learn_again(given, beside)
+    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
+        labels = [tuple(label) for label in entry]
+        check_value("labels", labels, list[tuple[float, bool | int | float | str]])
+        return replace(self._stream.problem, labels=dict(labels))
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         problem: Any = own.problem
         theirs: Any = other.problem
         return own.append([], replace(problem, labels=united(problem.labels, theirs.labels))).merge(other)
 
-    def learn_one(self, x: Any, y: Any = None) -> Any:
-        """Learn one row: a mapping of column names to values, or a sequence of values."""
-        if not self._has_labels or not self.__sklearn_is_fitted__():
-            return super().learn_one(x, y)
-        self._check_settings()
-        with self._stream.lock:
-            if self._known_code(y) is not None:
-                return super().learn_one(x, y)
-            _, known = self._encoded(single(y))
-            if known is self._labels:
-                return super().learn_one(x, y)
-            codes, _ = encoded(single(y), known)
-            row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-            problem: Any = self._stream.problem
-            self._stream = self._stream.append([(row, codes[:, None], np.ones(1))], replace(problem, labels=known))
-        return self
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
+        if not self._has_labels:
+            return super()._prepare_one(x, y)
+        code, known = self._known_code(y), self._labels
+        if code is None:
+            codes, known = self._encoded(single(y))
+            code = float(codes[0])
+        problem = None if known is self._labels else replace(self._stream.problem, labels=known)
+        return PreparedRow(self._values_of(x), (code,), problem)
 
     @property
     def _takes_any_number(self) -> bool:
         return not self._has_labels
-
-    def _target_of(self, y: Any) -> Any:
-        if not self._has_labels:
-            return super()._target_of(y)
-        found = self._known_code(y)
-        return super()._target_of(float(encoded(single(y), self._labels)[0][0]) if found is None else found)
 
     def _known_code(self, y: Any) -> float | None:
         """Return the code of a known label, else None."""

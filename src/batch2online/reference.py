@@ -11,12 +11,13 @@
 
 They draw with replacement, perturb weights uniformly and draw anew at each step, so their time is quadratic in the
 number of rows. They are oracles for tests and the baseline of the paper's experiment; the rest of the package does
-the same in one pass. The first argument is always a ``numpy.random.Generator``.
+the same in one pass. The paper's columns a_t are rows here, as everywhere in this package.
 
-``errata=True`` corrects the errata in ``docs/theory.md``; ``errata=False`` follows the printed text to the letter
-wherever it can be run at all. Online algorithms return ``(models, losses)``, one of each for every step of ``steps``:
-the model of step t is computed from rows 1 to t - 1 and scored on row t. ``steps=None`` is all of 1 to n.
-The paper's columns a_t are rows here, as everywhere in this package.
+Three parameters mean the same in all functions. ``rng`` is the ``numpy.random.Generator`` of all draws.
+``errata=True`` corrects the errata that each docstring lists and ``docs/theory.md`` explains; ``errata=False`` follows
+the printed text to the letter wherever it can be run at all. Online algorithms return ``(models, losses)``, one of each
+for every step t in ``steps``, None for all of 1 to n: the model of step t is computed from rows 1 to t - 1 and scored
+on row t.
 """
 
 from __future__ import annotations
@@ -72,8 +73,6 @@ def coreset(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where all draws come from.
     X : (n, d) array
         The rows.
     sensitivities : (n,) array or callable
@@ -82,8 +81,8 @@ def coreset(
         Number of draws.
     epsilon : float
         Width of the perturbation.
-    errata : bool, default True
-        Correct the errata listed above.
+    rng, errata
+        See the module.
 
     Examples
     --------
@@ -133,7 +132,7 @@ def perturbed_roots(rng: np.random.Generator, inverse: FloatArray, epsilon: floa
 
 
 class OnlineRun(NamedTuple):
-    """What an online algorithm did: the model in force at each step, and the loss of that step's row under it."""
+    """The current model of each step of an online algorithm, and the loss of the row of that step under it."""
 
     models: list[Any]
     losses: FloatArray
@@ -153,8 +152,6 @@ def batch_to_online(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where all draws come from.
     algorithm : callable ``(rng, rows) -> theta``
         The batch algorithm.
     loss : callable ``(theta, row) -> float``
@@ -163,10 +160,8 @@ def batch_to_online(
         Rows in the order in which they come.
     initial : object
         The model of step 1, which has no data (errata only; as printed, the algorithm is run on no rows).
-    steps : iterable of int, or None
-        Which of the steps 1 to n to take; None for all.
-    errata : bool, default True
-        Correct the errata listed above.
+    rng, steps, errata
+        See the module.
 
     Examples
     --------
@@ -229,8 +224,6 @@ def online_regression(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where all draws come from.
     A : (n, d) array
         The rows a_t.
     b : (n,) array
@@ -239,10 +232,8 @@ def online_regression(
         Accuracy.
     m : int or None
         Rows of the sketch; None for ``theory.regression_size``.
-    steps : iterable of int, or None
-        Which of the steps 1 to n to take; None for all.
-    errata : bool, default True
-        Correct the errata listed above.
+    rng, steps, errata
+        See the module.
 
     Examples
     --------
@@ -314,8 +305,6 @@ def online_low_rank(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where all draws come from.
     A : (n, d) array
         The rows a_t.
     k : int
@@ -324,10 +313,8 @@ def online_low_rank(
         Accuracy.
     m : int or None
         Rows of the sketch; None for ``theory.low_rank_size``.
-    steps : iterable of int, or None
-        Which of the steps 1 to n to take; None for all.
-    errata : bool, default True
-        Correct the errata listed above.
+    rng, steps, errata
+        See the module.
 
     Examples
     --------
@@ -392,8 +379,6 @@ def clustering_coreset(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where all draws come from.
     X : (n, d) array
         The rows.
     k : int
@@ -407,8 +392,8 @@ def clustering_coreset(
     constant : float, default 100
         The "large constant" of line 1, which leaves it open. The mass of a cluster is taken 1 + 10 epsilon / constant
         times, line 13: the constant must be large for that to be close to one.
-    errata : bool, default True
-        Correct the errata listed above.
+    rng, errata
+        See the module.
 
     Examples
     --------
@@ -515,8 +500,6 @@ def online_clustering(
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Where all draws come from.
     X : (n, d) array
         The rows.
     k : int
@@ -531,10 +514,8 @@ def online_clustering(
         The constant of line 1 of the coreset.
     solver : callable ``(rng, points, weights, k, z) -> centers``
         The offline algorithm.
-    steps : iterable of int, or None
-        Which of the steps 1 to n to take; None for all.
-    errata : bool, default True
-        Correct the errata listed above.
+    rng, steps, errata
+        See the module.
 
     Examples
     --------

@@ -220,6 +220,13 @@ def require_equal(what: str, found: Any, expected: Any) -> None:
         raise ValueError(f"{what}: found {found!r}, expected {expected!r}")
 
 
+def check_value(name: str, value: Any, kind: Any) -> None:
+    """Raise ValueError that says what was found unless a value is of this type and meets its constraints."""
+    wrong = mismatch(value, kind, {})
+    if wrong is not None:
+        raise ValueError(f"{name}: {wrong}")
+
+
 def check_fields(cls: type, content: Mapping[str, Any]) -> None:
     """Check the fields of an instance that is to be built, one by one."""
     sizes: Sizes = {}

@@ -30,7 +30,7 @@ from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record
 from batch2online.refresh import Measured, Policy
 from batch2online.refresh.measured import RefitBenefit
 from batch2online.results import KEPT, ChangeEvent, Counts, Regret, Timings, counted, regret_of
-from batch2online.rows import RowBuffer, Rows, check_width, ones
+from batch2online.rows import RowBuffer, Rows, check_width
 from batch2online.schema import Count, above, at_least, finite, require, require_equal, storable
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.validation import LARGEST_ID
@@ -694,16 +694,15 @@ class Stream:
         How many rows make the next cut; 0 while that is not known.
     lock : RLock
         Held while the next stream is put in the place of this one.
-    recorder, on_change : callable or None
-        Called with all rows that are learned, and with all changes of the model; ``Durable`` journals them.
+    log : tuple of ChangeEvent or None
+        Changes of the model since the log was emptied, all of them; None where they are not logged.
     """
 
     learner: Any
     buffer: RowBuffer
     room: int = 0
     lock: RLock = field(default_factory=RLock)
-    recorder: Callable[[FloatArray, FloatArray, FloatArray], None] | None = None
-    on_change: Callable[[ChangeEvent], None] | None = None
+    log: Events | None = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -825,25 +824,23 @@ class Stream:
         """Return the stream after validated rows of one call; those that make no cut only wait."""
         if len(self.buffer) + len(points) >= self.room:
             return self.append([(points, targets, weights)])
-        if self.recorder is not None:
-            self.recorder(points, targets, weights)
         return replace(self, buffer=self.buffer.append(points, targets, weights))
 
     def append(self, pieces: Iterable[Given], problem: Problem | None = None) -> Stream:
         """Return the stream after these validated rows of positive weight, and with this problem where one is given."""
-        learner, buffer = self.learner, self.buffer
+        learner, buffer, events = self.learner, self.buffer, list[ChangeEvent]()
         if problem is not None:
             learner = learner.map(lambda state: replace(state, problem=problem))
         with one_thread(self.width):
             for piece in pieces:
-                if self.recorder is not None:
-                    self.recorder(*piece)
                 _check_ids_left(learner.current.sketch.next_id + len(buffer), len(piece[0]))
-                learner, buffer = self._fed(learner, buffer, piece)
-        return replace(self, learner=learner, buffer=buffer, room=_rows_to_cut(learner))
+                learner, buffer = self._fed(learner, buffer, piece, events)
+        return replace(self, learner=learner, buffer=buffer, room=_rows_to_cut(learner), log=self._logged(events))
 
-    def _fed(self, learner: Learner, buffer: RowBuffer, given: Given) -> tuple[Learner, RowBuffer]:
-        """Return the learner after all cuts that these rows make, and the rows that stay buffered."""
+    def _fed(
+        self, learner: Learner, buffer: RowBuffer, given: Given, events: list[ChangeEvent]
+    ) -> tuple[Learner, RowBuffer]:
+        """Return the learner after all cuts that these rows make, and the rows that stay buffered; add to events."""
         start, n = 0, len(given[0])
         while start < n:
             waiting, room = len(buffer), _rows_to_cut(learner)
@@ -858,24 +855,15 @@ class Stream:
                     continue
                 rows, buffer = buffer.rows(first_id), buffer.cleared()
             learner, info = learner.step(rows)
-            self._report(info.events)
+            events += info.events
         return learner, buffer
 
-    def _report(self, events: Events) -> None:
-        if self.on_change is not None:
-            for event in events:
-                self.on_change(event)
+    def _logged(self, events: Iterable[ChangeEvent]) -> Events | None:
+        return None if self.log is None else (*self.log, *events)
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
         """Add a validated row to the buffer itself if it only has to wait there; whether that was done."""
-        return self.recorder is None and self.buffer.append_one(values, target, self.room)
-
-    def learn_one(self, values: Sequence[float], target: tuple[float, ...]) -> Stream:
-        """Return the stream after one validated row: itself, unless the row makes a cut."""
-        if self.append_one(values, target):
-            return self
-        row = np.array(values, dtype=np.float64)[None]
-        return self.append([(row, np.array(target, dtype=np.float64).reshape(1, -1), ones(1))])
+        return self.buffer.append_one(values, target, self.room)
 
     def rows_to_cut(self) -> int:
         """Return how many rows, those that wait among them, make the next cut."""
@@ -888,8 +876,8 @@ class Stream:
             return self
         rows = self.buffer.rows(self.construction.next_id)
         learner, info = self.learner.step(rows)
-        self._report(info.events)
-        return replace(self, learner=learner, buffer=self.buffer.cleared(), room=_rows_to_cut(learner))
+        buffer, log = self.buffer.cleared(), self._logged(info.events)
+        return replace(self, learner=learner, buffer=buffer, room=_rows_to_cut(learner), log=log)
 
     @one_thread()
     def refit(self, kind: str, **details: Any) -> Stream:
@@ -898,8 +886,7 @@ class Stream:
             return self.whole()
         new = self.flushed()
         learner, events = new.learner.refit(kind, **details)
-        self._report(events)
-        return replace(new, learner=learner, room=_rows_to_cut(learner))
+        return replace(new, learner=learner, room=_rows_to_cut(learner), log=new._logged(events))
 
     @one_thread()
     def merge(self, other: Stream) -> Stream:
@@ -920,16 +907,16 @@ class Stream:
         a window, these are the rows in it: what has left it before does not come back.
         """
         old = self.view().learner
-        unwanted, learner = old.check_forgettable(ids), old.emptied()
+        unwanted, learner, events = old.check_forgettable(ids), old.emptied(), list[ChangeEvent]()
         with one_thread(self.width):
             for rows in old.kept_rows():
                 rest = rows[~np.isin(rows.ids, unwanted)]
                 while len(rest):
                     some = rest[: int(min(learner.rows_to_cut(), len(rest)))]
                     learner, info = learner.step(some)
-                    self._report(info.events)
+                    events += info.events
                     rest = rest[len(some) :]
-        new = replace(self, learner=learner, buffer=self.buffer.cleared())
+        new = replace(self, learner=learner, buffer=self.buffer.cleared(), log=self._logged(events))
         return new.refit("forgotten", rows=len(np.unique(unwanted)))
 
     # -- rows without order ---------------------------------------------------------------------------
@@ -986,7 +973,7 @@ class Stream:
 
     def _flushed_view(self) -> Stream:
         learner = self.learner.map(lambda state: replace(state, sketch=state.sketch.for_reading()))
-        return replace(self, learner=learner, on_change=None).flushed()
+        return replace(self, learner=learner, log=None).flushed()
 
     def _cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what is made once for the rows seen so far."""

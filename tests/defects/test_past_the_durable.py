@@ -7,7 +7,6 @@ import os
 import pickle
 import sqlite3
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -205,14 +204,30 @@ def test_a_setting_of_the_estimator_inside_cannot_change(tmp_path):
         assert state(again.model) == expected
 
 
-def test_rows_that_are_not_recorded_are_not_learned(tmp_path):
-    """Whoever gets past all doors: the file refuses rows that differ from those that the model has learned."""
+def test_rows_that_are_not_journalled_are_not_learned(tmp_path, monkeypatch):
     with Durable(tmp_path / "model", OnlineRegression(random_state=0), durability="os") as durable:
         durable.partial_fit(X[:100], Y[:100])
-        vars(durable.model)["_stream"] = replace(durable.model._stream, recorder=None)
-        with pytest.raises(StoreError, match="was to store 0 rows, and the model has learned 50"):
-            durable.partial_fit(X[100:150], Y[100:150])
+        with monkeypatch.context() as patch:
+            patch.setattr("batch2online.storage.journal.append", lambda *_: 0)
+            with pytest.raises(StoreError, match="was to store 0 rows, and the model has learned 50"):
+                durable.partial_fit(X[100:150], Y[100:150])
         assert durable.model.n_seen_ == 100
+        durable.partial_fit(X[100:150], Y[100:150])
+        assert durable.model.n_seen_ == 150
+
+
+@pytest.mark.parametrize("is_in_place", [True, False])
+def test_rows_that_came_past_all_doors_are_noticed_by_the_next_call(is_in_place, tmp_path):
+    with Durable(tmp_path / "model", OnlineRegression(random_state=0), durability="os") as durable:
+        durable.partial_fit(X[:105], Y[:105])
+        stream = durable.model._stream
+        if is_in_place:
+            assert stream.append_one(X[100].tolist(), (1.0,))
+        else:
+            vars(durable.model)["_stream"] = stream.append([(X[100:101], Y[100:101, None], np.ones(1))])
+        for call in (lambda: durable.partial_fit(X[100:150], Y[100:150]), lambda: durable.learn_one(X[0], 1.0)):
+            with pytest.raises(StoreError, match="ids below 105, and the model rows with ids below 106"):
+                call()
 
 
 # -- files that are not what they seem -----------------------------------------------------------------------------
@@ -282,12 +297,13 @@ def test_a_hard_link_beside_a_model_is_not_written_to(tmp_path):
     assert victim.read_text() == "of somebody else\n" * 100
 
 
-def test_rolling_back_drops_rows_that_were_buffered_since():
-    model = OnlineRegression(random_state=0).partial_fit(np.eye(3), np.arange(3.0))
-    snapshot = model._snapshot()
-    for value in range(5):
-        model.learn_one([1.0, 2.0, 3.0], float(value))
-    assert model.n_seen_ == 8
-    model._go_back_to(snapshot)
-    assert model.n_seen_ == 3
-    assert model.partial_fit(np.eye(3), np.arange(3.0)).n_seen_ == 6
+def test_a_single_row_that_is_undone_is_not_buffered(tmp_path, monkeypatch):
+    with Durable(tmp_path / "model", OnlineRegression(random_state=0)) as durable:
+        durable.partial_fit(np.eye(3), np.arange(3.0))
+        with monkeypatch.context() as patch:
+            patch.setattr("batch2online.storage.journal.store_key", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                durable.learn_one([1.0, 2.0, 3.0], 4.0, key="a")
+        assert durable.model.n_seen_ == 3
+        durable.learn_one([1.0, 2.0, 3.0], 4.0, key="a").partial_fit(np.eye(3), np.arange(3.0))
+        assert durable.model.n_seen_ == 7

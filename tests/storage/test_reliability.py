@@ -9,7 +9,6 @@ import pytest
 
 from batch2online import durable
 from batch2online.app.cli.run.state import FileModel, Position
-from batch2online.estimator import OnlineEstimator
 from batch2online.storage import database, disk_history, journal, model_file, session
 from batch2online.storage.errors import StoreCorrupted
 from batch2online.storage.session import Owner
@@ -208,7 +207,7 @@ def test_a_fork_that_writes_is_caught(monkeypatch):
 
 @pytest.mark.full
 def test_a_model_that_is_ahead_of_its_file_is_caught(monkeypatch):
-    monkeypatch.setattr(OnlineEstimator, "_go_back_to", lambda *_: None)
+    monkeypatch.setattr(durable.Durable, "_undo", lambda *_: None)
     with pytest.raises(AssertionError):
         conditions.full_disk(28)
 

@@ -26,24 +26,25 @@ Given = tuple[FloatArray, FloatArray, FloatArray]
 """Points, targets and weights."""
 
 BUCKETS = 1024
-_NOTHING = (np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def append(database: Database, pieces: list[Given], model: Any) -> None:
-    """Write the rows of one call, with the labels and strings that belong to them."""
-    number, rows = database.meta["tail"], database.meta["tail_rows"]
-    points, targets, weights = (np.concatenate(parts) for parts in zip(*pieces, strict=True)) if pieces else _NOTHING
+def append(database: Database, model: Any, batches: list[Given], problem: Any) -> int:
+    """Write the rows of one call, with the labels and strings that decode them; return their number."""
+    stream, number, rows = model._stream, database.meta["tail"], database.meta["tail_rows"]
+    empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
+    points, targets, weights = (np.concatenate(parts) for parts in zip(*(batches or [empty]), strict=True))
     own = np.empty(0) if all_ones(weights) else weights
-    labels = json.dumps(model._stored_beside(points))
+    labels = json.dumps(model._journal_entry(points, problem or stream.problem))
     shape, content, crc = packed(_row_place(number, labels), points, targets, own)
     database.run("INSERT INTO tail VALUES (?, ?, ?, ?, ?)", (number, shape, labels, content, crc))
     database.meta |= {"tail": number + 1, "tail_rows": rows + len(points)}
+    return len(points)
 
 
 def replay(database: Database, model: Any) -> int:
-    """Let a model learn the rows since its state; return their number."""
+    """Learn the rows since the state again; return their number."""
     total = 0
     stored = database.select("SELECT number FROM tail ORDER BY number")
     if [number for (number,) in stored] != list(range(database.meta.get("tail", 0))):
@@ -52,7 +53,7 @@ def replay(database: Database, model: Any) -> int:
         statement = "SELECT shape, labels, content, crc FROM tail WHERE number = ?"
         ((shape, labels, content, crc),) = database.select(statement, (number,))
         points, targets, weights = unpacked(_row_place(number, labels), shape, content, crc)
-        model._learn_again((points, targets, weights if len(weights) else ones(len(points))), json.loads(labels))
+        model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(labels))
         total += len(points)
     if total != database.meta.get("tail_rows", 0):
         raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['tail_rows']}.")

@@ -127,9 +127,9 @@ def test_costs_are_kept_in_files(tmp_path):
     assert [event.seconds for event in twin.changes_] == [event.seconds for event in model.changes_]
 
 
-@pytest.mark.parametrize("stored", [3, [1, 2, 3.0], [1, 2, -1.0, []], [1, 2, 3.0, [(1, 2)]], [1, "a", 3.0, []]])
-def test_forged_costs_are_refused(stored):
-    with pytest.raises(ValueError, match=r"costs|solve"):
+@pytest.mark.parametrize("stored", [3, (1, 2, 3.0), (1, 2, -1.0, []), (1, 2, 3.0, [(1, 2)]), (1, "a", 3.0, [])])
+def test_forged_timings_are_refused(stored):
+    with pytest.raises(ValueError, match=r"timings: found"):
         timings_from(stored)
     assert timings_from(None) == Timings()
 
@@ -168,8 +168,8 @@ def test_a_budget_allows_for_the_next_solve():
 def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
     learned("Ridge").report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    assert "What it cost" in text
-    assert "Refits on all rows" in text
+    assert "Fit times" in text
+    assert "refits on all rows" in text
 
 
 def test_a_function_has_costs_too():

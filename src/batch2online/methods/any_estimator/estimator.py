@@ -24,6 +24,7 @@ from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import hash_code
 from batch2online.headline import Metrics
+from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
@@ -37,7 +38,7 @@ from batch2online.results import Regret
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.stream import Given, Stream
+from batch2online.stream import Stream
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -314,8 +315,7 @@ class BatchToOnline(Labelled):
         return fresh
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        is_plain = self.loss_bound is None and self._encoding.schema is None
-        return is_plain and super()._is_ready_for(X, y, sample_weight)
+        return self._encoding.schema is None and super()._is_ready_for(X, y, sample_weight)
 
     @input_support.short_errors()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -367,10 +367,10 @@ class BatchToOnline(Labelled):
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
-        before = self._stream.current.secondary_loss if self.__sklearn_is_fitted__() else 0.0
-        engine = input_support.without_unused_strings(super()._learned(X, y, sample_weight))
-        excess = engine.current.secondary_loss
+    def _applied(self, rows: PreparedRows) -> Stream:
+        before = self._stream.current.secondary_loss
+        stream = input_support.without_unused_strings(super()._applied(rows))
+        excess = stream.current.secondary_loss
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
@@ -378,7 +378,7 @@ class BatchToOnline(Labelled):
                 LossBoundWarning,
                 stacklevel=3,
             )
-        return engine
+        return stream
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""
@@ -387,19 +387,7 @@ class BatchToOnline(Labelled):
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
         """Learn one row: a mapping of column names to values, a sequence of values, or a string."""
-        if not self.__sklearn_is_fitted__() or self._encoding.schema is None:
-            super().learn_one(x, y)
-            return self
-        with self._stream.lock:
-            before, n_buffered = self._stream, len(self._stream.buffer)
-            try:
-                super().learn_one(x, y)
-                self._stream = input_support.without_unused_strings(self._stream)
-            except BaseException:
-                if len(self._stream.buffer) <= n_buffered:
-                    self._stream = before
-                raise
-        return self
+        return super().learn_one(x, y)
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         rows = input_support.single_row_table(x)
@@ -409,18 +397,20 @@ class BatchToOnline(Labelled):
         fresh.partial_fit(rows, None if y is None else np.asarray([y]))
         return self if self._is_first(fresh) else self.learn_one(x, y)
 
-    def _values_of(self, x: Any) -> Any:
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
         encoding = self._encoding
         if encoding.schema is None:
-            return super()._values_of(x)
+            return super()._prepare_one(x, y)
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
         input_support.check_columns(self.estimator, points, schema)
         input_support.check_coreset(self._stream.construction, schema, points)
         encoding.strings.add(strings)
-        if schema is not encoding.schema:
-            problem = replace(self._stream.problem, encoding=replace(encoding, schema=schema))
-            self._stream = self._stream.append([], problem)
-        return points[0]
+        row = super()._prepare_one(points[0], y)
+        problem = replace(row.problem or self._stream.problem, encoding=replace(encoding, schema=schema))
+        return row._replace(problem=problem)
+
+    def _values_of(self, x: Any) -> Any:
+        return super()._values_of(x) if self._encoding.schema is None else x  # it is encoded already
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         encoding = own.problem.encoding.merged(other.problem.encoding)
@@ -667,22 +657,21 @@ class BatchToOnline(Labelled):
         except Exception as error:
             raise CheckpointError(f"{path} holds no estimator that this version knows: {error}") from error
 
-    def _stored_beside(self, points: FloatArray) -> Any:
-        labels, encoding = super()._stored_beside(points), self._encoding
+    def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
+        labels, encoding = super()._journal_entry(points, problem), problem.encoding
         if encoding.schema is None:
             return labels
         schema, _ = encoded(encoding.schema)
         strings = encoding.strings.listed(points[:, encoding.schema.string_columns])
         return {"labels": labels, "schema": schema, "strings": strings}
 
-    def _learn_again(self, given: Given, beside: Any) -> None:
-        if isinstance(beside, dict):
-            schema: Any = decoded(beside["schema"], [])
-            if not isinstance(schema, FrameSchema):
-                raise CheckpointError(f"schema: found a {type(schema).__name__}")
-            encoding = replace(self._encoding, schema=schema)
-            encoding.strings.add({hash_code(string): string for string in beside["strings"]})
-            encoding.check(given[0])
-            self._stream = self._stream.append([], replace(self._stream.problem, encoding=encoding))
-            beside = beside["labels"]
-        super()._learn_again(given, beside)
+    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
+        if not isinstance(entry, dict):
+            return super()._journalled_problem(points, entry)
+        schema: Any = decoded(entry["schema"], [])
+        if not isinstance(schema, FrameSchema):
+            raise CheckpointError(f"schema: found a {type(schema).__name__}")
+        encoding = replace(self._encoding, schema=schema)
+        encoding.strings.add({hash_code(string): string for string in entry["strings"]})
+        encoding.check(points)
+        return replace(super()._journalled_problem(points, entry["labels"]), encoding=encoding)

@@ -17,7 +17,7 @@ from batch2online.numerics.threads import one_thread
 from batch2online.problem import Problem
 from batch2online.record import Averages
 from batch2online.refresh import Adaptive, Geometric, Lazy, Policy
-from batch2online.schema import require
+from batch2online.schema import check_value, require_equal
 from batch2online.stream import Stream
 from batch2online.validation import check_targets
 
@@ -284,8 +284,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         from batch2online.methods.linear_losses.problem import LinearLossProblem
 
         expected = LeastSquares if estimator._is_plain else LinearLossProblem
-        require(isinstance(problem, expected), f"the problem is a {type(problem).__name__}, not a {expected.__name__}.")
-        require(estimator._is_plain or problem.loss == estimator._predictor_loss(), "the problem has the same loss.")
+        check_value("problem", problem, expected)
+        if not estimator._is_plain:
+            require_equal("loss of the problem", problem.loss, estimator._predictor_loss())
         return estimator
 
 

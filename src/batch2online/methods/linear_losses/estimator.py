@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from batch2online._types import FloatArray
 from batch2online.estimator import Trusted, check_plain
 from batch2online.headline import Metrics, classification_quality
+from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled, Labels
 from batch2online.methods.linear_losses.losses import Logistic
 from batch2online.methods.linear_losses.problem import LinearLossProblem, LinearPredictor
@@ -20,8 +21,9 @@ from batch2online.methods.linear_losses.solver import Penalty
 from batch2online.numerics.threads import one_thread
 from batch2online.record import Averages
 from batch2online.refresh import Geometric, Policy
-from batch2online.schema import conforms, require
+from batch2online.schema import check_value
 from batch2online.stream import Stream
+from batch2online.validation import check_weights
 
 
 def _sorted_codes(engine: Stream) -> list[float]:
@@ -193,11 +195,12 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         """
         return super().partial_fit(X, y, sample_weight)
 
-    def learn_one(self, x: Any, y: Any = None) -> Any:
-        """Learn one row: a mapping of column names to values, or a sequence of values."""
-        if not isinstance(self.class_weight, Mapping) or not self.__sklearn_is_fitted__():
-            return super().learn_one(x, y)
-        return self.partial_fit(np.asarray(self._values_of(x), dtype=np.float64)[None], np.asarray([y]))
+    def _prepare_one(self, x: Any, y: Any) -> PreparedRow:
+        row = super()._prepare_one(x, y)
+        if not isinstance(self.class_weight, Mapping):
+            return row
+        points, targets = np.asarray(row.values, dtype=np.float64)[None], np.array([row.target])
+        return row._replace(weight=float(check_weights(self._weighted([y], None), points, targets)[0]))
 
     def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
         return not isinstance(self.class_weight, Mapping) and super()._is_ready_for(X, y, sample_weight)
@@ -208,8 +211,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
             self._check_choice("class_weight", "balanced")
         return isinstance(self.class_weight, str)
 
-    def _learned(self, X: Any, y: Any, sample_weight: Any) -> Stream:
-        return super()._learned(X, y, self._weighted(y, sample_weight))
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
+        return super()._prepare(X, y, self._weighted(y, sample_weight))
 
     def _weighted(self, y: Any, sample_weight: Any) -> Any:
         """Return the weights of rows, times those that were given for their classes."""
@@ -318,7 +321,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         given = params.pop("class_weight", None)
         check_plain(params)
         is_plain = given is None or given == "balanced"
-        require(is_plain or conforms(given, list[tuple[bool | int | float | str, float]]), "classes have weights.")
+        if not is_plain:
+            check_value("class_weight", given, list[tuple[bool | int | float | str, float]])
         params["class_weight"] = given if is_plain else dict(given)
         estimator = cls._assembled(state | {"params": params})
         problem: Any = estimator._stream.problem
