@@ -256,9 +256,9 @@ def test_named_losses_are_what_they_say():
     assert expected.keys() == LOSSES.keys()
     for name, (model, targets, losses) in expected.items():
         np.testing.assert_allclose(LOSSES[name](model, X, targets), losses, rtol=1e-6, atol=1e-9, err_msg=name)
-        (losses, _), seen = LOSSES[name].warm_up().scored(X, targets, np.ones(N))
+        (losses, _), seen = LOSSES[name].warm_up().score(X, targets, np.ones(N))
         assert losses.shape == (N,)
-        assert seen.is_like(LOSSES[name].warm_up())
+        assert seen.same_settings(LOSSES[name].warm_up())
 
 
 def test_a_loss_bound_clips_and_says_so():

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.drift.order_monitor import Monitor
+from batch2online.drift.order_monitor import OrderMonitor
 from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
 from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
 from batch2online.frames.schema import LISTS, FrameSchema
@@ -183,7 +183,7 @@ def kept_points(engine: Stream) -> Iterator[FloatArray]:
 
 def _rows_in(value: Any, seen: set[int]) -> Iterator[Rows]:
     """Look into every part that is of this package, so that none is forgotten when parts are added."""
-    if id(value) in seen or isinstance(value, Monitor):  # it has seen numbers, and asks for no rows
+    if id(value) in seen or isinstance(value, OrderMonitor):  # it has seen numbers, and asks for no rows
         return
     seen.add(id(value))
     if isinstance(value, Rows):

@@ -247,7 +247,7 @@ def with_restored_models(engine: Stream, content: Any, trust: Trust, may_fit: bo
     expected, has_table = problem.warm_up(), problem.encoding.schema is not None
     for each in learner.states:
         known = each.warm_up
-        is_like = known is None or known.is_like(expected) or (has_table and isinstance(known, Free))
+        is_like = known is None or known.same_settings(expected) or (has_table and isinstance(known, Free))
         if not is_like:
             raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
     later = problem.fitted_later
