@@ -229,11 +229,11 @@ def _imported(given: Any, what: str, make: Any) -> Any:
     except (ValueError, TypeError, OSError) as error:
         raise ValueError(
             f"{what}, a {name}, cannot be read as an Arrow table: {error}. A stream that was read already must be "
-            "made anew, or read into a table first, as by pyarrow.table."
+            "made again, or read into a table first, as by pyarrow.table."
         ) from error
     if not len(found):
         raise ValueError(
-            f"{what}, a {name}, has no rows. If it is a stream that was read already, make it anew, or read it into a "
+            f"{what}, a {name}, has no rows. If it is a stream that was read already, make it again, or read it into a "
             "table first, as by pyarrow.table, and pass that."
         )
     return found

@@ -158,7 +158,7 @@ class BatchToOnline(Labelled):
     (442, (2,), (10,))
     """
 
-    _problem = type(None)  # it is made anew, by the parameters
+    _problem = type(None)  # a file holds none: it is made by the parameters
 
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
@@ -374,7 +374,7 @@ class BatchToOnline(Labelled):
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
-                "the theorem holds for the clipped loss. regret_.excess holds what was cut off.",
+                "the theorem holds for the clipped loss. regret_.excess is the total amount.",
                 LossBoundWarning,
                 stacklevel=3,
             )
@@ -472,7 +472,7 @@ class BatchToOnline(Labelled):
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
         if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
+            return object.__getattribute__(self, name)  # a property that has failed: raise its error
         is_fitted = name.endswith("_") and not name.startswith("_") and "_stream" in vars(self)
         if is_fitted and name not in _CORESET_ATTRIBUTES:
             model = self._model_or_estimator()
@@ -651,7 +651,7 @@ class BatchToOnline(Labelled):
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
         try:
-            return cls._from_state(state, refit=True, **given)  # what is given is the caller's own code
+            return cls._from_state(state, refit=True, **given)  # these are the caller's own objects
         except CheckpointError:
             raise
         except Exception as error:

@@ -182,7 +182,7 @@ def kept_points(engine: Stream) -> Iterator[FloatArray]:
 
 
 def _rows_in(value: Any, seen: set[int]) -> Iterator[Rows]:
-    """Look into every part that is of this package, so that none is forgotten when parts are added."""
+    """Search every part that is of this package, so that none is left out when parts are added."""
     if id(value) in seen or isinstance(value, Monitor):  # it has seen numbers, and asks for no rows
         return
     seen.add(id(value))

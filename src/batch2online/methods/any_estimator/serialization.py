@@ -54,7 +54,7 @@ _TRIAL_ROWS = 10
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")
 _PATTERNS = ("token_pattern",)
-"""Parameters that may look like paths."""
+"""Parameters that may resemble paths."""
 
 _CONSTRUCTIONS: dict[str, type[Construction]] = {
     each.__name__: each for each in (Clustering, Everything, Leverage, RidgeLeverage, Sensitivity, Uniform)
@@ -196,12 +196,12 @@ def _reads_files(params: dict[str, Any]) -> bool:
 
 
 def _is_path(value: Any) -> bool:
-    """Whether a parameter looks like a path; none of scikit-learn's own values does."""
+    """Whether a parameter resembles a path; none of scikit-learn's own values does."""
     return isinstance(value, str) and any(mark in value for mark in "/\\~")
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a specification says that the value must be passed again."""
+    """Whether a specification has no value: it must be passed again."""
     return isinstance(value, dict) and "missing" in value
 
 
