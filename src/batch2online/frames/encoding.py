@@ -276,11 +276,11 @@ class Encoding:
         if not self.strings.holds(points[:, self.schema.string_columns]):
             raise ValueError("strings: found rows with strings that are not stored")
 
-    def within(self, parts: list[FloatArray]) -> Encoding:
+    def within(self, parts: Iterable[Rows]) -> Encoding:
         """Return the same with the strings that these rows need, and no others."""
         if self.schema is None:
             return self
-        codes = [np.unique(points[:, self.schema.string_columns]) for points in parts]
+        codes = [np.unique(rows.points[:, self.schema.string_columns]) for rows in parts]
         return replace(self, strings=self.strings.within(np.concatenate([np.empty(0), *codes])))
 
     def merged(self, other: Encoding) -> Encoding:

@@ -30,7 +30,6 @@ from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable
 from batch2online.methods.any_estimator import defaults, skops_model
-from batch2online.methods.any_estimator.input_support import kept_points
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of, without_fitting
 from batch2online.methods.any_estimator.sensitivity import Sensitivity
 from batch2online.methods.any_estimator.trust import Trust, harmless, is_modest, public_name
@@ -214,7 +213,7 @@ def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     encoding = engine.problem.encoding
     state |= {"labels": sorted(engine.problem.labels.items(), key=itemgetter(0))}
     if encoding.schema is not None:
-        encoding = encoding.within(list(kept_points(engine)))
+        encoding = encoding.within(engine.held_rows())
         state |= {"schema": encoding.schema, "strings": encoding.strings}
     learner = engine.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
@@ -232,8 +231,8 @@ def checked_encoding(state: dict[str, Any]) -> Encoding:
     if len(schema.columns) != engine.width:
         raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {engine.width}")
     encoding = Encoding(schema, strings)
-    for points in kept_points(engine):
-        encoding.check(points)
+    for rows in engine.held_rows():
+        encoding.check(rows.points)
     return encoding
 
 
