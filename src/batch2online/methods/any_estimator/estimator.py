@@ -197,15 +197,15 @@ class BatchToOnline(Labelled):
         self.first_id = first_id
         self.random_state = random_state
 
-    # -- the engine ----------------------------------------------------------------------------------------------
+    # -- the stream ----------------------------------------------------------------------------------------------
 
     def _new_stream(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
-        engine = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        stream = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
         budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
-        refresh = replace(engine.learner.refresh, budget=budget)
-        return replace(engine, learner=replace(engine.learner, refresh=refresh))
+        refresh = replace(stream.learner.refresh, budget=budget)
+        return replace(stream, learner=replace(stream.learner, refresh=refresh))
 
     def _new_problem(self, construction: Construction) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
@@ -459,11 +459,11 @@ class BatchToOnline(Labelled):
     @property
     def model_(self) -> Any:
         """The current model: a fitted estimator, or what the function has returned."""
-        engine = self._check_fitted()
-        if engine.model is None:
-            at = engine.current.refresh.next_check
-            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {engine.n_seen} seen.")
-        return engine.model.model
+        stream = self._check_fitted()
+        if stream.model is None:
+            at = stream.current.refresh.next_check
+            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {stream.n_seen} seen.")
+        return stream.model.model
 
     def _model_or_estimator(self) -> Any:
         current = vars(self)["_stream"].model if "_stream" in vars(self) else None
@@ -616,11 +616,11 @@ class BatchToOnline(Labelled):
         params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            engine = estimator._stream
-            problem = estimator._new_problem(engine.construction)
+            stream = estimator._stream
+            problem = estimator._new_problem(stream.construction)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
-            engine = engine.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+            stream = stream.append([], replace(problem, labels=labels, encoding=rows))
+            estimator._stream = serialization.with_restored_models(stream, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows

@@ -163,9 +163,9 @@ def ordered_values(x: Any, schema: FrameSchema) -> Any:
     return [x[name] for name in names]
 
 
-def without_unused_strings(engine: Stream, at_once: bool = False) -> Stream:
-    """Return the engine without the strings that none of its rows holds; only once they are many, or ``at_once``."""
-    encoding: Encoding = engine.problem.encoding
+def without_unused_strings(stream: Stream, at_once: bool = False) -> Stream:
+    """Return the stream without the strings that none of its rows holds; only once they are many, or ``at_once``."""
+    encoding: Encoding = stream.problem.encoding
     if encoding.schema is None or not (at_once or encoding.strings.are_many):
-        return engine
-    return engine.append([], replace(engine.problem, encoding=encoding.within(engine.held_rows())))
+        return stream
+    return stream.append([], replace(stream.problem, encoding=encoding.within(stream.held_rows())))

@@ -209,40 +209,40 @@ def is_missing(value: Any) -> bool:
 
 def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     """Return a state that a file can hold: rows for the models fitted on them, specifications for estimators."""
-    engine: Stream = state["engine"]
-    encoding = engine.problem.encoding
-    state |= {"labels": sorted(engine.problem.labels.items(), key=itemgetter(0))}
+    stream: Stream = state["engine"]
+    encoding = stream.problem.encoding
+    state |= {"labels": sorted(stream.problem.labels.items(), key=itemgetter(0))}
     if encoding.schema is not None:
-        encoding = encoding.within(engine.held_rows())
+        encoding = encoding.within(stream.held_rows())
         state |= {"schema": encoding.schema, "strings": encoding.strings}
-    learner = engine.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
+    learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
-    state |= {"engine": replace(engine, learner=_with_references(learner, lambda _, model: rows_of(model)))}
+    state |= {"engine": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
 
 
 def checked_encoding(state: dict[str, Any]) -> Encoding:
     """Return the encoding of the rows of a file, which must all be decodable."""
-    schema, strings, engine = state.get("schema"), state.get("strings"), state["engine"]
+    schema, strings, stream = state.get("schema"), state.get("strings"), state["engine"]
     if schema is None:
         return Encoding()
     if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
         raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
-    if len(schema.columns) != engine.width:
-        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {engine.width}")
+    if len(schema.columns) != stream.width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
     encoding = Encoding(schema, strings)
-    for rows in engine.held_rows():
+    for rows in stream.held_rows():
         encoding.check(rows.points)
     return encoding
 
 
-def with_restored_models(engine: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
+def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
     """Return a stream with models in the place of the rows that a file holds for them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
     that were replaced and are still scored beside their successors, are fitted when they are first used.
     """
-    problem, learner, current = engine.problem, engine.learner, engine.current
+    problem, learner, current = stream.problem, stream.learner, stream.current
     expected, has_table = problem.warm_up(), problem.encoding.schema is not None
     for each in learner.states:
         known = each.warm_up
@@ -257,7 +257,7 @@ def with_restored_models(engine: Stream, content: Any, trust: Trust, may_fit: bo
         learner = _with_references(
             learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
         )
-    return replace(engine, learner=learner)
+    return replace(stream, learner=learner)
 
 
 def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
