@@ -78,7 +78,7 @@ def _names(item):
 def _leave_out_reports(patch):
     from batch2online.app.cli.run import outputs
 
-    patch.setattr(outputs, "html", lambda *_: "")
+    patch.setattr(outputs, "run_report", lambda *_: "")
 
 
 @pytest.fixture

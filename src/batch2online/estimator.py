@@ -748,7 +748,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Path
         """
         self._check_fitted()
-        page = import_module("batch2online.app.report.page").of_model(self, target)
+        page = import_module("batch2online.app.report.page").model_report(self, target)
         Path(path).write_text(page, encoding="utf-8")
         return Path(path)
 

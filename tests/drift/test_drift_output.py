@@ -11,7 +11,7 @@ import pytest
 from batch2online import OnlineRegression
 from batch2online.app.cli.app import run_safely
 from batch2online.app.report import drift_section
-from batch2online.app.report.page import of_model
+from batch2online.app.report.page import model_report
 from batch2online.results import ChangeEvent
 
 
@@ -44,12 +44,12 @@ def test_the_report_says_which_half_life_was_in_force_when():
     X, y = drifting()
     model = OnlineRegression(random_state=0, half_life="auto").partial_fit(X, y)
     switch = next(event for event in model.changes_ if event.kind == "half_life")
-    page = of_model(model)
+    page = model_report(model)
     assert f"Half-life: none at first, 600 from row {switch.at:,}." in page
     assert "rows so far, weighted by a half-life of 600" in page
     assert drift_section.switches(OnlineRegression().partial_fit(X, y)) == ""
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
-    assert "no half-life was better" in of_model(calm)
+    assert "no half-life was better" in model_report(calm)
 
 
 class Busy:
@@ -64,7 +64,7 @@ class Busy:
 
 def test_many_switches_are_told_in_short():
     assert drift_section.switches(Busy()) == (
-        " Half-lives have changed 8 times, last to none from row 8,000; none for 60% of the rows."
+        " The half-life changed 8 times, last to none from row 8,000; none was active for 60% of the rows."
     )
 
 
@@ -82,8 +82,8 @@ def test_a_run_judges_its_last_model_on_the_rows_that_count(option, tmp_path, ca
     assert last["weight"] < 0.5 * last["rows"]  # means over rows would be too small
     assert 0.5 < last["loss"] / last["weight"] < 10
     page = (tmp_path / "out" / "report.html").read_text()
-    assert ("older ones are not kept" in page) == (option[0] == "--window")
-    assert ("the last one once" in page) == (option[0] != "--window")
+    assert ("older ones are forgotten" in page) == (option[0] == "--window")
+    assert ("of a row halves every" in page) == (option[0] != "--window")
 
 
 def test_evidence_beyond_doubt_is_told_without_digits():

@@ -13,7 +13,7 @@ import batch2online
 from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.app.cli.app import run_safely
 from batch2online.app.cli.run.state import checksum
-from batch2online.app.report.classification import judged, reliability
+from batch2online.app.report.classification import classified_coreset, reliability
 
 LABELS = {"text": ["on time", "late, very", "<b>"], "numbers": [7, -1, 3]}
 
@@ -129,12 +129,12 @@ def test_the_report_tells_of_classes(stream, tmp_path, capsys):
         ["run", str(stream.path), "--task", "classification", "--target", "kind", "--out", str(tmp_path / "o"), "-q"]
     )
     page = (tmp_path / "o" / "report.html").read_text()
-    assert "rows of the" in page
+    assert "Numbers of rows are sums of" in page
     assert "Reliability" in page
     assert ("ROC curve" in page) == (stream.count == 2)
     assert "<b></td>" not in page
     model = OnlineClassifier(random_state=0).partial_fit(stream.X, stream.y)
-    found = judged(model)  # all rows fit into the coreset
+    found = classified_coreset(model)  # all rows fit into the coreset
     wrong = model.predict(stream.X) != stream.y
     assert found.confusion.sum() - np.trace(found.confusion) == wrong.sum()
     for i, label in enumerate(model.classes_):
@@ -213,7 +213,7 @@ def test_losses_and_penalties_equal_the_library(loss, tmp_path, capsys):
     page = (tmp_path / "o" / "report.html").read_text()
     assert ("exp of the intercept" in page) == (loss in ("poisson", "gamma", "tweedie"))
     share = 100 * np.mean(y <= model.predict(X))  # all rows fit into the coreset
-    assert (f"{share:.1f} % of the targets lie below it" in page) == (loss == "quantile")
+    assert (f"{share:.1f} % of the targets are below it" in page) == (loss == "quantile")
     assert "Lines are each" not in page
 
 

@@ -70,8 +70,8 @@ def test_each_task_runs_reports_shows_and_predicts(task, rows, tmp_path, capsys)
     headline = said("run", rows, "--task", task, *TASKS[task], "--out", tmp_path, capsys=capsys)
     assert "300" in headline
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "What the model needs" in report
-    assert ("Mean answer if" in report) == (task in ("regression", "classification"))
+    assert "Feature importance" in report
+    assert ("Partial dependence" in report) == (task in ("regression", "classification"))
     assert "rows seen" in said("show", tmp_path, *named, capsys=capsys)
     lines = said("predict", tmp_path, rows, *named, capsys=capsys).splitlines()
     assert len(lines) == 301

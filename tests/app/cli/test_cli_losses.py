@@ -9,7 +9,7 @@ import pytest
 
 from batch2online import OnlineClassifier, OnlineRegression, datasets, load
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report.regression import below, judged
+from batch2online.app.report.regression import below, predicted_coreset
 from batch2online.baselines.peers import of_loss
 from batch2online.datasets.tables import LABELS, load_table
 from batch2online.evaluate.losses import PredictorLosses
@@ -93,12 +93,12 @@ def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
     assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0
     page = (tmp_path / "report.html").read_text()
     assert "<h2>Residuals</h2>" in page
-    assert "the loss of a row moved by" in page
+    assert "losses changed by" in page
     assert "95 % interval</" not in page
-    assert ("mean predictions in ten bins" in page) == (loss in ("poisson", "gamma"))
-    assert ("80 % would be the quantile" in page) == (loss == "quantile")
+    assert ("against the mean prediction in ten bins" in page) == (loss in ("poisson", "gamma"))
+    assert ("the quantile is 80 %" in page) == (loss == "quantile")
     model = load(tmp_path / "model.b2o")
-    found = judged(model)  # all rows fit into the coreset
+    found = predicted_coreset(model)  # all rows fit into the coreset
     table = load_table("diabetes")
     X, y = np.column_stack([table.columns[name] for name in table.rows]), table.columns["progression"]
     sums = X @ model.coef_ + model.intercept_

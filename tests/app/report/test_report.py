@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from batch2online.app.cli.app import run_safely
-from batch2online.app.report.figures import plain, principal_axes
+from batch2online.app.report.figures import plain, principal_components
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 TASKS = {
@@ -68,10 +68,15 @@ def test_page_is_well_formed_and_refers_to_nothing_outside(page):
 
 def test_page_tells_what_the_result_says(page):
     text, result = page.read_text(), json.loads(page.with_name("result.json").read_text())
-    for words in (f"{result['ratio']:.3f} ", f"{result['rows']:,} rows", result["command"], "Loss against hindsight"):
+    for words in (
+        f"{result['ratio']:.3f} ",
+        f"{result['rows']:,} rows",
+        result["command"],
+        "Online loss and hindsight",
+    ):
         assert words in text
     assert text.count("<svg") >= 6
-    assert text.count("why</th>") >= 1
+    assert text.count("reason</th>") >= 1
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
     assert not re.search(r"#0[1-6]fe0[1-6]", text), "a colour that does not follow the theme"
@@ -117,7 +122,7 @@ def test_principal_axes_are_those_of_the_weighted_points():
     rng = np.random.default_rng(0)
     points = rng.standard_normal((50, 3)) * [1, 5, 2]
     weights = rng.integers(1, 4, 50)
-    mean, axes, share = principal_axes(points, weights.astype(float))
+    mean, axes, share = principal_components(points, weights.astype(float))
     values, vectors = np.linalg.eigh(np.cov(np.repeat(points, weights, axis=0).T, bias=True))
     np.testing.assert_allclose(mean, np.repeat(points, weights, axis=0).mean(axis=0))
     np.testing.assert_allclose(np.abs(np.sum(axes * vectors[:, :0:-1].T, axis=1)), 1)

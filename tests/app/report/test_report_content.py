@@ -9,8 +9,8 @@ import pytest
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, load
 from batch2online.app.cli.app import run_safely
 from batch2online.app.report import context, regression
-from batch2online.app.report.elements import MEANINGS, explained
-from batch2online.app.report.models import drowning
+from batch2online.app.report.elements import TOOLTIPS, with_tooltips
+from batch2online.app.report.model_figures import dominance_warning
 from batch2online.methods.least_squares.problem import standard_errors
 from batch2online.refresh import Geometric
 from batch2online.results import ChangeEvent
@@ -56,8 +56,8 @@ def test_the_verdict_comes_first_and_words_are_explained(tmp_path):
     body = text[text.index("<body>") :]
     assert body.index('class="verdict"') < body.index('class="tile"') < body.index("<section>")
     assert re.search(r'<abbr title="[^"]+">mean distance</abbr>', body)
-    assert explained("coreset &amp; coresets").count("<abbr") == 1
-    assert all('"' not in meaning and "<" not in meaning for meaning in MEANINGS.values())
+    assert with_tooltips("coreset &amp; coresets").count("<abbr") == 1
+    assert all('"' not in meaning and "<" not in meaning for meaning in TOOLTIPS.values())
 
 
 def test_cards_tell_sizes_traits_typical_rows_and_history(tmp_path):
@@ -72,7 +72,7 @@ def test_cards_tell_sizes_traits_typical_rows_and_history(tmp_path):
         ids = [int(cell.replace(",", "")) for cell in re.findall(r"<tr><td>([\d,]+)</td>", card)]
         assert len(ids) == 3
         assert set(labels[np.isin(model.coreset_.ids, ids)]) == {cluster}
-        assert "Its center " in card
+        assert "The center " in card
 
 
 def test_each_change_is_told_on_the_timeline_and_in_the_table(tmp_path):
@@ -94,7 +94,7 @@ def test_a_change_names_the_coefficients_that_moved_most():
     assert [j for j, _, _ in event.coefficients] == np.argsort(-effects)[:3].tolist()
     for j, old, new in event.coefficients:
         assert (old, new) == pytest.approx((before[j], after[j]), rel=1e-6)
-    told = regression.why(context.of_model(model), event)
+    told = regression.describe(context.model_context(model), event)
     assert f"x{event.coefficients[0][0] + 1} from " in told
     assert "root mean square" in told
 
@@ -124,15 +124,17 @@ def test_intervals_are_widened_by_how_far_the_model_is_from_the_best():
     apart = np.abs(stale.coef_ - best.coef_)
     errors = 1.96 * standard_errors(stale._stream.view().construction)[0]
     assert (apart > errors).any()  # else the interval would hold it in any case
-    np.testing.assert_allclose(regression._half_widths(stale), errors + apart, rtol=1e-6)
-    np.testing.assert_allclose(regression._half_widths(best), errors, rtol=1e-6)
+    np.testing.assert_allclose(regression._interval_widths(stale), errors + apart, rtol=1e-6)
+    np.testing.assert_allclose(regression._interval_widths(best), errors, rtol=1e-6)
 
 
 def test_columns_that_drown_the_others_are_named():
     spreads = np.array([1000.0, 1.0, 2.0, 3.0])
-    assert drowning(spreads, ["price", "a", "b", "c"]).startswith("price holds 100 % of the variance: the 3 other")
-    assert drowning(np.ones(4), ["a", "b", "c", "d"]) == ""
-    assert drowning(np.array([9.0, 1.0]), ["a", "b"]) == ""
+    assert dominance_warning(spreads, ["price", "a", "b", "c"]).startswith(
+        "price has 100 % of the variance: the 3 other"
+    )
+    assert dominance_warning(np.ones(4), ["a", "b", "c", "d"]) == ""
+    assert dominance_warning(np.array([9.0, 1.0]), ["a", "b"]) == ""
 
 
 def test_values_are_shown_in_original_units(tmp_path, capsys):

@@ -4,53 +4,54 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from batch2online import OnlineClassifier, OnlineClustering
-from batch2online.app.report import classification, clustering, context, models, regression
-from batch2online.app.report.classification import Judged
+from batch2online import OnlineClassifier, OnlineClustering, OnlineLowRank
+from batch2online.app.report import classification, clustering, context, model_figures, regression
+from batch2online.app.report.classification import ClassifiedRows
 from batch2online.app.report.context import RunTime
-from batch2online.app.report.elements import number
-from batch2online.app.report.page import _times
-from batch2online.app.report.regression import JudgedNumbers
+from batch2online.app.report.page import _facts
+from batch2online.app.report.regression import PredictedRows
+from batch2online.headline import number
 
 RNG = np.random.default_rng(0)
 
 
-def judged(n_classes=2, n=200):
+def classified(n_classes=2, n=200):
     shares = RNG.dirichlet(np.ones(n_classes), size=n)
-    return Judged(
+    return ClassifiedRows(
         [f"c{j}" for j in range(n_classes)], RNG.integers(n_classes, size=n), shares, RNG.uniform(1, 9, size=n)
     )
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_confusion_counts_weights_by_true_and_predicted_class(n_classes):
-    found = judged(n_classes)
+    found = classified(n_classes)
     expected = [
-        [found.weights[(found.truth == i) & (found.shares.argmax(axis=1) == j)].sum() for j in range(n_classes)]
+        [found.weights[(found.truth == i) & (found.probabilities.argmax(axis=1) == j)].sum() for j in range(n_classes)]
         for i in range(n_classes)
     ]
     np.testing.assert_allclose(found.confusion, expected)
 
 
 def test_the_share_found_is_that_of_the_true_class():
-    found = judged(3)
+    found = classified(3)
     text = classification._confusion(found, "kind")
     for i, label in enumerate(found.labels):
         own = found.truth == i
-        recall = np.average(found.shares[own].argmax(axis=1) == i, weights=found.weights[own])
+        recall = np.average(found.probabilities[own].argmax(axis=1) == i, weights=found.weights[own])
         assert re.search(rf"{100 * recall:.1f} %</td><td>{label}<", text)
 
 
 def test_what_is_claimed_of_two_classes_is_the_second():
-    found = judged(2)
-    claimed, is_so = found.claims
-    np.testing.assert_array_equal(claimed, found.shares[:, 1])
-    np.testing.assert_array_equal(is_so, found.truth == 1)
+    found = classified(2)
+    probability, is_true = found.positives
+    np.testing.assert_array_equal(probability, found.probabilities[:, 1])
+    np.testing.assert_array_equal(is_true, found.truth == 1)
 
 
 def test_reliability_pairs_each_probability_with_its_outcome():
@@ -64,18 +65,17 @@ def test_reliability_pairs_each_probability_with_its_outcome():
 def test_the_intercept_of_a_classifier_is_in_original_units():
     X = RNG.normal(size=(400, 2))
     model = OnlineClassifier(random_state=0).fit(X, X[:, 0] + RNG.normal(size=400) > 0)
-    plain = context.of_model(model)
+    plain = context.model_context(model)
     means, scales = np.array([10.0, -3.0]), np.array([2.0, 5.0])
     shown = context.ReportContext(model, "", "", plain.names, None, means, scales)
     expected = model.intercept_[0] - model.coef_[0] / scales @ means
-    assert f'<td class="number">{number(float(expected))}</td><td>intercept</td>' in classification._listed(
-        shown, model.coef_[0]
-    )
+    listed = classification._coefficients(shown, ["False", "True"])
+    assert f'<td class="number">{number(float(expected))}</td><td>intercept</td>' in listed
 
 
 def numbers(n=300):
     predicted = np.sort(RNG.normal(size=n))
-    return JudgedNumbers(predicted, predicted + RNG.normal(size=n), RNG.pareto(1.5, size=n) + 0.1)
+    return PredictedRows(predicted, predicted + RNG.normal(size=n), RNG.pareto(1.5, size=n) + 0.1)
 
 
 def test_coverage_is_by_weight():
@@ -87,7 +87,7 @@ def test_coverage_is_by_weight():
 def test_quantiles_of_residuals_are_by_weight():
     values, counts = RNG.normal(size=50), RNG.integers(1, 20, size=50)
     repeated = np.quantile(np.repeat(values, counts), [0.1, 0.5, 0.9], method="inverted_cdf")
-    np.testing.assert_allclose(regression._quantiles(values, counts.astype(float)), repeated)
+    np.testing.assert_allclose(regression.weighted_quantiles(values, counts.astype(float), (0.1, 0.5, 0.9)), repeated)
 
 
 def test_bins_hold_equal_weight_in_the_order_of_predictions():
@@ -100,7 +100,7 @@ def test_bins_hold_equal_weight_in_the_order_of_predictions():
 
 def test_spreads_are_by_weight():
     points, weights = RNG.normal(size=(30, 2)), RNG.integers(1, 9, size=30)
-    mean, spread = models.spread(SimpleNamespace(points=points, weights=weights.astype(float)))
+    mean, spread = model_figures.moments(SimpleNamespace(points=points, weights=weights.astype(float)))
     rows = np.repeat(points, weights, axis=0)
     np.testing.assert_allclose(mean, rows.mean(axis=0))
     np.testing.assert_allclose(spread, rows.std(axis=0))
@@ -108,15 +108,17 @@ def test_spreads_are_by_weight():
 
 def test_the_warning_of_unequal_scales_is_by_variances():
     spreads = np.array([10.0, 2.0, 1.0, 1.0])  # 94 % of the variance, then 98 %: two columns, one too many of four
-    assert models.drowning(spreads, list("abcd")) == ""
-    assert models.drowning(np.array([10.0, 1.5, 1.0, 1.0]), list("abcd")).startswith("a holds 96 % of the variance")
+    assert model_figures.dominance_warning(spreads, list("abcd")) == ""
+    assert model_figures.dominance_warning(np.array([10.0, 1.5, 1.0, 1.0]), list("abcd")).startswith(
+        "a has 96 % of the variance"
+    )
 
 
 def test_the_strongest_coefficients_are_drawn_whatever_their_sign():
-    effects = np.r_[-9.0, np.full(models.MOST_BARS, 1.0)]
-    drawn = models.coefficients_figure([f"input{j}" for j in range(len(effects))], effects, None)
+    effects = np.r_[-9.0, np.full(model_figures.MAX_BARS, 1.0)]
+    drawn = model_figures.coefficients_figure([f"input{j}" for j in range(len(effects))], effects, None)
     assert "input0" in drawn
-    assert f"input{models.MOST_BARS}" not in drawn
+    assert f"input{model_figures.MAX_BARS}" not in drawn
 
 
 def weighted_clusters():
@@ -124,7 +126,7 @@ def weighted_clusters():
     X = centers[RNG.integers(2, size=900)] + RNG.normal(size=(900, 2))
     weights = np.where(X[:, 0] > 20, 9.0, 1.0)
     model = OnlineClustering(2, random_state=0).fit(X, sample_weight=weights)
-    return model, X, weights, clustering.section(context.of_model(model))
+    return model, X, weights, clustering.section(context.model_context(model))
 
 
 def test_clusters_are_as_large_as_the_weight_of_their_rows():
@@ -157,5 +159,7 @@ def test_means_of_inputs_are_in_original_units(tmp_path):
 
 
 def test_a_long_run_is_told_in_minutes():
-    assert dict(_times(RunTime("today", 90.0)))["duration"] == "90.0 s"
-    assert dict(_times(RunTime("today", 600.0)))["duration"] == "10.0 min"
+    of_model = context.model_context(OnlineLowRank(1, random_state=0).partial_fit(RNG.normal(size=(20, 2))))
+    for seconds, shown in ((90.0, "90.0 s"), (600.0, "10.0 min")):
+        facts = dict(_facts(replace(of_model, run_time=RunTime("today", seconds))))
+        assert facts["duration"] == shown

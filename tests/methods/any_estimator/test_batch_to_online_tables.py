@@ -246,4 +246,4 @@ def test_lists_of_dictionaries_and_single_texts():
 def test_a_report_of_rows_of_any_kind(rows, tmp_path):
     model = regressor() if rows is X else classifier()
     model.fit(rows, Y if rows is X else LABELS).report(tmp_path / "report.html")
-    assert "What the model needs" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Feature importance" in (tmp_path / "report.html").read_text(encoding="utf-8")

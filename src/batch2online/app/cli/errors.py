@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import click
 
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 
 
 def fail(message: str, code: int) -> int:

@@ -6,7 +6,7 @@ import csv
 import io
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from batch2online import refresh as policies
@@ -79,8 +79,7 @@ class Settings(FileFormat):
     def command(self, paths: Sequence[str], dataset: str | None) -> str:
         """Return a command line that repeats the run."""
         words = ["batch2online", "run", *(paths or ["--dataset", str(dataset)])]
-        of_file = {field.name for field in fields(FileFormat)}
-        for field in sorted(fields(self), key=lambda field: field.name in of_file):
+        for field in _ordered_fields():
             value = getattr(self, field.name)
             if field.name == "header" and not value:
                 words.append("--no-header")
@@ -93,7 +92,14 @@ class Settings(FileFormat):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all settings as JSON values."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        values = {field.name: getattr(self, field.name) for field in _ordered_fields()}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _ordered_fields() -> list[Any]:
+    """Return the fields of :class:`Settings`, those of :class:`FileFormat` last."""
+    of_file = {field.name for field in fields(FileFormat)}
+    return sorted(fields(Settings), key=lambda field: field.name in of_file)
 
 
 def listed(values: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 
 Value = Text | str | Sequence[str]
 """A styled string, a string, or items of a list; a ``Text`` with ``no_wrap`` and each item are never wrapped."""

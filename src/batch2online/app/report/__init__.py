@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that needs nothing else, for screens, phones and paper.
+"""The HTML report of a model: one self-contained file for screens, phones and print.
 
-``page`` assembles it and needs matplotlib; ``text`` holds what the terminal shares with it and needs nothing.
+``page`` assembles it and needs matplotlib; ``formatting`` is shared with the terminal and needs nothing.
 """

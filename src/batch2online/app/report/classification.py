@@ -1,4 +1,4 @@
-"""The section of a classifier: what it takes for what, how far its probabilities hold, what moves them."""
+"""The section of a classifier: confusion matrix, reliability diagram, ROC curve, coefficients."""
 
 from __future__ import annotations
 
@@ -9,160 +9,148 @@ import numpy as np
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.app.report import elements, models
+from batch2online.app.report import elements, model_figures
 from batch2online.app.report.context import ReportContext
 from batch2online.app.report.figures import ACCENT, MUTED, drawing, plain, svg_of
-from batch2online.app.report.text import why as reason
-from batch2online.headline import excess
+from batch2online.app.report.formatting import reason
+from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
+from batch2online.headline import excess, number
 
-MOST_CLASSES = 12
-_BINS = 10
+MAX_CLASSES = 12
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The rows of the coreset, by the present model.
+class ClassifiedRows:
+    """The coreset with predictions of the current model.
 
     Attributes
     ----------
     labels : names of the classes, in the order of the model
-    truth : the class of each row, as a place among them
-    shares : probabilities (n, n_classes)
-    weights : how many rows each stands for
+    truth : index of the true class of each row
+    probabilities : array of shape (n, n_classes)
+    weights : number of rows that each row represents
     """
 
     labels: list[str]
     truth: IntArray
-    shares: FloatArray
+    probabilities: FloatArray
     weights: FloatArray
 
     @property
     def confusion(self) -> FloatArray:
         """Weights by true class (rows) and predicted class (columns)."""
         counts = np.zeros((len(self.labels), len(self.labels)))
-        np.add.at(counts, (self.truth, self.shares.argmax(axis=1)), self.weights)
+        np.add.at(counts, (self.truth, self.probabilities.argmax(axis=1)), self.weights)
         return counts
 
     @property
-    def claims(self) -> tuple[FloatArray, BoolArray]:
-        """Return what is claimed with which probability, and whether it is so: the second class, or the likeliest."""
+    def positives(self) -> tuple[FloatArray, BoolArray]:
+        """Probability of the second of two classes, or of the predicted one of several, and whether it is true."""
         if len(self.labels) == 2:
-            return self.shares[:, 1], self.truth == 1
-        return self.shares.max(axis=1), self.truth == self.shares.argmax(axis=1)
+            return self.probabilities[:, 1], self.truth == 1
+        return self.probabilities.max(axis=1), self.truth == self.probabilities.argmax(axis=1)
 
 
-def judged(model: Any) -> Judged:
-    """Return the coreset as the present model sees it."""
+def classified_coreset(model: Any) -> ClassifiedRows:
+    """Return the coreset with predictions of the current model."""
     coreset, known = model.coreset_, model.classes_.tolist()
     places = {code: known.index(label) for code, label in model._labels.items()}
     truth = np.array([places[code] for code in coreset.targets.tolist()], dtype=np.int64)
-    return Judged(list(map(str, known)), truth, model._shares(coreset.points), coreset.weights)
+    return ClassifiedRows(list(map(str, known)), truth, model._shares(coreset.points), coreset.weights)
 
 
-def why(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and how far it moved the losses."""
-    return f"{reason(event)}; the loss of a row moved by {elements.number(event.magnitude)} on average"
+def describe(context: ReportContext, event: Any) -> str:
+    """Return the reason of a change, and how much the losses of rows changed."""
+    return f"{reason(event)}; losses changed by {number(event.magnitude)} on average"
 
 
 def section(context: ReportContext) -> str:
-    """Return confusion, reliability, the ROC curve of two classes, and coefficients."""
-    found = judged(context.model)
-    return "\n".join([_classes(context, found), _coefficients(context, found.labels)])
-
-
-def _classes(context: ReportContext, found: Judged) -> str:
+    """Return confusion matrix, reliability diagram, the ROC curve of two classes, and coefficients."""
+    rows = classified_coreset(context.model)
     lead = (
-        "How the present model judges the rows of the coreset, which it was solved on, by their weights: numbers of "
-        f"rows are sums of weights, which stand for {found.weights.sum():,.0f} rows in all."
+        "Performance of the current model on the weighted coreset, which it was fitted on. Numbers of rows are sums of "
+        f"weights, {rows.weights.sum():,.0f} in total."
     )
     error = getattr(context.model, "error_", 0.0)
     if error:
-        lead += f" The model is estimated to cost {excess(error)} more than a fit on all its rows."
-    drawn = [elements.figure(reliability_figure(*found.claims, found.weights), _reliability_note(found))]
-    if len(found.labels) == 2 and 0 < found.truth.mean() < 1:
-        drawn.append(_roc(found))
-    table = _confusion(found, context.target)
+        lead += f" The estimated loss of the model is {excess(error)} above that of a fit on all rows."
+    what = f"of {rows.labels[1]}" if len(rows.labels) == 2 else "of the predicted class"
+    note = f"Reliability diagram: probability {what} in ten bins of equal weight; on the diagonal it is calibrated."
+    drawn = [elements.figure(_reliability_figure(rows), note)]
+    if len(rows.labels) == 2 and 0 < rows.truth.mean() < 1:
+        drawn.append(_roc(rows))
+    table = _confusion(rows, context.target)
     content = [elements.pair(*drawn), table] if len(drawn) == 2 else [elements.pair(*drawn, table)]
-    return elements.section("Classes", lead, *content)
+    return "\n".join([elements.section("Classification", lead, *content), _coefficients(context, rows.labels)])
 
 
-def _confusion(found: Judged, target: str | None) -> str:
-    """Return the confusion matrix with numbers; of many classes the pairs that are mixed up most."""
-    counts, labels = found.confusion, found.labels
-    if len(labels) > MOST_CLASSES:
-        wrong = np.argsort(-(counts - np.diag(np.diag(counts))), axis=None, kind="stable")[:MOST_CLASSES]
+def _confusion(rows: ClassifiedRows, target: str | None) -> str:
+    """Return the confusion matrix; for many classes the most frequent errors."""
+    counts, labels = rows.confusion, rows.labels
+    if len(labels) > MAX_CLASSES:
+        wrong = np.argsort(-(counts - np.diag(np.diag(counts))), axis=None, kind="stable")[:MAX_CLASSES]
         pairs = [divmod(int(place), len(labels)) for place in wrong]
-        rows = [[f"{counts[i, j]:,.0f}", f"{labels[i]} taken for {labels[j]}"] for i, j in pairs]
-        return elements.listing(["rows", "most frequent mistakes"], rows)
-    heads = [*(f"predicted {label}" for label in labels), "share found", f"true {target or 'class'}"]
-    right = np.diag(counts) / np.maximum(counts.sum(axis=1), np.finfo(np.float64).tiny)
-    rows = [
-        [*(f"{count:,.0f}" for count in counts[i]), f"{right[i]:.1%}".replace("%", " %"), label]
+        lines = [[f"{counts[i, j]:,.0f}", f"{labels[i]} predicted as {labels[j]}"] for i, j in pairs]
+        return elements.listing(["rows", "most frequent errors"], lines)
+    heads = [*(f"predicted {label}" for label in labels), "recall", f"true {target or 'class'}"]
+    recall = np.diag(counts) / np.maximum(counts.sum(axis=1), np.finfo(np.float64).tiny)
+    lines = [
+        [*(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %"), label]
         for i, label in enumerate(labels)
     ]
-    return elements.listing(heads, rows)
+    return elements.listing(heads, lines)
 
 
-def reliability(claimed: FloatArray, is_so: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean probability and share that is so, in bins of equal weight."""
-    order = np.argsort(claimed, kind="stable")
-    ends = np.cumsum(weights[order])
-    bins = np.minimum((_BINS * (ends - weights[order] / 2) / ends[-1]).astype(np.int64), _BINS - 1)
-    total = np.bincount(bins, weights[order], _BINS)
+def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean probability and fraction of positives in bins of equal weight."""
+    order = np.argsort(probability, kind="stable")
+    bins = equal_weight_bins(weights[order])
+    total = np.bincount(bins, weights[order], N_BINS)
     kept = total > 0
-    sums = [np.bincount(bins, weights[order] * each[order], _BINS)[kept] for each in (claimed, is_so)]
+    sums = [np.bincount(bins, weights[order] * each[order], N_BINS)[kept] for each in (probability, is_true)]
     return sums[0] / total[kept], sums[1] / total[kept]
 
 
-def reliability_figure(claimed: FloatArray, is_so: BoolArray, weights: FloatArray) -> str:
-    """Probabilities against how often they came true."""
+def _reliability_figure(rows: ClassifiedRows) -> str:
     with drawing(5.2, 3.4) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
-        axes.plot(*reliability(claimed, is_so, weights), "o-", color=ACCENT, markersize=5)
-        axes.set_xlabel("probability by the model")
-        axes.set_ylabel("share that is so")
-        return svg_of(figure, "reliability", "Probabilities against the shares that came true, in ten bins")
+        axes.plot(*reliability(*rows.positives, rows.weights), "o-", color=ACCENT, markersize=5)
+        axes.set_xlabel("mean predicted probability")
+        axes.set_ylabel("fraction of positives")
+        return svg_of(figure, "reliability", "Reliability diagram with ten bins")
 
 
-def _reliability_note(found: Judged) -> str:
-    what = f"of {found.labels[1]}" if len(found.labels) == 2 else "of the likeliest class"
-    return f"Reliability: probability {what} in ten bins of equal weight; on the line it is what comes true."
-
-
-def _roc(found: Judged) -> str:
-    claimed, is_so = found.claims
-    false, true, _ = roc_curve(is_so, claimed, sample_weight=found.weights)
-    area = roc_auc_score(is_so, claimed, sample_weight=found.weights)
+def _roc(rows: ClassifiedRows) -> str:
+    probability, is_true = rows.positives
+    false_positive, true_positive, _ = roc_curve(is_true, probability, sample_weight=rows.weights)
+    area = roc_auc_score(is_true, probability, sample_weight=rows.weights)
     with drawing(5.2, 3.4) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
-        axes.plot(false, true, color=ACCENT)
-        axes.set_xlabel(f"share of the others taken for {plain(found.labels[1])}")
-        axes.set_ylabel("share of its rows found")
-        drawn = svg_of(figure, "roc", "Share of rows found against share of others taken for them")
-    return elements.figure(drawn, f"ROC curve of {found.labels[1]}: the area under it is {area:.4f}; 0.5 is guessing.")
+        axes.plot(false_positive, true_positive, color=ACCENT)
+        axes.set_xlabel("false positive rate")
+        axes.set_ylabel("true positive rate")
+        drawn = svg_of(figure, "roc", "ROC curve: true positive rate against false positive rate")
+    return elements.figure(drawn, f"ROC curve of {rows.labels[1]}: the area under the curve is {area:.4f}.")
 
 
 def _coefficients(context: ReportContext, labels: list[str]) -> str:
-    effects = context.model.coef_ * models.spread(context.model.coreset_)[1]
+    model = context.model
+    effects = model.coef_ * model_figures.moments(model.coreset_)[1]
     if len(effects) > 1:
-        lead = "What each input adds to the logit of a class, times the spread of the input: a class a row."
-        shown = effects[: 3 * MOST_CLASSES]
+        lead = "Coefficients of the logit of each class, times the standard deviation of the feature."
+        shown = effects[: 3 * MAX_CLASSES]
         names = [plain(label) for label in labels[: len(shown)]]
-        cells = models.matrix_figure(names, context.names, shown, "Coefficients, a class a row")
-        note = models.note_of_columns(len(context.names), "Blue speaks for the class, orange against it.")
+        cells = model_figures.matrix_figure(names, context.names, shown, "Coefficients, one class per row")
+        note = "Blue increases the probability of the class, orange decreases it."
+        note = model_figures.note_of_columns(len(context.names), note)
         return elements.section("Coefficients", lead, elements.figure(cells, note, wide=True))
-    lead = f"The logarithm of the odds of {labels[-1]}: the intercept plus each coefficient times its input."
-    lead += f" The {models.MOST_BARS} strongest are drawn." if len(context.names) > models.MOST_BARS else ""
-    picture = elements.figure(
-        models.coefficients_figure(context.names, effects[0], None), f"Blue speaks for {labels[-1]}, orange against it."
-    )
-    return elements.section("Coefficients", lead, elements.pair(picture, _listed(context, effects[0])))
-
-
-def _listed(context: ReportContext, effects: FloatArray) -> str:
-    slopes = context.model.coef_[0] / context.scales
-    rows = [[elements.number(float(context.model.intercept_[0] - slopes @ context.means)), "intercept"]]
-    rows += [
-        [elements.number(float(slopes[j]) + 0.0), context.names[j]] for j in np.argsort(-np.abs(effects), kind="stable")
-    ]
-    return elements.listing(["coefficient", "input"], rows, tall=True)
+    lead = f"Log odds of {labels[-1]}: the intercept plus the sum of coefficients times features."
+    lead += model_figures.note_of_bars(len(context.names))
+    note = f"Blue increases the probability of {labels[-1]}, orange decreases it."
+    picture = elements.figure(model_figures.coefficients_figure(context.names, effects[0], None), note)
+    slopes = model.coef_[0] / context.scales
+    rows = [[number(float(model.intercept_[0] - slopes @ context.means)), "intercept"]]
+    order = np.argsort(-np.abs(effects[0]), kind="stable")
+    rows += [[number(float(slopes[j]) + 0.0), context.names[j]] for j in order]
+    listed = elements.listing(["coefficient", "feature"], rows, tall=True)
+    return elements.section("Coefficients", lead, elements.pair(picture, listed))

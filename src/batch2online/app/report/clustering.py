@@ -1,4 +1,4 @@
-"""The section of a clustering: a card for each cluster, where centers lie; and why it changed."""
+"""The section of a clustering: a card for each cluster, and the centers."""
 
 from __future__ import annotations
 
@@ -7,95 +7,93 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.app.report import elements, models
+from batch2online.app.report import elements, model_figures
 from batch2online.app.report.context import ReportContext
-from batch2online.app.report.elements import escape, number
+from batch2online.app.report.elements import escape
 from batch2online.app.report.figures import GROUPS
-from batch2online.app.report.text import why as reason
+from batch2online.app.report.formatting import reason
+from batch2online.headline import number
 from batch2online.numerics.distances import nearest, squared_distances
 
-TRAITS = TYPICAL = 3
-MOST_CARDS = 30
+N_FEATURES = N_NEAREST = 3
+MAX_CARDS = 30
 
 
-def why(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, what became of which clusters, and how many labels changed."""
-    said = [reason(event)]
+def describe(context: ReportContext, event: Any) -> str:
+    """Return the reason of a change, the centers that moved most, and how many labels changed."""
+    parts = [reason(event)]
     moved = sorted(event.matching or (), key=lambda change: -change.moved)
-    said += [f"cluster {change.id} {_fate(context, change)}" for change in moved[:TRAITS] if change.moved > 0]
+    parts += [f"cluster {change.id} {_movement(context, change)}" for change in moved[:N_FEATURES] if change.moved > 0]
     if event.churn is not None:
-        said.append(f"about {round(event.churn * event.at):,} rows ({event.churn:.2%}) changed their label")
-    return "; ".join(said)
+        parts.append(f"about {round(event.churn * event.at):,} rows ({event.churn:.2%}) changed their label")
+    return "; ".join(parts)
 
 
-def _fate(context: ReportContext, change: Any) -> str:
+def _movement(context: ReportContext, change: Any) -> str:
     if change.split_from is not None:
-        return f"began anew as a part of {change.split_from}"
+        return f"was split from cluster {change.split_from}"
     if change.merged_into is not None:
-        return f"went to {change.merged_into} for the most part"
-    return f"moved by {context.length(change.moved)}"
+        return f"was mostly merged into cluster {change.merged_into}"
+    return f"moved by {context.format_distance(change.moved)}"
 
 
 def section(context: ReportContext) -> str:
-    """Return a card for each cluster, and where all centers lie."""
+    """Return a card for each cluster, and a figure of all centers."""
     model, coreset = context.model, context.model.coreset_
     centers = model.cluster_centers_
     labels = nearest(coreset.points, centers)[0]
     sizes = np.bincount(labels, weights=coreset.weights, minlength=len(centers))
-    mean, spreads = models.spread(coreset)
-    scaled = (centers - mean) / np.where(spreads > 0, spreads, 1.0)
+    mean, deviations = model_figures.moments(coreset)
+    scaled = (centers - mean) / np.where(deviations > 0, deviations, 1.0)
     shares = sizes / (sizes.sum() or 1.0)
-    cards = [_card(context, j, shares, scaled, mean, labels) for j in np.argsort(-sizes, kind="stable")[:MOST_CARDS]]
-    alarm = models.drowning(spreads, context.names)
+    largest = np.argsort(-sizes, kind="stable")[:MAX_CARDS]
     ticks = [f"{j}: {share:.0%}" for j, share in enumerate(shares)]
-    cells = models.matrix_figure(ticks, context.names, scaled, "Centers, one a row")
-    note = models.note_of_columns(len(context.names), "Centers in spreads away from the mean of all rows.")
+    cells = model_figures.matrix_figure(ticks, context.names, scaled, "Centers, one per row")
+    note = "Centers in standard deviations from the mean of all rows."
     most = float(np.abs(scaled).max())
-    lead = f"{len(centers)} clusters, the largest first: how many rows, what sets each apart, and rows typical of it."
+    lead = f"{len(centers)} clusters, largest first, with their most distinctive features and nearest rows."
     return elements.section(
         "Clusters",
         lead,
-        *([elements.warning(alarm)] if alarm else []),
-        elements.card_grid(cards),
-        elements.figure(cells, note, wide=True),
-        elements.scale(f"{most:.1f} spreads below the mean", f"{most:.1f} above"),
+        elements.warning(model_figures.dominance_warning(deviations, context.names)),
+        elements.card_grid([_card(context, j, shares, scaled, mean, labels) for j in largest]),
+        elements.figure(cells, model_figures.note_of_columns(len(context.names), note), wide=True),
+        elements.scale(f"{most:.1f} standard deviations below the mean", f"{most:.1f} above"),
     )
 
 
 def _card(
     context: ReportContext, j: int, shares: FloatArray, scaled: FloatArray, mean: FloatArray, labels: IntArray
 ) -> str:
-    traits = np.argsort(-np.abs(scaled[j]), kind="stable")[:TRAITS]
-    centers = context.original(context.model.cluster_centers_)
-    listed = "".join(f"<li>{escape(_trait(context, c, centers[j], scaled[j], mean))}</li>" for c in traits)
+    columns = np.argsort(-np.abs(scaled[j]), kind="stable")[:N_FEATURES]
+    center = context.original(context.model.cluster_centers_)[j]
+    usual = context.original(mean[None])[0]
+    features = []
+    for c in columns:
+        side = "high" if scaled[j][c] >= 0 else "low"
+        own, overall = context.format_value(c, float(center[c])), context.format_value(c, float(usual[c]))
+        features.append(f"<li>{escape(f'{context.names[c]} {side}: {own} (all rows: {overall})')}</li>")
     rest = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(context.told(c, float(centers[j][c])))}</td></tr>"
+        f"<tr><th>{escape(name)}</th><td>{escape(context.format_value(c, float(center[c])))}</td></tr>"
         for c, name in enumerate(context.names)
     )
     return (
         f'<div class="cluster"><h3><i style="background:var(--group{j % len(GROUPS)})"></i>Cluster {j}</h3>'
-        f"<p>about {round(float(shares[j]) * context.rows):,} rows, {shares[j]:.1%}</p><ul>{listed}</ul>"
-        f"{_typical(context, j, traits, labels)}"
+        f"<p>about {round(float(shares[j]) * context.rows):,} rows, {shares[j]:.1%}</p><ul>{''.join(features)}</ul>"
+        f"{_nearest_rows(context, j, columns, labels)}"
         f'<details><summary>Center</summary><div class="tall"><table><tbody>{rest}</tbody></table></div></details>'
         f"<p class=fate>{escape(_history(context, j))}</p></div>"
     )
 
 
-def _trait(context: ReportContext, column: int, center: FloatArray, scaled: FloatArray, mean: FloatArray) -> str:
-    usual = float(context.original(mean[None])[0][column])
-    side = "high" if scaled[column] >= 0 else "low"
-    name = context.names[column]
-    return f"{name} {side}: {context.told(column, float(center[column]))} (all rows: {context.told(column, usual)})"
-
-
-def _typical(context: ReportContext, j: int, columns: Any, labels: IntArray) -> str:
-    """Return the rows of the coreset that are nearest to a center."""
+def _nearest_rows(context: ReportContext, j: int, columns: Any, labels: IntArray) -> str:
+    """Return the coreset rows nearest to a center, as a table."""
     coreset = context.model.coreset_
     own = np.flatnonzero(labels == j)
     if not len(own):
         return ""
     distances = squared_distances(coreset.points[own], context.model.cluster_centers_[j : j + 1])[0]
-    chosen = own[np.argsort(distances, kind="stable")[:TYPICAL]]
+    chosen = own[np.argsort(distances, kind="stable")[:N_NEAREST]]
     values = context.original(coreset.points[chosen])
     head = "".join(f"<th>{escape(context.names[c])}</th>" for c in columns)
     lines = [
@@ -104,19 +102,20 @@ def _typical(context: ReportContext, j: int, columns: Any, labels: IntArray) -> 
     ]
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
     return (
-        f'<div class="typical"><table><thead><tr><th>typical rows</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f'<div class="typical"><table><thead><tr><th>nearest rows</th>{head}</tr></thead><tbody>{body}</tbody></table>'
         "</div>"
     )
 
 
 def _history(context: ReportContext, j: int) -> str:
-    """Return what became of an id over all changes."""
+    """Return how often the center of a cluster moved, and the last splits."""
     events = [
         (event.at, change) for event in context.model.changes_ for change in event.matching or () if change.id == j
     ]
-    notable = [f"{_fate(context, change)} at row {at:,}" for at, change in events if change.split_from is not None]
+    splits = [f"{_movement(context, change)} at row {at:,}" for at, change in events if change.split_from is not None]
     moves = [(at, change) for at, change in events if change.moved > 0]
     if not moves:
-        return "Its center has never moved."
-    last = f"Its center moved {len(moves)} times, last at row {moves[-1][0]:,} by {context.length(moves[-1][1].moved)}."
-    return f"{last} It {'; '.join(notable[-2:])}." if notable else last
+        return "The center has not moved."
+    at, last = moves[-1]
+    shown = f"The center moved {len(moves)} times, last at row {at:,} by {context.format_distance(last.moved)}."
+    return f"{shown} It {'; '.join(splits[-2:])}." if splits else shown

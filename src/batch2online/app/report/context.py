@@ -1,4 +1,4 @@
-"""What a report is about: a model, the names and units of its columns, and the run that made it, if one did."""
+"""Context of a report: a model, the names and units of its columns, and the run that fitted it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from batch2online.frames.columns import MISSING
 from batch2online.headline import Headline, number
 from batch2online.sketches.base import Coreset
 
+SCALED_UNIT = "standard deviations"
+"""Unit of distances between rows of standardized columns."""
+
 
 @dataclass(frozen=True)
 class RunTime:
-    """When a run took place and how long it took, in seconds."""
+    """Date and duration of a run."""
 
     date: str
     seconds: float
@@ -23,18 +26,18 @@ class RunTime:
 
 @dataclass(frozen=True)
 class ReportContext:
-    """A model and what is known around it.
+    """A model, and the names and units of its data.
 
     Attributes
     ----------
     model : online estimator
-    title, source : what the model is, and where its rows came from
-    names : names of the inputs
+    title, source : description of the model, and name of its input
+    names : names of the features
     target : name of the target, or None
-    means, scales : for each input, what was subtracted and divided by, to go back to original units
-    units : units of the inputs by name, where they are known
+    means, scales : mean and scale of each feature that was standardized, else 0 and 1
+    units : units of the features by name, if they are known
     result : the content of ``result.json``, empty without a run
-    run_time : when it run_time, or None
+    run_time : date and duration of the run, or None
     """
 
     model: Any
@@ -50,48 +53,48 @@ class ReportContext:
 
     @property
     def headline(self) -> Headline:
-        """What the terminal begins with."""
-        told: Headline = self.model.headline(self.target, **shared_scale(self.result.get("preparation")))
-        return told
+        """The first line of the report and of the terminal."""
+        found: Headline = self.model.headline(self.target, **shared_scale(self.result.get("preparation")))
+        return found
 
     @property
     def rows(self) -> int:
         return int(self.model.n_seen_)
 
     def original(self, values: FloatArray) -> FloatArray:
-        """Return rows (n, d) of inputs in the units of the source."""
+        """Return rows of shape (n, d) in original units."""
         return np.asarray(values * self.scales + self.means)
 
-    def length(self, distance: float) -> str:
-        """Return a distance between rows: in the source's unit where all columns share one scale, else in spreads."""
+    def format_distance(self, distance: float) -> str:
+        """Return a distance between rows in original units, or in standard deviations if scales differ."""
         if np.ptp(self.scales) == 0:
             units = set(map(self.units.get, self.names))
             unit = (units.pop() or "") if len(units) == 1 else ""
             return f"{number(distance * float(self.scales[0]))} {unit}".strip()
-        return f"{number(distance)} spreads"
+        return f"{number(distance)} {SCALED_UNIT}"
 
-    def told(self, column: int, value: float) -> str:
-        """Return a value of a column, in its unit where that is known."""
+    def format_value(self, column: int, value: float) -> str:
+        """Return a value of a column with its unit."""
         unit = self.units.get(self.names[column], "")
         return f"{number(value)} {unit}".strip()
 
 
 def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
-    """Return how distances between prepared rows become those of the source: a factor, or that there is none.
+    """Return the scale of distances between standardized rows: a factor, or a unit if scales differ.
 
     >>> shared_scale({"standardised": True, "scales": [2.0, 2.0], "categories": {}})
     {'scale': 2.0}
     >>> shared_scale({"standardised": True, "scales": [2.0, 3.0], "categories": {}})
-    {'unit': 'spreads'}
+    {'unit': 'standard deviations'}
     """
     if prepared is None or not prepared["standardised"]:
         return {}
     scales = set(prepared["scales"])
-    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["categories"] else {"unit": "spreads"}
+    return {"scale": float(scales.pop())} if len(scales) == 1 and not prepared["categories"] else {"unit": SCALED_UNIT}
 
 
-def of_model(model: Any, target: str | None = None) -> ReportContext:
-    """Return the context of a model alone."""
+def model_context(model: Any, target: str | None = None) -> ReportContext:
+    """Return the context of a model without a run."""
     given = getattr(model, "feature_names_in_", None)
     width = model.n_features_in_
     names = [f"x{j + 1}" for j in range(width)] if given is None else [str(name) for name in given]
@@ -99,8 +102,8 @@ def of_model(model: Any, target: str | None = None) -> ReportContext:
     return ReportContext(model, title, "Python", names, target, np.zeros(width), np.ones(width))
 
 
-def of_run(model: Any, result: dict[str, Any], run_time: RunTime | None = None) -> ReportContext:
-    """Return the context of a run, from the content of ``result.json``; inputs lose the mark of having been scaled."""
+def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = None) -> ReportContext:
+    """Return the context of a run from the content of ``result.json``."""
     names, prepared = list(result["inputs"]), result["preparation"]
     means, scales = np.zeros(len(names)), np.ones(len(names))
     count = len(prepared["numbers"])

@@ -1,4 +1,4 @@
-"""Sections on the order of rows and on forgetting: evidence against random order, and which rows count."""
+"""The section on the order of rows, and sentences on forgetting."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ from batch2online.app.report.elements import figure, section
 from batch2online.app.report.figures import ACCENT, SECOND, drawing, rows_axis, svg_of
 from batch2online.drift.order_monitor import LEVEL, OrderVerdict
 
-_MEANING = (
-    "In random order, the evidence ever reaches 3 in at most one stream of a thousand. It comes from ranks of each "
-    "row among those before, under a model that was frozen after the first rows."
-)
+MAX_SWITCHES = 6
+"""Maximum number of switches to list."""
 
 
 def order_section(verdict: OrderVerdict) -> str:
-    """Return the verdict, and how the evidence has grown."""
-    words = verdict.sentence()
-    shown = f" The {verdict.score} shows it most clearly." if verdict.score else ""
-    drawn = [] if len(verdict.curve) < 2 else [figure(_evidence_figure(verdict), _MEANING, wide=True)]
-    return section("Order of the rows", f"{words[:1].upper()}{words[1:]}.{shown}", *drawn)
-
-
-def _evidence_figure(verdict: OrderVerdict) -> str:
+    """Return the verdict and the evidence over the rows."""
+    sentence = verdict.sentence()
+    strongest = f" The evidence is strongest in the {verdict.score}." if verdict.score else ""
+    lead = f"{sentence[:1].upper()}{sentence[1:]}.{strongest}"
+    if len(verdict.curve) < 2:
+        return section("Order of the rows", lead)
     rows, evidence = verdict.curve_rows.astype(float), verdict.curve
     with drawing(width=10.4) as (drawn, axes):
         axes.axhline(-np.log10(LEVEL), color=SECOND, linewidth=1.2)
@@ -33,56 +29,57 @@ def _evidence_figure(verdict: OrderVerdict) -> str:
         if evidence.max() > 100:
             axes.set_yscale("symlog", linthresh=10)
         rows_axis(axes, rows)
-        axes.set_ylabel("evidence, powers of ten")
-        return svg_of(drawn, "order", "Evidence against random order over the rows seen; an alarm is raised at 3")
+        axes.set_ylabel("evidence (log10)")
+        picture = svg_of(drawn, "order", "Evidence against random order over the rows seen; 3 raises an alarm")
+    note = (
+        "In random order the evidence ever reaches 3 with probability at most 0.001. It is computed from ranks of each "
+        "row among those before it, under a model that is fixed after the first rows."
+    )
+    return section("Order of the rows", lead, figure(picture, note, wide=True))
 
 
-MOST = 6
-"""Switches that are told one by one."""
-
-
-def rows(model: Any) -> str:
-    """Return which rows count, in words."""
-    if _window(model):
+def counted_rows(model: Any) -> str:
+    """Return which rows the loss refers to."""
+    if _has_window(model):
         return "the rows in the window"
     half_life = model.regret_.half_life
     return "all rows so far" if half_life is None else f"rows so far, weighted by a half-life of {half_life:,}"
 
 
-def lead(model: Any) -> str:
-    """Return what loss and hindsight stand for where old rows are let go."""
-    if _window(model):
-        return f" Both are those of the last {model.regret_.rows:,} rows: older ones are not kept."
+def forgetting(model: Any) -> str:
+    """Return how old rows count in loss and hindsight, if they are forgotten."""
+    if _has_window(model):
+        return f" Both refer to the last {model.regret_.rows:,} rows: older ones are forgotten."
     half_life = model.regret_.half_life
     if half_life is None:
         return ""
     return (
-        f" Both count a row half as much for every {half_life:,} rows that came after it, the last one once: hindsight "
-        "is the best model for these weights. One that changes with the rows may well cost less than any single model."
+        f" In both the weight of a row halves every {half_life:,} rows: hindsight is the best model for these weights. "
+        "An online model may have a smaller loss than any single model."
     )
 
 
 def switches(model: Any) -> str:
-    """Return which half-life was in force when, where several compete."""
+    """Return the half-lives over the rows, if they were selected automatically."""
     if getattr(model, "half_life", None) != "auto":
         return ""
     known = [(0, 0), *((event.at, event.rows) for event in model.changes_ if event.kind == "half_life")]
     if len(known) == 1:
-        return " All rows have counted alike: no half-life was better."
-    told = [f"{_named(rows)} from row {at:,}" if at else f"{_named(rows)} at first" for at, rows in known]
-    if len(told) > MOST:
-        longest: dict[int, int] = {}
-        for (at, rows_), (stop, _) in pairwise([*known, (int(model.n_seen_), 0)]):
-            longest[rows_] = longest.get(rows_, 0) + stop - at
-        most = max(longest, key=lambda each: longest[each])
-        share = f"; {_named(most)} for {longest[most] / model.n_seen_:.0%} of the rows"
-        return f" Half-lives have changed {len(known) - 1:,} times, last to {told[-1]}{share}."
-    return f" Half-life: {', '.join(told)}."
+        return " All rows have the same weight: no half-life was better."
+    listed = [f"{_named(rows)} from row {at:,}" if at else f"{_named(rows)} at first" for at, rows in known]
+    if len(listed) <= MAX_SWITCHES:
+        return f" Half-life: {', '.join(listed)}."
+    active: dict[int, int] = {}
+    for (at, half_life), (stop, _) in pairwise([*known, (int(model.n_seen_), 0)]):
+        active[half_life] = active.get(half_life, 0) + stop - at
+    most = max(active, key=lambda each: active[each])
+    share = f"{_named(most)} was active for {active[most] / model.n_seen_:.0%} of the rows"
+    return f" The half-life changed {len(known) - 1:,} times, last to {listed[-1]}; {share}."
 
 
 def _named(half_life: int) -> str:
     return f"{half_life:,}" if half_life else "none"
 
 
-def _window(model: Any) -> bool:
+def _has_window(model: Any) -> bool:
     return getattr(model, "window", None) is not None

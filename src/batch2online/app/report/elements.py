@@ -1,7 +1,4 @@
-"""Pieces of HTML, and explanations of special terms as tooltips.
-
-Every string that comes from outside is escaped here, and cannot control a terminal either.
-"""
+"""HTML elements, and tooltips of terms. Every string is escaped here."""
 
 from __future__ import annotations
 
@@ -9,108 +6,104 @@ import html
 import re
 from collections.abc import Sequence
 
-from batch2online.app.report.text import visible
-from batch2online.headline import number
+from batch2online.app.report.formatting import visible
 
-MEANINGS = {
-    "hindsight": "the best single model for all rows, found once they are all known",
-    "coreset": "the weighted rows that stand for all rows seen",
-    "regret": "loss online, less that of the best model in hindsight",
-    "churn": "share of all rows whose cluster label a change has altered",
-    "change": "a row count at which the model was replaced",
-    "changes": "row counts at which the model was replaced",
-    "R2": "share of the variance of the target that the predictions explain: 1 is perfect, 0 as good as the mean",
-    "RMSE": "root of the mean squared error, in the units of the target",
+TOOLTIPS = {
+    "hindsight": "the best single model for all rows, computed once they are all known",
+    "coreset": "weighted subset of the rows that represents all rows",
+    "regret": "online loss minus the loss of the best model in hindsight",
+    "churn": "fraction of all rows whose cluster label changed",
+    "change": "replacement of the model by a new one",
+    "changes": "replacements of the model by a new one",
+    "R2": "coefficient of determination: 1 is perfect, 0 is as good as the mean",
+    "RMSE": "root mean squared error, in the units of the target",
     "MAE": "mean absolute error, in the units of the target",
-    "silhouette": "how much nearer rows are to their own cluster than to the next: from -1 to 1",
-    "variance kept": "share of the squared length of all rows that the components hold",
+    "silhouette": "how much closer rows are to their own cluster than to the next one, from -1 to 1",
+    "variance kept": "fraction of the sum of squares of all rows that the components explain",
     "mean distance": "mean distance of a row to the nearest center, in the units of the columns",
-    "spread": "standard deviation",
-    "spreads": "standard deviations",
-    "weight": "how many rows a row of the coreset stands for",
-    "weights": "how many rows each row of the coreset stands for",
-    "evidence": "how strongly the rows speak against random order, as a power of ten",
-    "principal axis": "a direction in which the rows spread most",
-    "principal axes": "the directions in which the rows spread most",
-    "95 % interval": "in 19 of 20 tables like this one it holds the true value, if errors are independent",
-    "warm-up": "the rows before the first model, scored by the mean of those before them",
-    "log loss": "mean of minus the logarithm of the probability that the true class was given",
-    "logit": "logarithm of the odds of a class, up to a constant that all classes share",
-    "ROC curve": "rows of a class that are found against others taken for it, for every threshold",
-    "accuracy": "share of rows whose class was predicted",
+    "weight": "number of rows that a row of the coreset represents",
+    "weights": "numbers of rows that the rows of the coreset represent",
+    "evidence": "decimal logarithm of the evidence against random order",
+    "principal component": "direction of largest variance",
+    "principal components": "directions of largest variance",
+    "95 % interval": "contains the true value with probability 95 %, if errors are independent",
+    "warm-up": "rows before the first model, predicted by the mean of those before them",
+    "log loss": "mean negative logarithm of the probability of the true class",
+    "logit": "logarithm of the odds of a class, up to a constant shared by all classes",
+    "ROC curve": "true positive rate against false positive rate, over all thresholds",
+    "accuracy": "fraction of correctly classified rows",
+    "recall": "fraction of the rows of a class that are predicted as that class",
+    "permutation importance": "increase of the loss if the values of a feature are shuffled",
 }
-_WORDS = re.compile("|".join(rf"\b{re.escape(word)}(?!\w)" for word in sorted(MEANINGS, key=len, reverse=True)))
+_TERMS = re.compile("|".join(rf"\b{re.escape(term)}(?!\w)" for term in sorted(TOOLTIPS, key=len, reverse=True)))
 
 
-def explained(text: str) -> str:
-    """Return HTML text with the first mention of each special word explained.
+def with_tooltips(content: str) -> str:
+    """Return HTML with a tooltip at the first mention of each term.
 
-    >>> explained("a coreset, and another coreset")
-    'a <abbr title="the weighted rows that stand for all rows seen">coreset</abbr>, and another coreset'
+    >>> with_tooltips("a coreset, and another coreset")
+    'a <abbr title="weighted subset of the rows that represents all rows">coreset</abbr>, and another coreset'
     """
     seen: set[str] = set()
 
     def mark(found: re.Match[str]) -> str:
-        word = found[0]
-        if word in seen:
-            return word
-        seen.add(word)
-        return f'<abbr title="{MEANINGS[word]}">{word}</abbr>'
+        term = found[0]
+        if term in seen:
+            return term
+        seen.add(term)
+        return f'<abbr title="{TOOLTIPS[term]}">{term}</abbr>'
 
-    return _WORDS.sub(mark, text)
-
-
-__all__ = ["card_grid", "escape", "figure", "listing", "number", "pair", "scale", "section", "table", "tile", "warning"]
+    return _TERMS.sub(mark, content)
 
 
-def escape(text: object) -> str:
-    """Return the text as HTML shows it, letter by letter."""
-    return html.escape(visible(text))
+def escape(value: object) -> str:
+    """Return a value as an escaped string."""
+    return html.escape(visible(value))
 
 
 def section(title: str, lead: str, *content: str) -> str:
-    """Return a part of the page: a heading, a sentence or two, figures and tables."""
-    said = explained(escape(lead))
-    return "\n".join(["<section>", f"<h2>{escape(title)}</h2>", f"<p>{said}</p>", *content, "</section>"])
+    """Return a section: a heading, a paragraph, figures and tables."""
+    head = [f"<h2>{escape(title)}</h2>", f"<p>{with_tooltips(escape(lead))}</p>"]
+    return "\n".join(["<section>", *head, *filter(None, content), "</section>"])
 
 
-def tile(shown: str, meaning: str) -> str:
-    """Return a number in large print, and what it says."""
-    return f'<div class="tile"><b>{escape(shown)}</b><span>{explained(escape(meaning))}</span></div>'
+def tile(value: str, meaning: str) -> str:
+    """Return a large number with a description."""
+    return f'<div class="tile"><b>{escape(value)}</b><span>{with_tooltips(escape(meaning))}</span></div>'
 
 
 def figure(svg: str, caption: str = "", wide: bool = False) -> str:
-    """Return a drawing with a caption."""
-    under = f"<figcaption>{explained(escape(caption))}</figcaption>" if caption else ""
+    """Return an SVG figure with a caption."""
+    under = f"<figcaption>{with_tooltips(escape(caption))}</figcaption>" if caption else ""
     return f'<figure class="wide">{svg}{under}</figure>' if wide else f"<figure>{svg}{under}</figure>"
 
 
 def pair(*parts: str) -> str:
-    """Two parts side by side."""
+    """Place two parts side by side."""
     return f'<div class="pair">{"".join(parts)}</div>'
 
 
 def card_grid(cards: Sequence[str]) -> str:
-    """Cards side by side, as many as there is room for."""
+    """Place cards side by side."""
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
-def warning(text: str) -> str:
-    """Return a sentence that is not to be overlooked."""
-    return f'<p class="warning">{explained(escape(text))}</p>'
+def warning(message: str) -> str:
+    """Return a highlighted message; nothing if it is empty."""
+    return f'<p class="warning">{with_tooltips(escape(message))}</p>' if message else ""
 
 
 def table(rows: list[tuple[str, str]], tall: bool = False) -> str:
-    """Names and values, one pair a line."""
+    """Return a table of names and values."""
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
     return f'<div class="card{" tall" if tall else ""}"><table><tbody>{body}</tbody></table></div>'
 
 
-def listing(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, tall: bool = False) -> str:
-    """Return a table with a head; but for the last ``words`` columns, all are numbers and stand to the right."""
-    numbers = len(heads) - words
+def listing(heads: Sequence[str], rows: Sequence[Sequence[str]], strings: int = 1, tall: bool = False) -> str:
+    """Return a table with a header; all but the last ``strings`` columns are numbers and right-aligned."""
+    numbers = len(heads) - strings
     kinds = [' class="number"' if j < numbers else "" for j in range(len(heads))]
-    top = "".join(f"<th{kind}>{explained(escape(head))}</th>" for kind, head in zip(kinds, heads, strict=True))
+    top = "".join(f"<th{kind}>{with_tooltips(escape(head))}</th>" for kind, head in zip(kinds, heads, strict=True))
     lines = ["".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     tallness = " tall" if tall else ""
@@ -118,5 +111,5 @@ def listing(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1,
 
 
 def scale(low: str, high: str) -> str:
-    """Return what the colours of cells stand for."""
+    """Return a legend of the colours of cells."""
     return f'<div class="scale"><span>{escape(low)}</span><i></i><span>{escape(high)}</span></div>'

@@ -1,4 +1,4 @@
-"""The figures that every report has, as SVG that takes its colours from the page: loss, regret, changes, coreset."""
+"""Figures of every report, as SVG with the colours of the page: loss, regret, changes, coreset."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from batch2online._types import FloatArray
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 from batch2online.headline import HUGE
 from batch2online.numerics.distances import nearest
 
 INK, MUTED, GRID, ACCENT, SECOND, SURFACE = (f"#{n:02x}fe{n:02x}" for n in range(1, 7))
 GROUPS = tuple(f"#{n:02x}fe{n:02x}" for n in range(7, 17))
-"""Colours of clusters; after the last, the first again."""
+"""Colours of clusters, reused if there are more."""
 _VARIABLES = {
     INK: "var(--ink)",
     MUTED: "var(--muted)",
@@ -60,7 +60,7 @@ _STYLE: Any = {
 
 @contextmanager
 def drawing(width: float = 5.2, height: float = 2.9) -> Iterator[tuple[Figure, Any]]:
-    """Give an empty figure in the report's style; sizes are in inches of 72 CSS pixels."""
+    """Yield an empty figure in the style of the report; sizes are in inches of 72 CSS pixels."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width, height))
         FigureCanvasSVG(figure)
@@ -71,9 +71,9 @@ def drawing(width: float = 5.2, height: float = 2.9) -> Iterator[tuple[Figure, A
 
 
 def svg_of(figure: Figure, name: str, label: str, tips: Sequence[str] = ()) -> str:
-    """Return the figure as an inline element, with identifiers of its own and a text for those who cannot see it.
+    """Return the figure as an inline SVG element with unique identifiers and an accessible label.
 
-    ``tips`` are shown where the mouse rests on what was drawn with ``gid=tip-0``, ``tip-1``, ...
+    ``tips`` are the tooltips of the elements that were drawn with ``gid=tip-0``, ``tip-1``, ...
     """
     buffer = io.StringIO()
     with mpl.rc_context(_STYLE):
@@ -84,7 +84,11 @@ def svg_of(figure: Figure, name: str, label: str, tips: Sequence[str] = ()) -> s
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r"font: [^;\"]*?(\d+(?:\.\d+)?)px [^;\"]*", r"font-size: \1px", text)
-    text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', _opening(label), text, count=1)
+    opening = (
+        r'<svg viewBox="\1" role="img" aria-label="' + label.replace("\\", "") + '" '
+        'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" stroke-linejoin="round">'
+    )
+    text = re.sub(r'<svg [^>]*viewBox="([^"]*)"[^>]*>', opening, text, count=1)
     for colour, variable in _VARIABLES.items():
         text = text.replace(colour, variable)
     for j, tip in enumerate(tips):
@@ -93,42 +97,38 @@ def svg_of(figure: Figure, name: str, label: str, tips: Sequence[str] = ()) -> s
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
 
-def _opening(label: str) -> str:
-    label = label.replace("\\", "")
-    return (
-        r'<svg viewBox="\1" role="img" aria-label="' + label + '" xmlns="http://www.w3.org/2000/svg" '
-        'xmlns:xlink="http://www.w3.org/1999/xlink" stroke-linejoin="round">'
-    )
-
-
-def plain(text: str, most: int = 24) -> str:
-    """Return a name for a label: nothing in it but what can be seen, no mathematics, and not too long."""
-    shown = visible(text)
+def plain(name: str, most: int = 24) -> str:
+    """Return a name as a label: control characters and ``$`` escaped, long names truncated."""
+    shown = visible(name)
     short = shown if len(shown) <= most else shown[: most - 1] + "…"
     return short.replace("$", r"\$")
 
 
-MOST_POINTS = 1500
+MAX_POINTS = 1500
 
 
 def loss_figure(curve: list[dict[str, Any]]) -> str:
-    """Mean loss of a row, online and in hindsight."""
+    """Draw the mean loss per row, online and in hindsight."""
     rows, loss, optimum = (
         np.array([point[key] for point in curve], dtype=float) for key in ("rows", "loss", "optimum")
     )
-    weight = np.array([point.get("weight", point["rows"]) for point in curve], dtype=float)  # less where rows fade
+    weight = np.array([point.get("weight", point["rows"]) for point in curve], dtype=float)
     with drawing() as (figure, axes):
         axes.plot(rows, optimum / weight, color=SECOND, label="best in hindsight")
         axes.plot(rows, loss / weight, color=ACCENT, label="online")
         rows_axis(axes, rows)
-        _positive_axis(axes, np.concatenate([loss / weight, optimum / weight]))
-        axes.set_ylabel("mean loss of a row")
+        values = np.concatenate([loss / weight, optimum / weight])
+        if values.min() > 0 and values.max() > 20 * values.min():
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.set_ylabel("mean loss per row")
         axes.legend(frameon=False, labelcolor=INK, loc="best")
-        return svg_of(figure, "loss", "Mean loss of a row, online and in hindsight, over the rows seen")
+        return svg_of(figure, "loss", "Mean loss per row, online and in hindsight, over the rows seen")
 
 
 def ratio_figure(curve: list[dict[str, Any]]) -> str:
-    """Loss so far relative to hindsight."""
+    """Draw the ratio of the loss to the optimum in hindsight."""
     rows = np.array([point["rows"] for point in curve], dtype=float)
     ratio = np.array([point["ratio"] if point["ratio"] <= HUGE else np.nan for point in curve], dtype=float)
     with drawing() as (figure, axes):
@@ -140,12 +140,12 @@ def ratio_figure(curve: list[dict[str, Any]]) -> str:
             axes.set_ylim(0.98, min(finite.max(), max(1.5, 1 + 8 * (finite[-1] - 1))) * 1.02)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
-        axes.set_ylabel("loss / hindsight")
+        axes.set_ylabel("loss / optimum")
         return svg_of(figure, "ratio", "Loss of all rows so far divided by the loss of the best model in hindsight")
 
 
 def regret_figure(curve: list[dict[str, Any]]) -> str:
-    """Regret: what online learning has cost in all, beyond hindsight."""
+    """Draw the regret."""
     rows = np.array([point["rows"] for point in curve], dtype=float)
     regret = np.array([point["loss"] - point["optimum"] for point in curve])
     with drawing() as (figure, axes):
@@ -159,9 +159,11 @@ def regret_figure(curve: list[dict[str, Any]]) -> str:
 
 
 def changes_figure(events: list[Any], n_rows: int, tips: Sequence[str]) -> str:
-    """When the model changed, and how much worse than the new one the old model was; a tip for each change."""
+    """Draw the excess cost of the old model over the new one at each change, with a tooltip."""
     at = np.array([event.at for event in events], dtype=float)
-    excess = np.array([_excess(event) for event in events])
+    excess = np.array(  # in percent; 100 if the new model has no loss
+        [100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0) for event in events]
+    )
     with drawing() as (figure, axes):
         axes.vlines(at, 1e-9, excess, color=ACCENT, linewidth=1.2)
         for j, (row, height) in enumerate(zip(at, excess, strict=True)):
@@ -176,14 +178,14 @@ def changes_figure(events: list[Any], n_rows: int, tips: Sequence[str]) -> str:
             axes.set_ylim(0, max(excess.max() * 1.15, 1e-3))
             axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{_short(value)} %"))
-        axes.set_ylabel("extra cost of the old model")
-        return svg_of(figure, "changes", f"Timeline of {len(events)} changes of the model over the rows seen", tips)
+        axes.set_ylabel("excess cost of the old model")
+        return svg_of(figure, "changes", f"Timeline of {len(events)} model changes over the rows seen", tips)
 
 
 def coreset_figure(points: FloatArray, weights: FloatArray, centers: FloatArray | None) -> tuple[str, float]:
-    """Where the coreset lies: its first two principal axes, each cluster in its colour; and their share of variance."""
-    mean, axes_of_points, share = principal_axes(points, weights)
-    chosen = np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).astype(int)
+    """Draw the coreset on its first two principal components; return the figure and their explained variance."""
+    mean, axes_of_points, share = principal_components(points, weights)
+    chosen = np.linspace(0, len(points) - 1, min(len(points), MAX_POINTS)).astype(int)
     flat = (points[chosen] - mean) @ axes_of_points.T
     labels = np.zeros(len(chosen), dtype=int) if centers is None else nearest(points[chosen], centers)[0]
     with drawing(5.2, 3.8) as (figure, axes):
@@ -194,22 +196,21 @@ def coreset_figure(points: FloatArray, weights: FloatArray, centers: FloatArray 
                 some = flat[(low <= heaviness) & (heaviness < high) & (labels == label)]
                 axes.plot(some[:, 0], some[:, 1], "o", color=colour, markersize=size, alpha=0.45, markeredgewidth=0)
         if centers is not None:
-            _mark_centers(axes, (centers - mean) @ axes_of_points.T)
-        axes.set_xlabel("first principal axis")
-        axes.set_ylabel("second principal axis")
-        _few_ticks(axes)
-        return svg_of(figure, "coreset", "Points of the coreset along its first two principal axes"), share
-
-
-def _mark_centers(axes: Any, places: FloatArray) -> None:
-    for label, (x, y) in enumerate(places):
-        colour = GROUPS[label % len(GROUPS)]
-        axes.plot([x], [y], "o", markersize=15, color=SURFACE, markeredgecolor=colour, markeredgewidth=1.8, zorder=4)
-        axes.text(x, y, str(label), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=5)
+            for label, (x, y) in enumerate((centers - mean) @ axes_of_points.T):
+                marks = {"color": SURFACE, "markeredgecolor": GROUPS[label % len(GROUPS)], "markeredgewidth": 1.8}
+                axes.plot([x], [y], "o", markersize=15, zorder=4, **marks)
+                axes.text(x, y, str(label), ha="center", va="center_baseline", fontsize=9, color=INK, zorder=5)
+        axes.set_xlabel("first principal component")
+        axes.set_ylabel("second principal component")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(5))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axes.tick_params(colors=MUTED)
+        return svg_of(figure, "coreset", "Coreset on its first two principal components"), share
 
 
 def weights_figure(weights: FloatArray) -> str:
-    """How many rows each point of the coreset stands for."""
+    """Draw a histogram of the weights of the coreset."""
     with drawing(5.2, 3.8) as (figure, axes):
         low, high = weights.min(), max(weights.max(), 1.5 * weights.min())
         if high > 10 * low:
@@ -218,13 +219,13 @@ def weights_figure(weights: FloatArray) -> str:
         axes.hist(weights, bins=np.geomspace(low, high, 25), color=ACCENT, alpha=0.85)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
         axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.set_xlabel("weight: rows that a point stands for")
-        axes.set_ylabel("points")
+        axes.set_xlabel("weight (number of rows represented)")
+        axes.set_ylabel("rows of the coreset")
         return svg_of(figure, "weights", "Histogram of the weights of the coreset")
 
 
-def principal_axes(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Mean, first two principal axes, and their share of the variance; a missing axis is zero."""
+def principal_components(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Return the mean, the first two principal components, and their explained variance ratio."""
     mean = np.average(points, axis=0, weights=weights)
     centred = (points - mean) * np.sqrt(weights)[:, None]
     _, values, axes = np.linalg.svd(centred, full_matrices=False)
@@ -234,13 +235,8 @@ def principal_axes(points: FloatArray, weights: FloatArray) -> tuple[FloatArray,
     return mean, two, float((values[:2] ** 2).sum()) / total if total else 1.0
 
 
-def _excess(event: Any) -> float:
-    """By how many percent the old model cost more than the new one, at most 100 where the new one costs nothing."""
-    return 100 * (max(0.0, event.excess) if math.isfinite(event.excess) else 1.0)
-
-
 def rows_axis(axes: Any, rows: FloatArray) -> None:
-    """Show rows seen along the horizontal axis, by their logarithm where they span much."""
+    """Format the horizontal axis of rows seen, logarithmic if their range is large."""
     if rows.max() > 20 * rows.min():
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(numticks=6))
@@ -252,22 +248,8 @@ def rows_axis(axes: Any, rows: FloatArray) -> None:
     axes.set_xlabel("rows seen")
 
 
-def _positive_axis(axes: Any, values: FloatArray) -> None:
-    if values.min() > 0 and values.max() > 20 * values.min():
-        axes.set_yscale("log")
-        axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
-
-
-def _few_ticks(axes: Any) -> None:
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(5))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
-    axes.tick_params(colors=MUTED)
-
-
 def _short(value: float) -> str:
-    """Return a number for an axis.
+    """Return a number as a tick label.
 
     >>> [_short(value) for value in (0, 0.25, 1000, 2_500_000)]
     ['0', '0.25', '1k', '2.5M']

@@ -1,4 +1,4 @@
-"""The section of a linear regression: coefficients, residuals, quantiles, and why the model changed."""
+"""The section of a linear regression: residuals and coefficients."""
 
 from __future__ import annotations
 
@@ -7,135 +7,142 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.app.report import elements, models
+from batch2online.app.report import elements, model_figures
 from batch2online.app.report.context import ReportContext
 from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, svg_of
-from batch2online.app.report.text import why as reason
-from batch2online.headline import excess
+from batch2online.app.report.formatting import reason
+from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
+from batch2online.headline import excess, number
 from batch2online.methods.least_squares.problem import LeastSquares, standard_errors
 from batch2online.methods.least_squares.solver import least_squares
 from batch2online.methods.linear_losses.problem import LinearLossProblem
 
-_BINS = 10
-_SPREAD = (0.1, 0.5, 0.9)
+_QUANTILES = (0.1, 0.5, 0.9)
 _LOG = ("poisson", "gamma", "tweedie")
+_NORMAL = 1.96
 
 
-class JudgedNumbers(NamedTuple):
-    """Rows of the coreset: predictions, targets, and how many rows each stands for, in the order of the predictions."""
+class PredictedRows(NamedTuple):
+    """Predictions, targets and weights of the coreset, sorted by prediction."""
 
     predicted: FloatArray
     targets: FloatArray
     weights: FloatArray
 
-    def binned(self) -> list[JudgedNumbers]:
-        """Return ten bins of equal weight, those that hold rows."""
-        ends = np.cumsum(self.weights)
-        bins = np.minimum((_BINS * (ends - self.weights / 2) / ends[-1]).astype(np.int64), _BINS - 1)
-        return [JudgedNumbers(*(part[bins == b] for part in self)) for b in range(_BINS) if (bins == b).any()]
+    def binned(self) -> list[PredictedRows]:
+        """Return ten bins of equal weight, without empty ones."""
+        bins = equal_weight_bins(self.weights)
+        return [PredictedRows(*(part[bins == b] for part in self)) for b in range(N_BINS) if (bins == b).any()]
 
 
-def judged(model: Any) -> JudgedNumbers:
-    """Return the coreset as the present model sees it."""
+def predicted_coreset(model: Any) -> PredictedRows:
+    """Return the coreset with predictions of the current model."""
     coreset = model.coreset_
-    predicted = model._view().model.predictors(coreset.points)
-    values = model._predictor_loss().mean(predicted)
+    values = model._predictor_loss().mean(model._view().model.predictors(coreset.points))
     order = np.argsort(values, kind="stable")
-    return JudgedNumbers(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
+    return PredictedRows(values[order], np.asarray(coreset.targets).reshape(-1)[order], coreset.weights[order])
 
 
-def is_other(model: Any) -> bool:
-    """Whether the model is one of another loss than squares, or has a penalty."""
-    return isinstance(model._view().problem, LinearLossProblem)
+def below(rows: PredictedRows) -> float:
+    """Return the weighted fraction of targets at or below their predictions."""
+    return float(np.average(rows.targets <= rows.predicted, weights=rows.weights))
 
 
-def residual_section(context: ReportContext) -> str:
-    """Return residuals and coverage, nothing for least squares."""
-    model = context.model
-    if not is_other(model) or len(model.coreset_) < _BINS:
-        return ""
-    found, target = judged(model), context.target or "the target"
-    lead = (
-        "How predictions hold on the rows of the coreset, which the model was solved on, by their weights: in ten bins "
-        f"of equal weight, from the lowest predictions of {target} to the highest."
-    )
-    residuals = elements.figure(_residuals_figure(found), _residuals_note(model))
-    return elements.section("Residuals", lead, elements.pair(residuals, _second(model, found, target)))
-
-
-def _second(model: Any, found: JudgedNumbers, target: str) -> str:
-    if model.loss in _LOG:
-        note = f"Means of {target} against mean predictions in ten bins; on the line they agree."
-        return elements.figure(_means_figure(found), note)
-    share, level = below(found), _level(model)
-    wanted = f", {level:.0%} would be the quantile" if _is_quantile(model) else "; half where residuals are symmetric"
-    note = f"Share of targets below the prediction in ten bins: {share:.1%} in all{wanted}."
-    return elements.figure(_coverage_figure(found, level), note.replace("%", " %"))
-
-
-def below(found: JudgedNumbers) -> float:
-    """Return the share of targets at or below their predictions."""
-    return float(np.average(found.targets <= found.predicted, weights=found.weights))
-
-
-def _is_quantile(model: Any) -> bool:
-    return model.loss in ("quantile", "absolute")
-
-
-def _level(model: Any) -> float:
-    return float(model.quantile) if model.loss == "quantile" else 0.5
-
-
-def _quantiles(values: FloatArray, weights: FloatArray) -> list[float]:
+def weighted_quantiles(values: FloatArray, weights: FloatArray, levels: Any) -> list[float]:
+    """Return quantiles of weighted values."""
     order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order])
-    places = np.searchsorted(share, np.array(_SPREAD) * share[-1]).clip(max=len(values) - 1)
+    sums = np.cumsum(weights[order])
+    places = np.searchsorted(sums, np.array(levels) * sums[-1]).clip(max=len(values) - 1)
     return [float(value) for value in values[order[places]]]
 
 
-def _residuals_figure(found: JudgedNumbers) -> str:
-    """Targets less predictions against predictions, with the median and the middle 80 % of each bin."""
-    residuals = found.targets - found.predicted
+def has_other_loss(model: Any) -> bool:
+    """Whether the model has another loss than least squares, or a penalty."""
+    return isinstance(model._view().problem, LinearLossProblem)
+
+
+def describe(context: ReportContext, event: Any) -> str:
+    """Return the reason of a change, and how much predictions and coefficients changed."""
+    change = number(event.magnitude)
+    if has_other_loss(context.model):
+        return f"{reason(event)}; losses changed by {change} on average"
+    moved = []
+    for j, old, new in event.coefficients or ():
+        before, after = (number(value / context.scales[j]) for value in (old, new))
+        moved.append(f"{context.names[j]} from {before} to {after}")
+    shown = f"{reason(event)}; predictions changed by {change} (root mean square)"
+    return f"{shown}; coefficients: {', '.join(moved)}" if moved else shown
+
+
+def section(context: ReportContext) -> str:
+    """Return residuals, and coefficients by decreasing effect."""
+    model = context.model
+    if np.ndim(model.coef_) != 1:
+        rows = [str(j) for j in range(len(model.coef_))]
+        cells = model_figures.matrix_figure(rows, context.names, model.coef_, "Coefficients, one target per row")
+        return elements.section("Coefficients", "One row per target.", elements.figure(cells, wide=True))
+    deviations, widths = model_figures.moments(model.coreset_)[1], _interval_widths(model)
+    effects = model.coef_ * deviations
+    drawn = model_figures.coefficients_figure(context.names, effects, None if widths is None else widths * deviations)
+    linear = "the intercept plus the sum of coefficients times features"
+    formula = f"exp of {linear}" if model.loss in _LOG else linear
+    lead = f"Prediction of {context.target or 'the target'}: {formula}.{_accuracy(model)}"
+    note = "Blue increases the prediction, orange decreases it."
+    note += "" if widths is None else " Lines show each 95 % interval."
+    listed = _coefficients(context, np.argsort(-np.abs(effects), kind="stable"), widths)
+    both = elements.pair(elements.figure(drawn, note), listed)
+    coefficients = elements.section("Coefficients", lead + model_figures.note_of_bars(len(context.names)), both)
+    return "\n".join(filter(None, (_residuals(context), coefficients)))
+
+
+def _residuals(context: ReportContext) -> str:
+    """Return the section of residuals, nothing for least squares."""
+    model = context.model
+    if not has_other_loss(model) or len(model.coreset_) < N_BINS:
+        return ""
+    rows, target = predicted_coreset(model), context.target or "the target"
+    lead = (
+        "Residuals of the current model on the weighted coreset, which it was fitted on, in ten bins of equal weight "
+        f"by the prediction of {target}."
+    )
+    kind = "Residuals of means" if model.loss in _LOG else "Residuals"
+    note = f"{kind}: dots are rows, sized by weight; orange is the median of a bin, lines its central 80 %."
+    residuals = elements.figure(_residuals_figure(rows), note)
+    if model.loss in _LOG:
+        note = f"Mean {target} against the mean prediction in ten bins; on the diagonal they agree."
+        return elements.section("Residuals", lead, elements.pair(residuals, elements.figure(_means_figure(rows), note)))
+    level = float(model.quantile) if model.loss == "quantile" else 0.5
+    wanted = f"; the quantile is {level:.0%}" if model.loss in ("quantile", "absolute") else ""
+    note = f"Fraction of targets below the prediction in ten bins: {below(rows):.1%} in total{wanted}."
+    coverage = elements.figure(_coverage_figure(rows, level), note.replace("%", " %"))
+    return elements.section("Residuals", lead, elements.pair(residuals, coverage))
+
+
+def _residuals_figure(rows: PredictedRows) -> str:
+    """Draw residuals against predictions, with the median and the central 80 % of each bin."""
+    residuals = rows.targets - rows.predicted
     with drawing(5.2, 3.4) as (figure, axes):
-        sizes = np.clip(14 * found.weights / found.weights.max(), 1.0, None)
-        axes.scatter(found.predicted, residuals, s=sizes, color=ACCENT, alpha=0.25, linewidths=0)
+        sizes = np.clip(14 * rows.weights / rows.weights.max(), 1.0, None)
+        axes.scatter(rows.predicted, residuals, s=sizes, color=ACCENT, alpha=0.25, linewidths=0)
         axes.axhline(0.0, color=MUTED, linewidth=0.8)
-        bins = found.binned()
+        bins = rows.binned()
         at = [float(np.average(each.predicted, weights=each.weights)) for each in bins]
-        low, middle, high = zip(
-            *(_quantiles(each.targets - each.predicted, each.weights) for each in bins), strict=True
-        )
+        quantiles = [weighted_quantiles(each.targets - each.predicted, each.weights, _QUANTILES) for each in bins]
+        low, middle, high = zip(*quantiles, strict=True)
         axes.vlines(at, low, high, color=INK, linewidth=1.2)
         axes.plot(at, middle, "o", color=SECOND, markersize=5)
-        least, most = _quantile_range(residuals, found.weights)
-        axes.set_ylim(min(least, *low), max(most, *high))
+        least, most = weighted_quantiles(residuals, rows.weights, (0.001, 0.999))
+        margin = 0.05 * (most - least) or 1.0
+        axes.set_ylim(min(least - margin, *low), max(most + margin, *high))
         axes.set_xlabel("prediction")
-        axes.set_ylabel("target less prediction")
-        return svg_of(figure, "residuals", "Residuals against predictions, with the middle of ten bins")
+        axes.set_ylabel("residual")
+        return svg_of(figure, "residuals", "Residuals against predictions, with the median of ten bins")
 
 
-def _quantile_range(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Return a range that holds all but one in a thousand of the weight on either side, and a little more."""
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order]) / weights.sum()
-    places = np.searchsorted(share, [0.001, 0.999]).clip(max=len(order) - 1)
-    low, high = map(float, values[order[places]])
-    margin = 0.05 * (high - low) or 1.0
-    return low - margin, high + margin
-
-
-def _residuals_note(model: Any) -> str:
-    kind = "Residuals of the means" if model.loss in _LOG else "Residuals"
-    return (
-        f"{kind}: dots are rows, larger the more they stand for; orange is the median of a bin, lines its middle 80 %."
-    )
-
-
-def _means_figure(found: JudgedNumbers) -> str:
-    bins = found.binned()
-    predicted, actual = (
-        [float(np.average(part, weights=each.weights)) for each in bins for part in [each[k]]] for k in (0, 1)
-    )
+def _means_figure(rows: PredictedRows) -> str:
+    bins = rows.binned()
+    predicted = [float(np.average(each.predicted, weights=each.weights)) for each in bins]
+    actual = [float(np.average(each.targets, weights=each.weights)) for each in bins]
     with drawing(5.2, 3.4) as (figure, axes):
         ends = [min(predicted + actual), max(predicted + actual)]
         axes.plot(ends, ends, color=MUTED, linewidth=0.8)
@@ -145,107 +152,45 @@ def _means_figure(found: JudgedNumbers) -> str:
         return svg_of(figure, "means", "Mean targets against mean predictions, in ten bins")
 
 
-def _coverage_figure(found: JudgedNumbers, level: float) -> str:
-    shares = [below(each) for each in found.binned()]
+def _coverage_figure(rows: PredictedRows, level: float) -> str:
+    fractions = [below(each) for each in rows.binned()]
     with drawing(5.2, 3.4) as (figure, axes):
-        axes.bar(np.arange(1, len(shares) + 1), shares, color=ACCENT, width=0.7)
+        axes.bar(np.arange(1, len(fractions) + 1), fractions, color=ACCENT, width=0.7)
         axes.axhline(level, color=SECOND, linewidth=1.2)
         axes.set_ylim(0, 1)
-        axes.set_xlabel("bin, from the lowest predictions to the highest")
-        axes.set_ylabel("share of targets below")
-        return svg_of(figure, "coverage", "Share of targets below the prediction, in ten bins")
+        axes.set_xlabel("bin, by increasing prediction")
+        axes.set_ylabel("fraction of targets below")
+        return svg_of(figure, "coverage", "Fraction of targets below the prediction, in ten bins")
 
 
-_NORMAL = 1.96
+def _accuracy(model: Any) -> str:
+    """Return the coverage of a quantile, and the estimated excess loss over a fit on all rows."""
+    shown, error = "", float(getattr(model, "error_", 0.0))
+    if model.loss == "quantile" and len(model.coreset_):
+        shown = f" {100 * below(predicted_coreset(model)):.1f} % of the targets are below it, on the weighted coreset."
+    return f"{shown} Its estimated loss is {excess(error)} above that of a fit on all rows." if error > 0 else shown
 
 
-def why(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and which coefficients moved by how much."""
-    moved_by = elements.number(event.magnitude)
-    if is_other(context.model):
-        return f"{reason(event)}; the loss of a row moved by {moved_by} on average"
-    said = f"{reason(event)}; predictions moved by {moved_by} (root mean square)"
-    moved = [
-        f"{name} from {elements.number(old / scale)} to {elements.number(new / scale)}"
-        for name, scale, old, new in (
-            (context.names[j], context.scales[j], old, new) for j, old, new in event.coefficients or ()
-        )
-    ]
-    return f"{said}; coefficients: {', '.join(moved)}" if moved else said
-
-
-def section(context: ReportContext) -> str:
-    """Return what each input adds to the prediction, strongest first."""
-    model = context.model
-    if np.ndim(model.coef_) != 1:
-        return _several_targets(context)
-    _, spreads = models.spread(model.coreset_)
-    errors = _half_widths(model)
-    order = np.argsort(-np.abs(model.coef_ * spreads), kind="stable")
-    drawn = models.coefficients_figure(
-        context.names, model.coef_ * spreads, None if errors is None else errors * spreads
-    )
-    sum_of = "the intercept plus each coefficient times its input"
-    says = f"exp of {sum_of}" if _is_log(model) else sum_of
-    lead = f"Prediction of {context.target or 'the target'}: {says}.{_covered(model)}"
-    lead += f" The {models.MOST_BARS} strongest are drawn." if len(context.names) > models.MOST_BARS else ""
-    note = "Blue raises the prediction, orange lowers it."
-    note += "" if errors is None else " Lines are each 95 % interval."
-    picture = elements.figure(drawn, note)
-    told = elements.section("Coefficients", lead, elements.pair(picture, _listed(context, order, errors)))
-    return "\n".join(part for part in (residual_section(context), told) if part)
-
-
-def _is_log(model: Any) -> bool:
-    """Whether the model predicts the logarithm of the mean."""
-    return getattr(model, "loss", "squared") in ("poisson", "gamma", "tweedie")
-
-
-def _covered(model: Any) -> str:
-    """Return how many targets lie below a quantile, and how far the model is from a fit on all its rows."""
-    said, coreset = "", model.coreset_
-    if getattr(model, "loss", "") == "quantile" and len(coreset):
-        below = coreset.targets <= coreset.points @ model.coef_ + model.intercept_
-        share = 100 * np.average(below, weights=coreset.weights)
-        said = f" {share:.1f} % of the targets lie below it, by the weights of the coreset."
-    error = float(getattr(model, "error_", 0.0))
-    return f"{said} It is estimated to cost {excess(error)} more than a fit on all its rows." if error > 0 else said
-
-
-def _listed(context: ReportContext, order: Any, errors: FloatArray | None) -> str:
-    coefficients = context.model.coef_ / context.scales
-    intercept = float(context.model.intercept_ - coefficients @ context.means)
-    rows = [[elements.number(intercept), "", "intercept"]]
+def _coefficients(context: ReportContext, order: Any, widths: FloatArray | None) -> str:
+    values = context.model.coef_ / context.scales
+    intercept = float(context.model.intercept_ - values @ context.means)
+    rows = [[number(intercept), "", "intercept"]]
     for j in order:
-        value, half = float(coefficients[j]), None if errors is None else float(errors[j] / context.scales[j])
-        between = "" if half is None or not np.isfinite(half) else _between(value, half)
-        rows.append([elements.number(value), between, context.names[j]])
-    if errors is None:
-        return elements.listing(["coefficient", "input"], [[row[0], row[2]] for row in rows], tall=True)
-    return elements.listing(["coefficient", "95 % interval", "input"], rows, tall=True)
+        value, half = float(values[j]), np.nan if widths is None else float(widths[j] / context.scales[j])
+        ends = f"{number(value - half)} to {number(value + half)}" if np.isfinite(half) else ""
+        rows.append([number(value), ends, context.names[j]])
+    if widths is None:
+        return elements.listing(["coefficient", "feature"], [[row[0], row[2]] for row in rows], tall=True)
+    return elements.listing(["coefficient", "95 % interval", "feature"], rows, tall=True)
 
 
-def _between(value: float, half: float) -> str:
-    return f"{elements.number(value - half)} to {elements.number(value + half)}"
+def _interval_widths(model: Any) -> FloatArray | None:
+    """Return half the width of the confidence interval of each coefficient; None for other losses.
 
-
-def _half_widths(model: Any) -> FloatArray | None:
-    """Half the width of the interval of each coefficient, None where the problem is not least squares.
-
-    Intervals are those of least squares on all rows, widened by how far the present model is from it.
+    Intervals are those of least squares on all rows, widened by the distance of the current model from it.
     """
     now = model._view()
     if not isinstance(now.problem, LeastSquares) or not now.is_solved or now.problem != LeastSquares(now.problem.exact):
         return None
     best = least_squares(now.construction.statistics.moments).coefficients[0]
     return np.asarray(_NORMAL * standard_errors(now.construction)[0] + np.abs(best - model.coef_))
-
-
-def _several_targets(context: ReportContext) -> str:
-    cells = models.matrix_figure(
-        [str(j) for j in range(len(context.model.coef_))],
-        context.names,
-        context.model.coef_,
-        "Coefficients, a target a row",
-    )
-    return elements.section("Coefficients", "One row for each target.", elements.figure(cells, wide=True))

@@ -1,4 +1,4 @@
-"""The section of a wrapped estimator: which columns it needs, and how it answers to the strongest."""
+"""The section of an estimator in ``BatchToOnline``: permutation importance and partial dependence."""
 
 from __future__ import annotations
 
@@ -9,88 +9,82 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.app.report import elements
 from batch2online.app.report.context import ReportContext
-from batch2online.app.report.models import importance_figure, response_figure
-from batch2online.app.report.other import why
+from batch2online.app.report.formatting import reason
+from batch2online.app.report.model_figures import importance_figure, response_figure
+from batch2online.headline import number
 from batch2online.rows import Rows
 
-__all__ = ["section", "why"]
+MAX_ROWS = 2_000
+"""Maximum number of coreset rows to use."""
 
-MOST_ROWS = 2_000
-"""Rows of the coreset that are looked at."""
+MAX_FEATURES, STEPS = 3, 15
 
-STRONGEST, STEPS = 3, 15
+
+def describe(context: ReportContext, event: Any) -> str:
+    """Return the reason of a change, and how much the losses of rows changed."""
+    return f"{reason(event)}; losses changed by {number(event.magnitude)}"
 
 
 def section(context: ReportContext) -> str:
-    """Return what each column is worth to the model, and its mean answer along the strongest columns."""
-    engine = context.model._view()
-    if engine.model is None:
+    """Return the importance of each feature, and the partial dependence on the most important ones."""
+    now = context.model._view()
+    if now.model is None:
         return ""
-    rows = _coreset_rows(engine)
-    worth = permutation_importance(engine, rows)
-    drawn = importance_figure(context.names, worth)
-    lead = (
-        "How much more a row would cost, on the coreset, if the values of a column were dealt out anew among its rows. "
-        "Columns that say the same can stand in for each other, and then look weak."
-    )
-    pictures = [elements.figure(drawn, "Rise of the mean loss.")]
-    pictures += [_response(context, engine, rows, column) for column in _strongest(engine, worth) if _answers(engine)]
-    return elements.section("What the model needs", lead, elements.pair(*pictures))
-
-
-def _coreset_rows(engine: Any) -> Rows:
-    """Return the coreset, or its first rows, with targets as the engine has them."""
-    coreset = engine.coreset()
+    coreset = now.coreset()
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
     flat = targets[:, None] if targets.ndim == 1 else targets
-    return Rows(coreset.points, flat, coreset.weights, coreset.ids)[:MOST_ROWS]
+    rows = Rows(coreset.points, flat, coreset.weights, coreset.ids)[:MAX_ROWS]
+    importance = permutation_importance(now, rows)
+    lead = (
+        "Permutation importance on the coreset: the increase of the mean loss if the values of a feature are shuffled. "
+        "Correlated features can replace each other and then seem unimportant."
+    )
+    pictures = [elements.figure(importance_figure(context.names, importance), "Increase of the mean loss.")]
+    fitted = now.model.model
+    if now.n_targets and (hasattr(fitted, "predict_proba") or not hasattr(fitted, "classes_")):
+        pictures += [_partial_dependence(context, now, rows, column) for column in _top_numbers(now, importance)]
+    return elements.section("Feature importance", lead, elements.pair(*pictures))
 
 
-def permutation_importance(engine: Any, rows: Rows) -> FloatArray:
-    """Return by how much the mean loss rises when one column is shuffled, for each column."""
+def permutation_importance(now: Any, rows: Rows) -> FloatArray:
+    """Return the increase of the mean loss if one column is shuffled, for each column."""
+
+    def mean_loss(points: FloatArray) -> float:
+        return float(np.average(now.problem.losses(now.model, points, rows.targets)[0], weights=rows.weights))
+
     rng = np.random.default_rng(0)
-    base = _mean_loss(engine, rows.points, rows)
-    worth = np.empty(rows.points.shape[1])
-    for column in range(len(worth)):
+    base = mean_loss(rows.points)
+    importance = np.empty(rows.points.shape[1])
+    for column in range(len(importance)):
         points = rows.points.copy()
         points[:, column] = points[rng.permutation(len(points)), column]
-        worth[column] = _mean_loss(engine, points, rows) - base
-    return worth
+        importance[column] = mean_loss(points) - base
+    return importance
 
 
-def _mean_loss(engine: Any, points: FloatArray, rows: Rows) -> float:
-    return float(np.average(engine.problem.losses(engine.model, points, rows.targets)[0], weights=rows.weights))
+def _top_numbers(now: Any, importance: FloatArray) -> list[int]:
+    """Return the most important numeric columns."""
+    schema = now.problem.encoding.schema
+    if schema is not None:
+        importance = np.where(np.isin(np.arange(len(importance)), schema.numeric_columns), importance, 0.0)
+    order = np.argsort(-importance, kind="stable")[:MAX_FEATURES]
+    return [int(column) for column in order if importance[column] > 0]
 
 
-def _strongest(engine: Any, worth: FloatArray) -> list[int]:
-    """Return the columns of numbers that the model needs most: along others there is no line to be drawn."""
-    schema = engine.problem.encoding.schema
-    worth = worth if schema is None else np.where(np.isin(np.arange(len(worth)), schema.numeric_columns), worth, 0.0)
-    order = np.argsort(-worth, kind="stable")[:STRONGEST]
-    return [int(column) for column in order if worth[column] > 0]
-
-
-def _answers(engine: Any) -> bool:
-    """Whether the model predicts numbers, or probabilities, of which there is a mean."""
-    model = engine.model.model
-    return bool(engine.n_targets) and (hasattr(model, "predict_proba") or not hasattr(model, "classes_"))
-
-
-def _response(context: ReportContext, engine: Any, rows: Rows, column: int) -> str:
-    """Return the mean answer of the model if a column had one value in all rows, for several values."""
-    model, given = engine.model.model, engine.problem.encoding
+def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: int) -> str:
+    """Return the mean prediction if a column has the same value in all rows, for several values."""
+    model, encoding = now.model.model, now.problem.encoding
     values = np.unique(np.quantile(rows.points[:, column], np.linspace(0.02, 0.98, STEPS), method="nearest"))
     means = []
     for value in values:
         points = rows.points.copy()
         points[:, column] = value
-        means.append(_mean_answer(model, given.decoded(points, engine.model.rows.points), rows.weights))
+        decoded = encoding.decoded(points, now.model.rows.points)
+        found = model.predict_proba(decoded)[:, -1] if hasattr(model, "predict_proba") else model.predict(decoded)
+        first = np.asarray(found, dtype=np.float64).reshape(len(rows), -1)[:, 0]
+        means.append(float(np.average(first, weights=rows.weights)))
     shown = values * context.scales[column] + context.means[column]
     what = "probability of the last class" if hasattr(model, "predict_proba") else context.target or "prediction"
     picture = response_figure(context.names[column], shown, np.array(means), str(what))
-    return elements.figure(picture, f"Mean answer if {context.names[column]} had this value in all rows.")
-
-
-def _mean_answer(model: Any, rows: Any, weights: FloatArray) -> float:
-    answers = model.predict_proba(rows)[:, -1] if hasattr(model, "predict_proba") else model.predict(rows)
-    return float(np.average(np.asarray(answers, dtype=np.float64).reshape(len(weights), -1)[:, 0], weights=weights))
+    name = context.names[column]
+    return elements.figure(picture, f"Partial dependence: mean prediction if {name} has this value in all rows.")

@@ -16,9 +16,8 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
-from batch2online.methods.any_estimator.row_losses import RowLoss
+from batch2online.methods.any_estimator.row_losses import LastLosses, RowLoss
 from batch2online.methods.any_estimator.weighted_fit import copies, fitted, part_of
-from batch2online.methods.clustering.problem import LastLosses
 from batch2online.problem import Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.rows import Rows
 from batch2online.sketches.base import Coreset

@@ -10,7 +10,7 @@ import pyarrow as pa
 from batch2online.app.cli import tasks, terminal
 from batch2online.app.cli.files import write_csv
 from batch2online.app.inputs import DataError
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 from batch2online.datasets import load_table
 
 _ABOUT = {

@@ -20,7 +20,7 @@ from batch2online._types import BoolArray, FloatArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
 from batch2online.app.inputs import DataError, Layout, Source, open_source
-from batch2online.app.report.text import visible
+from batch2online.app.report.formatting import visible
 
 Write = Callable[[Any], None]
 

@@ -12,7 +12,7 @@ from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.models import load_model
 from batch2online.app.cli.run.result import change_record, format_ratio, in_units, last_model, parameters_of, quality_of
-from batch2online.app.report.text import why
+from batch2online.app.report.formatting import reason
 
 
 def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
@@ -30,7 +30,7 @@ def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
             table.add_column(head, justify="right", no_wrap=True)
         table.add_column("reason")
         for event in model.changes_[-most:][::-1]:
-            table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", why(event))
+            table.add_row(f"{event.at:,}", f"{event.magnitude:.3g}", reason(event))
         tables.append(table)
     terminal.print_apart(*tables)
 

@@ -26,7 +26,7 @@ from batch2online.app.cli.files import json_text, write_csv
 from batch2online.app.cli.run.result import change_record
 from batch2online.app.cli.run.state import INPUT
 from batch2online.app.report.context import RunTime
-from batch2online.app.report.page import html
+from batch2online.app.report.page import run_report
 from batch2online.storage import model_file
 from batch2online.storage.atomic import sync
 
@@ -113,7 +113,7 @@ def _write_all(folder: Path, model: Any, result: dict[str, Any], run_time: RunTi
         write_csv(coreset, file, keep_formulas=keep_formulas)
     changes = [json_text(change_record(event)) + "\n" for event in model.changes_]
     (folder / "changes.jsonl").write_text("".join(changes), encoding="utf-8")
-    (folder / "report.html").write_text(html(model, result, run_time), encoding="utf-8")
+    (folder / "report.html").write_text(run_report(model, result, run_time), encoding="utf-8")
     (folder / "result.json").write_text(json_text(result, indent=1) + "\n", encoding="utf-8")
 
 

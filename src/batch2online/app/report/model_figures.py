@@ -1,4 +1,4 @@
-"""What a model looks like: coefficients, components or centers."""
+"""Figures of models: coefficients, components, centers, importance."""
 
 from __future__ import annotations
 
@@ -8,47 +8,54 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from batch2online._types import FloatArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.app.report.figures import ACCENT, INK, MUTED, SECOND, drawing, plain, svg_of
 
-MOST_BARS = 25
-MOST_COLUMNS = 32
+MAX_BARS = 25
+MAX_COLUMNS = 32
+N_BINS = 10
+
+
+def equal_weight_bins(weights: FloatArray) -> IntArray:
+    """Return the bin of each of the sorted rows, out of ten bins of equal weight."""
+    ends = np.cumsum(weights)
+    return np.asarray(np.minimum(N_BINS * (ends - weights / 2) / ends[-1], N_BINS - 1), dtype=np.int64)
 
 
 def coefficients_figure(names: list[str], effects: FloatArray, errors: FloatArray | None) -> str:
-    """Coefficients times the spread of their inputs: what each input moves in the prediction, with its interval."""
-    order = np.argsort(-np.abs(effects), kind="stable")[:MOST_BARS][::-1]
+    """Draw coefficients times the standard deviations of their features, with confidence intervals."""
+    order = np.argsort(-np.abs(effects), kind="stable")[:MAX_BARS][::-1]
     with drawing(5.2, max(1.6, 0.7 + 0.24 * len(order))) as (figure, axes):
         colours = [ACCENT if effects[j] >= 0 else SECOND for j in order]
         axes.barh([plain(names[j]) for j in order], effects[order], color=colours, height=0.62)
         if errors is not None:
             places, widths = range(len(order)), np.where(np.isfinite(errors), errors, 0.0)[order]
             axes.errorbar(effects[order], places, xerr=widths, fmt="none", ecolor=INK, elinewidth=1.2, capsize=2.5)
-        _measure(axes, "coefficient times the spread of its input")
-        return svg_of(figure, "coefficients", "Coefficients, each times the spread of its input")
+        _value_axis(axes, "coefficient times standard deviation")
+        return svg_of(figure, "coefficients", "Coefficients times the standard deviations of their features")
 
 
-def importance_figure(names: list[str], worth: FloatArray) -> str:
-    """Draw what each input is worth to a model, strongest first."""
-    order = np.argsort(-worth, kind="stable")[:MOST_BARS][::-1]
+def importance_figure(names: list[str], importance: FloatArray) -> str:
+    """Draw the importance of features in decreasing order."""
+    order = np.argsort(-importance, kind="stable")[:MAX_BARS][::-1]
     with drawing(5.2, max(1.6, 0.7 + 0.24 * len(order))) as (figure, axes):
-        axes.barh([plain(names[j]) for j in order], worth[order], color=ACCENT, height=0.62)
-        _measure(axes, "rise of the mean loss")
-        return svg_of(figure, "importance", "Rise of the mean loss when an input is shuffled")
+        axes.barh([plain(names[j]) for j in order], importance[order], color=ACCENT, height=0.62)
+        _value_axis(axes, "increase of the mean loss")
+        return svg_of(figure, "importance", "Increase of the mean loss if a feature is shuffled")
 
 
 def response_figure(name: str, values: FloatArray, means: FloatArray, what: str) -> str:
-    """Draw the mean answer of a model along one input."""
+    """Draw the mean prediction over the values of one feature."""
     with drawing(5.2, 2.6) as (figure, axes):
         axes.plot(values, means, color=ACCENT, marker="o", markersize=3)
         axes.set_xlabel(plain(name))
         axes.set_ylabel(plain(what))
-        return svg_of(figure, "response", f"Mean answer along {name}")
+        return svg_of(figure, "response", f"Mean prediction over {name}")
 
 
 def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label: str) -> str:
-    """Rows of numbers as cells: colour for the sign, strength for the size; the columns that differ most."""
-    strongest = np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MOST_COLUMNS])
+    """Draw a matrix as coloured cells, of many columns those with the largest values."""
+    strongest = np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MAX_COLUMNS])
     shown, most = values[:, strongest], float(np.abs(values).max()) or 1.0
     with drawing(10.6, 1.5 + 0.36 * len(values)) as (figure, axes):
         for (i, j), value in np.ndenumerate(shown):
@@ -56,7 +63,7 @@ def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label
             axes.add_patch(
                 Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, color=colour, alpha=max(0.04, 0.85 * strength), linewidth=0)
             )
-            size = 8.5 if len(strongest) <= MOST_COLUMNS // 2 else 6.0
+            size = 8.5 if len(strongest) <= MAX_COLUMNS // 2 else 6.0
             axes.text(j, i, f"{value:z.1f}", ha="center", va="center", fontsize=size, color=INK)
         axes.set_xlim(-0.5, len(strongest) - 0.5)
         axes.set_ylim(len(values) - 0.5, -0.5)
@@ -69,39 +76,43 @@ def matrix_figure(labels: list[str], names: list[str], values: FloatArray, label
         return svg_of(figure, "model", label)
 
 
-def shares_figure(shares: FloatArray) -> str:
-    """Share of the variance that each component explains, and that of all up to it."""
-    places = np.arange(1, len(shares) + 1)
+def explained_variance_figure(ratios: FloatArray) -> str:
+    """Draw the explained variance ratio of each component, and its cumulative sum."""
+    places = np.arange(1, len(ratios) + 1)
     with drawing(10.6, 2.6) as (figure, axes):
-        axes.bar(places, 100 * shares, color=ACCENT, width=0.62)
-        axes.plot(places, 100 * np.cumsum(shares), "o-", color=SECOND, markersize=4, linewidth=1.2)
+        axes.bar(places, 100 * ratios, color=ACCENT, width=0.62)
+        axes.plot(places, 100 * np.cumsum(ratios), "o-", color=SECOND, markersize=4, linewidth=1.2)
         axes.grid(visible=False, axis="x")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g} %"))
         axes.set_xlabel("component")
         axes.set_ylabel("explained")
-        return svg_of(figure, "shares", "Share of the sum of squares that each component explains")
+        return svg_of(figure, "shares", "Explained variance ratio of each component")
 
 
-def spread(coreset: Any) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of each column, by the weights of the coreset."""
+def moments(coreset: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted mean and standard deviation of each column of a coreset."""
     mean = np.average(coreset.points, axis=0, weights=coreset.weights)
     return mean, np.sqrt(np.average((coreset.points - mean) ** 2, axis=0, weights=coreset.weights))
 
 
 def note_of_columns(n_columns: int, note: str) -> str:
-    """Return a caption, which says so where not all columns are drawn."""
-    shown = f" The {MOST_COLUMNS} strongest of {n_columns:,} columns are drawn."
-    return note + (shown if n_columns > MOST_COLUMNS else "")
+    """Return a caption that says so if not all columns are drawn."""
+    return note + (f" The {MAX_COLUMNS} largest of {n_columns:,} columns are drawn." if n_columns > MAX_COLUMNS else "")
 
 
-def drowning(spreads: FloatArray, names: list[str]) -> str:
-    """Return a sentence that names the few columns which hold nearly all of the variance, where there are such.
+def note_of_bars(n_features: int) -> str:
+    """Return a sentence if not all coefficients are drawn."""
+    return f" The {MAX_BARS} largest are drawn." if n_features > MAX_BARS else ""
 
-    >>> drowning(np.array([1000.0, 1.0, 2.0, 3.0]), ["price", "a", "b", "c"]).partition(".")[0]
-    'price holds 100 % of the variance: the 3 other columns hardly count'
+
+def dominance_warning(deviations: FloatArray, names: list[str]) -> str:
+    """Return a warning if a few columns have nearly all of the variance, else an empty string.
+
+    >>> dominance_warning(np.array([1000.0, 1.0, 2.0, 3.0]), ["price", "a", "b", "c"]).partition(".")[0]
+    'price has 100 % of the variance: the 3 other columns have little effect'
     """
-    variances = np.square(spreads)
+    variances = np.square(deviations)
     total = float(variances.sum())
     order = np.argsort(-variances, kind="stable")
     held = np.cumsum(variances[order]) / (total or 1.0)
@@ -109,15 +120,15 @@ def drowning(spreads: FloatArray, names: list[str]) -> str:
     if len(names) < 3 or not total or count > max(1, len(names) // 4):
         return ""
     listed = " and ".join(names[j] for j in order[:count]) if count < 4 else f"{count} columns"
-    verb = "holds" if count == 1 else "hold"
+    share = f"{'has' if count == 1 else 'have'} {held[count - 1]:.0%}".replace("%", " %")
     return (
-        f"{listed} {verb} {held[count - 1]:.0%} of the variance: the {len(names) - count} other columns hardly count. "
-        "Give all columns the same scale (--standardize) unless this is meant."
-    ).replace("%", " %")
+        f"{listed} {share} of the variance: the {len(names) - count} other columns have little effect. "
+        "Standardize the columns (--standardize) unless this is intended."
+    )
 
 
-def _measure(axes: Any, label: str) -> None:
-    """Draw the axis along which bars are measured."""
+def _value_axis(axes: Any, label: str) -> None:
+    """Format the value axis of horizontal bars."""
     axes.axvline(0, color=MUTED, linewidth=0.8)
     axes.grid(visible=False, axis="y")
     axes.xaxis.set_major_locator(MaxNLocator(5))

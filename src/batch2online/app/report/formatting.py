@@ -1,4 +1,4 @@
-"""Words that the report and the terminal share."""
+"""Formatting that the report and the terminal share."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ if TYPE_CHECKING:
     from batch2online.results import ChangeEvent
 
 
-def visible(text: object) -> str:
-    r"""Return the text with every character that cannot be seen written as an escape, so that it steers no terminal.
+def visible(value: object) -> str:
+    r"""Return a value as a string with control characters escaped, so that it cannot control a terminal.
 
     >>> visible("naïve\x1b[31m")
     'naïve\\x1b[31m'
     """
-    shown = str(text)
+    shown = str(value)
     if shown.isprintable():
         return shown
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 
-def why(event: ChangeEvent) -> str:
-    """Return the reason of a change, for a place that shows the row count beside it.
+def reason(event: ChangeEvent) -> str:
+    """Return the reason of a change, without its row count.
 
     >>> from batch2online.results import ChangeEvent
-    >>> why(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, tolerance=0.01))
+    >>> reason(ChangeEvent(70, "scheduled", 0.1, cost_before=102.0, cost_after=100.0, tolerance=0.01))
     'the old model costs 2.00% more than the new one, tolerance 1.00%'
     """
     if event.kind != "scheduled":
@@ -36,14 +36,14 @@ def why(event: ChangeEvent) -> str:
     if event.excess >= 1:
         more = f"{1 + event.excess:,.3g} times as much as the new one"
     if math.isinf(event.excess):
-        more = "more than the new one, which costs nothing"
+        more = "more than the new one, which has no loss"
     return f"the old model costs {more}, tolerance {percent(event.tolerance)}"
 
 
-def percent(share: float) -> str:
-    """Return a share in percent, however small.
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, with two digits if it is small.
 
     >>> percent(0.0215), percent(0.0000321)
     ('2.15%', '0.0032%')
     """
-    return f"{share:.2%}" if abs(share) >= 0.0005 or share == 0 else f"{100 * share:.2g}%"
+    return f"{fraction:.2%}" if abs(fraction) >= 0.0005 or fraction == 0 else f"{100 * fraction:.2g}%"
