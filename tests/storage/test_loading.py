@@ -543,7 +543,7 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
         (("learner",), "shape", {"tuple": [4, 1]}),
         (("learner",), "has_model", 1),
         (("learner",), "policy", {"object": "EveryStep", "fields": {"start": None}}),
-        (("learner",), "problem", {"object": "KZClustering", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
+        (("learner",), "problem", {"object": "ClusteringProblem", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
         (("learner", "policy"), "growth", NEGATIVE),
         (("learner", "policy"), "growth", NAN),
         (("learner", "sketch"), "epsilon", NAN),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 
 from batch2online._types import FloatArray
+from batch2online.rows import Rows
 from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, WarmUp
 
 _LEAST_PROBABILITY = 1e-15
@@ -191,3 +193,34 @@ def loss_of(loss: str | Callable[..., Any]) -> RowLoss:
     if not callable(loss):
         raise TypeError(f"loss must be a function or one of {', '.join(map(repr, LOSSES))}, got {loss!r}.")
     return OwnLoss(loss)
+
+
+class LastLosses:
+    """Cache of the losses of one model on the rows where they were computed last, by a digest of the rows.
+
+    A check needs the losses of a coreset several times: for the cost of the old and of the new model, and for their
+    difference. Ids alone do not identify rows: an interrupted call may have given them to other rows. The cache is
+    neither copied nor stored; losses are computed again on the same rows, with the same result.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, FloatArray] | None = None
+
+    def of(self, rows: Rows, measured: Callable[[], FloatArray]) -> FloatArray:
+        """Return the losses of these rows, cached or computed now."""
+        last, key = self._last, _digest(rows)
+        if last is not None and last[0] == key:
+            return last[1]
+        losses = measured()
+        self._last = (key, losses)
+        return losses
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"_last": None}
+
+
+def _digest(rows: Rows) -> bytes:
+    digest = blake2b(digest_size=16)
+    for part in (rows.ids, rows.points, rows.targets):
+        digest.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
+    return digest.digest()

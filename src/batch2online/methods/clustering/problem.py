@@ -1,13 +1,12 @@
-"""Losses that a model was last asked for, so that it predicts the same rows once."""
+"""(k, z)-clustering as an online problem: k-means for z = 2, k-median for z = 1."""
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from hashlib import blake2b
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
-from batch2online.methods.clustering.lloyd import NEARLY_SETTLED, WeightedPoints, refined_by_parts
+from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
 from batch2online.methods.clustering.sketch import Clustering, RowsElsewhere
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
@@ -36,38 +35,6 @@ from batch2online.sketches.base import Coreset
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
-
-class LastLosses:
-    """A digest of the rows that one model was last measured on, and their losses.
-
-    A look asks for the losses of a coreset several times: for the cost of the old and of the new model, and for how far
-    they differ. Ids alone do not name rows: a call that was interrupted had given them to rows that never came. Nothing
-    of it is copied or stored: what is asked for again is computed again, on the same rows, with the same result.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[bytes, FloatArray] | None = None
-
-    def of(self, rows: Rows, measured: Callable[[], FloatArray]) -> FloatArray:
-        """Return the losses of these rows: as remembered, or as measured now."""
-        last, key = self._last, _digest(rows)
-        if last is not None and last[0] == key:
-            return last[1]
-        losses = measured()
-        self._last = (key, losses)
-        return losses
-
-    def __getstate__(self) -> dict[str, None]:
-        return {"_last": None}
-
-
-def _digest(rows: Rows) -> bytes:
-    digest = blake2b(digest_size=16)
-    for part in (rows.ids, rows.points, rows.targets):
-        digest.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
-    return digest.digest()
-
-
 Assignment = tuple[IntArray, FloatArray]
 """The nearest center of each point, and the squared distance to it."""
 
@@ -79,10 +46,10 @@ class _Known(NamedTuple):
 
 
 class Assignments:
-    """Labels and squared distances of the points of the last coreset, computed once for each set of centers.
+    """Cache of labels and squared distances of the points of the last coreset, by centers.
 
-    At a refresh the same centers are asked for several times: their cost, their cluster ids, what has changed. A copy,
-    also one made by pickling, begins empty. Threads may share one: each looks things up in what it found or made.
+    A refresh needs those of the same centers several times: for their cost, their cluster ids and the change. A copy,
+    also one made by pickling, is empty. Threads can share it: each uses the entry that it found or made.
     """
 
     def __init__(self) -> None:
@@ -96,12 +63,12 @@ class Assignments:
         return found[key]
 
     def labels(self, coreset: Coreset, centers: FloatArray) -> IntArray:
-        """Return the nearest centers alone, as they were found or told."""
+        """Return the labels alone, computed or set by :meth:`know`."""
         told = self._of(coreset).labels.get(centers.tobytes())
         return self.of(coreset, centers)[0] if told is None else told
 
     def know(self, coreset: Coreset, centers: FloatArray, labels: IntArray) -> None:
-        """Hear of the nearest centers, as a solver has found them."""
+        """Set the labels that a solver has found."""
         self._of(coreset).labels[centers.tobytes()] = labels
 
     def _of(self, coreset: Coreset) -> _Known:
@@ -115,7 +82,7 @@ class Assignments:
 
 
 _STEPS_ON_ALL = 10
-"""Steps of centers on all rows, at most, before these are called the best known."""
+"""Maximum number of steps of centers on all rows for the optimum in hindsight."""
 
 
 @storable
@@ -128,12 +95,12 @@ class Centers:
 
 @storable
 @dataclass(frozen=True)
-class KZClustering(Problem):
-    """The problem: distances of rows to the nearest of k centers, to the power z.
+class ClusteringProblem(Problem):
+    """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
-    With ``warm_start`` the present centers are one of the solver's starts. Models are then closer to each
-    other. In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far
-    add up: B ln^2 n where it was B ln n (Theorem 4 of ``docs/theory.md``).
+    With ``warm_start`` the current centers are one of the starts of the solver. Models are then closer to each other.
+    In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
+    B ln^2 n instead of B ln n (Theorem 4 of ``docs/theory.md``).
     """
 
     needs: ClassVar[type] = Clustering
@@ -170,7 +137,7 @@ class KZClustering(Problem):
         return MeanSoFar(of_targets=False, power=float(self.z))
 
     def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Centers:
-        """All centers on the mean row."""
+        """Return k centers on the mean row."""
         mean = np.zeros(width) if answer is None else answer
         return Centers(mean[None].repeat(self.k, axis=0))
 
@@ -192,7 +159,7 @@ class KZClustering(Problem):
         """Return new centers; where sums of all rows have led to them, costs are those of all rows."""
         coreset = construction.coreset()
         known = None if current is None else current.points
-        if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
+        if len(coreset) == 0:  # a tiny coreset, of which chance has kept no row
             return Contender(Centers(np.resize(construction.seeds, (self.k, coreset.points.shape[1]))))
         start = known if self.warm_start else None
         all_rows = construction.elsewhere or construction.past
@@ -205,7 +172,7 @@ class KZClustering(Problem):
         if found.current_labels is not None:
             self._assignments.know(coreset, known, found.current_labels)
         centers = self._with_ids_of(known, found.centers, found.labels, coreset)
-        return Contender(Centers(centers), found.costs, found.evenness)
+        return Contender(Centers(centers), found.costs, found.ess_ratio)
 
     def cost(self, model: Centers, construction: Clustering) -> float:
         """Return the cost on the coreset."""
@@ -217,7 +184,7 @@ class KZClustering(Problem):
         return 0.0
 
     def optimum(self, construction: Clustering, model: Centers) -> float:
-        """Return the cost of the best solution known: the model's, or one found now; on all rows if they are kept."""
+        """Return the cost of the best known solution: the model, or one fitted now; on all rows if they are kept."""
         return self._best(construction, model)[0]
 
     def _best(self, construction: Clustering, model: Centers) -> tuple[float, Centers]:
@@ -237,7 +204,7 @@ class KZClustering(Problem):
         return sum(solver.cost(rows.points, rows.weights, model.points, self.z) for rows in construction.past)
 
     def hindsight(self, construction: Clustering, model: Centers) -> Hindsight:
-        """Return the best cost known beside that of the mean row; without a history both are those of the coreset."""
+        """Return the best known cost beside that of the mean row; without a history both are those of the coreset."""
         optimum, best = self._best(construction, model)
         coreset = construction.coreset()
         weight, mean = float(coreset.weights.sum()), np.zeros(coreset.points.shape[1])
@@ -256,7 +223,7 @@ class KZClustering(Problem):
     def _shortfall(self, construction: Clustering, coreset: Coreset, optimum: float) -> float:
         """Return how far the optimum of all rows may be above that of the coreset, to which centers are fitted.
 
-        Centers that are fitted to one half of it are measured on the other.
+        Centers fitted to one half of the coreset are scored on the other half.
         """
         words = sampling.words(construction.seed, sampling.SOLVER, coreset.ids, page=1)
         is_fitted = words < np.uint64(2**63)
@@ -272,7 +239,7 @@ class KZClustering(Problem):
         return float(self.k)
 
     def difference(self, old: Centers, new: Centers, construction: Clustering) -> dict[str, Any]:
-        """Return what became of each cluster; the magnitude is the largest distance that a center moved."""
+        """Return the change of each cluster; the magnitude is the largest distance that a center moved."""
         shared = self._shared(old.points, new.points, construction.coreset())
         moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
         total = float(shared.sum())
@@ -302,17 +269,17 @@ class KZClustering(Problem):
 
 
 def _settled_on_all(history: History | DecayedHistory, centers: FloatArray, z: float) -> FloatArray:
-    """Return centers after steps on all rows: those that are best for a coreset cost them more than they need to."""
+    """Return centers after steps on all rows."""
     origin = np.median(centers, axis=0)
 
     def parts() -> Iterator[WeightedPoints]:
         return (WeightedPoints(rows.points - origin, np.ascontiguousarray(rows.weights)) for rows in history.blocks())
 
-    return refined_by_parts(parts, centers - origin, z, _STEPS_ON_ALL, NEARLY_SETTLED) + origin
+    return refined_by_parts(parts, centers - origin, z, _STEPS_ON_ALL, NEARLY_CONVERGED) + origin
 
 
 def _sums_of_all(history: History | DecayedHistory | RowsElsewhere, centers: FloatArray, origin: FloatArray) -> Sums:
-    """Return the sums of the clusters of all rows for sets of centers (r, k, d), the same wherever rows were cut.
+    """Return the sums of the clusters of all rows for sets of centers (r, k, d), by blocks of ids.
 
     Centers and sums are relative to the origin.
     """
