@@ -125,9 +125,7 @@ def check_zones(strings: Any, column: str, place: Callable[[int], str]) -> None:
     naive, zoned = (np.asarray(pc.match_substring_regex(strings, pattern).fill_null(False)) for pattern in _ISO)
     if naive.any() and zoned.any() and (naive | zoned | np.asarray(strings.is_null())).all():
         row = int(max(naive.argmax(), zoned.argmax()))
-        message = (
-            f"{strings[row].as_py()!r} differs from earlier dates: either all or none must have a time zone."
-        )
+        message = f"{strings[row].as_py()!r} differs from earlier dates: either all or none must have a time zone."
         raise DataError(f"{place(row)}, column {column!r}: {message}", Remedy.EXCLUDE, about=(column, ""))
 
 
