@@ -464,12 +464,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _learn_one(self, x: Any, y: Any) -> Self:
         if "_stream" not in self.__dict__:
             return self._learn_first(x, y)
-        self._check_may_change()
-        self._check_settings()
+        if "_owner" in self.__dict__:
+            self._check_may_change()
+        if "_former" in self.__dict__:
+            self._check_settings()
         with self._stream.lock:
             row = self._prepare_one(x, y)
-            is_plain = row.problem is None and row.weight == 1.0
-            if not (is_plain and self._stream.append_one(row.values, row.target)):
+            values, target, problem, weight = row
+            if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
                 self._stream = self._applied(row.as_rows())
         return self
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.history import History
 from batch2online.numerics.threads import one_thread
 from batch2online.problem import Contender, Problem, check_joined, check_losses
 from batch2online.record import FEWEST_RECENT, RECENT, Averages, Handful, Record, Unscored, weighted_totals
@@ -720,14 +721,9 @@ class Stream:
         most = self.rows_to_cut()
         require(len(buffer) < most, f"buffer: found {len(buffer)} rows, expected less than {most}")
 
-    def kept_targets(self) -> Iterator[FloatArray]:
-        """Iterate over the targets of all rows that are held, wherever they are."""
-        yield self.buffer.rows(0).targets
-        if isinstance(self.model, Rows):
-            yield self.model.targets
-        sketch = self.construction
-        yield from (part.rows.targets[:, : self.n_targets] for part in getattr(sketch, "parts", ()) if len(part))
-        yield from (rows.targets for rows in sketch.history or ())
+    def held_rows(self) -> Iterator[Rows]:
+        """Iterate over all rows that are held: buffered, candidates, a history or window, those of fitted models."""
+        return (rows for rows in _rows_in(self, set()) if rows.points.shape[1] == self.width)
 
     @classmethod
     def new(
@@ -1063,6 +1059,26 @@ class Stream:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(vars(type(self)(**state)))
+
+
+def _rows_in(value: Any, seen: set[int]) -> Iterator[Rows]:
+    """Search every part of this package, so that none is left out when parts are added."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Rows):
+        yield value
+    elif isinstance(value, RowBuffer):
+        yield value.rows(0)
+    elif isinstance(value, History):
+        yield from value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _rows_in(item, seen)
+    elif type(value).__module__.startswith("batch2online.") and hasattr(value, "__dict__"):
+        for name, item in vars(value).items():
+            if name != "monitor":  # it holds numbers, not rows as they came
+                yield from _rows_in(item, seen)
 
 
 def _rows_to_cut(learner: Learner) -> int:

@@ -106,7 +106,7 @@ class Loss(ABC):
 
     @abstractmethod
     def answer(self, learner: Adapter, X: FloatArray) -> Any:
-        """Return what the learner says about rows: predictions, or its model. The targets are never shown."""
+        """Return the learner's predictions for rows, or its model. It never receives the targets."""
 
     @abstractmethod
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -337,7 +337,7 @@ def _orthonormal(components: FloatArray) -> FloatArray:
 def _needed_capacity(model: Any, name: str) -> int:
     found = capacity(model)
     if found is None:
-        raise ValueError(f"{type(model).__name__} does not say its {name}: give the loss as an object with it.")
+        raise ValueError(f"{type(model).__name__} has no {name}: give the loss as an object with it.")
     return found
 
 

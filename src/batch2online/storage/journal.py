@@ -1,4 +1,4 @@
-"""What a file holds of the calls on its model: rows since the last state, keys, and all changes if asked for.
+"""The journal of a model: rows since the last state, keys of calls, and all changes if they are logged.
 
 Rows are one record for each call; opening the file learns them again. The key of a call is stored as a hash of 128 bits
 with the number of the call, in one of ``BUCKETS`` buckets that the hash selects. A lookup reads one bucket and checks
@@ -136,7 +136,7 @@ def logs_changes(database: Database) -> bool:
 
 
 def start_change_log(database: Database, events: Iterable[Any] = ()) -> None:
-    """Start the log of changes anew with these."""
+    """Start a new log of changes with these."""
     database.run("DELETE FROM change")
     database.meta["changes"] = 0
     for event in events:

@@ -158,7 +158,7 @@ class BatchToOnline(Labelled):
     (442, (2,), (10,))
     """
 
-    _problem = type(None)  # it is made anew, by the parameters
+    _problem = type(None)  # a file holds none: it is made by the parameters
 
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
@@ -197,15 +197,15 @@ class BatchToOnline(Labelled):
         self.first_id = first_id
         self.random_state = random_state
 
-    # -- the engine ----------------------------------------------------------------------------------------------
+    # -- the stream ----------------------------------------------------------------------------------------------
 
     def _new_stream(self, n_targets: int) -> Stream:
         construction = self._new_construction()
         policy = Measured() if self.refresh is None else self.refresh
-        engine = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        stream = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
         budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
-        refresh = replace(engine.learner.refresh, budget=budget)
-        return replace(engine, learner=replace(engine.learner, refresh=refresh))
+        refresh = replace(stream.learner.refresh, budget=budget)
+        return replace(stream, learner=replace(stream.learner, refresh=refresh))
 
     def _new_problem(self, construction: Construction) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
@@ -374,7 +374,7 @@ class BatchToOnline(Labelled):
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
-                "the theorem holds for the clipped loss. regret_.excess holds what was cut off.",
+                "the theorem holds for the clipped loss. regret_.excess is the total amount.",
                 LossBoundWarning,
                 stacklevel=3,
             )
@@ -459,11 +459,11 @@ class BatchToOnline(Labelled):
     @property
     def model_(self) -> Any:
         """The current model: a fitted estimator, or what the function has returned."""
-        engine = self._check_fitted()
-        if engine.model is None:
-            at = engine.current.refresh.next_check
-            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {engine.n_seen} seen.")
-        return engine.model.model
+        stream = self._check_fitted()
+        if stream.model is None:
+            at = stream.current.refresh.next_check
+            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {stream.n_seen} seen.")
+        return stream.model.model
 
     def _model_or_estimator(self) -> Any:
         current = vars(self)["_stream"].model if "_stream" in vars(self) else None
@@ -472,7 +472,7 @@ class BatchToOnline(Labelled):
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
         if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
+            return object.__getattribute__(self, name)  # a property that has failed: raise its error
         is_fitted = name.endswith("_") and not name.startswith("_") and "_stream" in vars(self)
         if is_fitted and name not in _CORESET_ATTRIBUTES:
             model = self._model_or_estimator()
@@ -616,11 +616,11 @@ class BatchToOnline(Labelled):
         params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            engine = estimator._stream
-            problem = estimator._new_problem(engine.construction)
+            stream = estimator._stream
+            problem = estimator._new_problem(stream.construction)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
-            engine = engine.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+            stream = stream.append([], replace(problem, labels=labels, encoding=rows))
+            estimator._stream = serialization.with_restored_models(stream, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -651,7 +651,7 @@ class BatchToOnline(Labelled):
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
         try:
-            return cls._from_state(state, refit=True, **given)  # what is given is the caller's own code
+            return cls._from_state(state, refit=True, **given)  # these are the caller's own objects
         except CheckpointError:
             raise
         except Exception as error:

@@ -185,7 +185,7 @@ class EstimatorProblem(Problem):
     def cost(self, model: FittedEstimator, construction: Any, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
 
-        Where ``scored`` is given, it is that of the rows that it says were scored.
+        With ``scored``, it is that of the rows that were scored when they came.
         """
         return self._cost_on(self._judging(construction), model, scored)
 
@@ -230,7 +230,7 @@ class EstimatorProblem(Problem):
     def hindsight(self, construction: Any, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
-        Where ``scored`` is given, the optimum is that of the rows that it says were scored.
+        With ``scored``, the optimum is that of the rows that were scored when they came.
         """
         coreset = construction.coreset()
         if model is None or (scored is not None and not scored(coreset.ids).any()):

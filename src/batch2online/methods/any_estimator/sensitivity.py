@@ -122,9 +122,9 @@ class Sensitivity(Antitone):
     Notes
     -----
     ``LewisScore(p)`` and ``LogisticScore()`` of this module are ready scores for Lp and logistic regression, as the
-    theory has them. They score all rows anew at each look and keep all rows: for models to use, :class:`Anchored`
-    (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by orders of magnitude, in a megabyte. A
-    checkpoint can hold those, and any object marked by ``storage.storable``, but no other function.
+    theory has them. They score all rows again at each refresh check and keep all rows: for models to use,
+    :class:`Anchored` (``OnlineClassifier``, ``OnlineRegression(loss=...)``) is faster by orders of magnitude, in a
+    megabyte. A checkpoint can hold those, and any object marked by ``storage.storable``, but no other function.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Sensitivity(Antitone):
         self._cached = None
 
     def sample(self) -> tuple[Rows, FloatArray]:
-        """Return the rows in the coreset and their weights, remembered: a look asks for them several times."""
+        """Return the rows in the coreset and their weights, cached: a refresh check reads them several times."""
         if self.summary is not None:
             return super().sample()
         cached = self._cached

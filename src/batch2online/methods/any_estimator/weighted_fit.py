@@ -92,7 +92,7 @@ def _is_fitted_step(step: Any) -> bool:
 
 
 def _takes_weights(estimator: Any) -> bool:
-    """Whether ``fit`` names ``sample_weight``, or hands what it is given on to an estimator inside that does."""
+    """Whether ``fit`` names ``sample_weight``, or passes its arguments on to an estimator inside that does."""
     if has_fit_parameter(estimator, "sample_weight"):
         return True
     inside = [getattr(estimator, name, None) for name in _NESTED]
