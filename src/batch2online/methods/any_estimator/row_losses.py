@@ -30,7 +30,7 @@ class RowLoss(Protocol):
 
     def warm_up(self) -> WarmUp: ...
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses: the losses themselves, if nothing else is known."""
         return np.maximum(losses, 0.0)
 
@@ -50,7 +50,7 @@ class Deviation(RowLoss):
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=True, power=self.power)
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         return np.asarray(losses ** (1 - 1 / self.power))
 
     def measure(self, mean: float) -> tuple[str, float]:
@@ -87,7 +87,7 @@ class LogLoss(RowLoss):
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=True)
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return ``1 - p`` of the true label."""
         return -np.expm1(-losses)
 
