@@ -282,7 +282,7 @@ def _restored_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: 
         return _fitted_model(problem, rows, content, trust)
     except skops_model.UnusableError as error:
         if may_fit:
-            return problem.solved_on(rows)
+            return problem.fit_on(rows)
         raise CheckpointError(
             f"there is no fitted {type(problem.estimator).__name__} to load: {error} Loading fits nothing by "
             "itself: load(path, refit=True) fits it again on the rows of the file, and "
