@@ -61,7 +61,7 @@ estimator_checks: dict[str, Check] = {}
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One way to make what is checked, and what is known of it.
+    """One way to make an object to check, and its known properties.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Case:
     history : mapping
         Settings with which rows can be forgotten.
     lacks : mapping
-        What it does not offer, ``"save"`` or ``"forget"``, and a part of the message of the error that says so.
+        Methods that it does not offer, ``"save"`` or ``"forget"``, and a part of their error message.
     merges_exactly : bool
         Whether merged shards are one stream; if not, the merged coreset is still the same in either order.
     keeps_all : bool
@@ -112,7 +112,7 @@ class Case:
 
     @cached_property
     def whole(self) -> Any:
-        """One that has seen the stream at once; to be looked at, not to be used further."""
+        """An object that has learned the stream in one call; only to be read."""
         return learn(self.new(), *self.data)
 
 
@@ -258,7 +258,7 @@ def learn_pieces(subject: Any, data: Sequence[Any], cuts: Iterable[int]) -> Any:
 
 
 def output(model: Any, rows: Any) -> Any:
-    """All that a model says about rows, as one array, where it says anything."""
+    """Return the predictions of a model, as one array; None where it has none."""
     for method in ("predict_proba", "transform", "predict"):
         if hasattr(model, method):
             return np.asarray(getattr(model, method)(rows))
@@ -372,18 +372,18 @@ def memory_of_a_chunk_may_be_used_again(case: Case, folder: Path) -> None:
 
 
 @_of_all
-def looking_changes_nothing(case: Case, folder: Path) -> None:
+def reading_changes_nothing(case: Case, folder: Path) -> None:
     subject, undisturbed = case.new(), case.new()
     for start in range(0, N, 40):
         for each in (subject, undisturbed):
             learn(each, *case.between(start, start + 40))
-        look(subject)
+        read(subject)
         if "save" not in case.lacks:
-            assert state(subject) == state(undisturbed), "looking left a trace"
+            assert state(subject) == state(undisturbed), "reading left a trace"
     assert_same(subject, undisturbed, case.data[0])
 
 
-def look(subject: Any) -> None:
+def read(subject: Any) -> None:
     coreset = coreset_of(subject)
     arrays = (coreset.points, coreset.weights, coreset.ids, coreset.targets)
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
@@ -531,7 +531,7 @@ def a_saved_subject_continues_where_it_was(case: Case, folder: Path) -> None:
         before = state(subject)
         twin = saved_and_loaded(subject, folder)
         assert state(subject) == before, "saving changed the original"
-        assert state(twin) == before, "what is loaded is not what was saved"
+        assert state(twin) == before, "the loaded state differs from the saved one"
         learn(twin, *case.between(at))
         assert_same(twin, case.whole, case.data[0])
         assert state(twin) == state(learn(subject, *case.between(at)))
@@ -571,14 +571,14 @@ def copies_continue_alike_and_leave_the_original_alone(case: Case, folder: Path)
         assert_same(original, case.whole, case.data[0])
 
 
-# -- what is refused, with row and column, without a trace ----------------------------------------------------
+# -- bad input is refused, with row and column, without a trace ----------------------------------------------------
 
 
 CELLS: dict[str, tuple[Any, str]] = {
     "NaN": (np.nan, "NaN.* row 4, column 1"),
     "infinity": (-np.inf, "infinity.* row 4, column 1"),
     "too large": (1e152, "large.* row 4, column 1"),
-    "text": ("x", "[Rr]ow 4, column 1"),
+    "string": ("x", "[Rr]ow 4, column 1"),
     "a mapping": ({"a": 1}, "[Rr]ow 4, column 1"),
 }
 WEIGHTS = {
@@ -720,7 +720,7 @@ def _pandas() -> Any:
 
 
 def fresh(case: Case) -> Any:
-    """One that has seen the stream at once, and may be used further."""
+    """Return an object that has learned the stream in one call, and may learn more."""
     return learn(case.new(), *case.data)
 
 
@@ -807,11 +807,11 @@ def sparse_rows_are_dense_rows(case: Case, folder: Path) -> None:
         piece = slice(40 * index, 40 * (index + 1))
         learn(model, kind(rows[piece]), part(targets, piece), weights[piece])
     assert_same(model, case.whole, rows)
-    said = output(model, rows)
-    if said is not None and said.dtype.kind == "f":
-        np.testing.assert_allclose(output(model, sp.csr_array(rows)), said, rtol=1e-12)
-    elif said is not None:
-        np.testing.assert_array_equal(output(model, sp.csr_array(rows)), said)
+    expected = output(model, rows)
+    if expected is not None and expected.dtype.kind == "f":
+        np.testing.assert_allclose(output(model, sp.csr_array(rows)), expected, rtol=1e-12)
+    elif expected is not None:
+        np.testing.assert_array_equal(output(model, sp.csr_array(rows)), expected)
     bad = rows.copy()
     bad[140, 1] = np.inf
     with refused(model, "infinity.* row 140, column 1"):
@@ -819,7 +819,7 @@ def sparse_rows_are_dense_rows(case: Case, folder: Path) -> None:
 
 
 @_of_estimators
-def what_is_asked_of_bad_rows_is_refused(case: Case, folder: Path) -> None:
+def predictions_for_bad_rows_are_refused(case: Case, folder: Path) -> None:
     rows, _, _ = case.data
     model, bad = fresh(case), rows[:10].copy()
     bad[4, 1] = np.nan
@@ -849,7 +849,7 @@ def nothing_is_read_before_rows_have_come(case: Case, folder: Path) -> None:
 
 
 @_of_estimators
-def what_is_read_cannot_be_used_to_change_the_model(case: Case, folder: Path) -> None:
+def attributes_cannot_be_used_to_change_the_model(case: Case, folder: Path) -> None:
     model = fresh(case)
     with untouched(model):
         for name in dir(type(model)):
@@ -942,7 +942,7 @@ def an_interrupted_act_leaves_the_model_as_it_was(case: Case, folder: Path) -> N
 
 @_of_estimators
 def readers_in_other_threads_see_one_version_at_a_time(case: Case, folder: Path) -> None:
-    """Compare what is read while another thread learns with what the model predicts after each of its refits."""
+    """Compare predictions made while another thread learns with those after each refit."""
     rows, targets, _ = case.data
     if output(case.whole, rows) is None:
         return

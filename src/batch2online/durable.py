@@ -1,8 +1,7 @@
 """A model that outlives its process: one SQLite file that holds its state and all rows learned since.
 
 A call that has returned is a committed transaction. Opening the file reads the state and learns the rows after it
-again, which gives the same model to the last bit as if nothing had happened, because a model does not depend on how its
-rows were cut into calls.
+again, which gives the same model bit for bit, because a model does not depend on how its rows were cut into calls.
 
 ================  =====================================  ========================================================
 ``durability``    after the death of the process         after a loss of power
@@ -13,8 +12,8 @@ rows were cut into calls.
 ``"os"``          every call                             what the operating system had written by then
 ================  =====================================  ========================================================
 
-After a loss of power the file is what it was after one of the calls, never a mixture, and ``reopened.lost`` says how
-many calls are missing. Without one, a call that is missing is an error.
+After a loss of power the file is in the state after one of the calls, never a mixture, and ``reopened.lost`` is the
+number of missing calls. Without one, a call that is missing is an error.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Durable:
     durability : {"every", "batch", "os"}
         What a loss of power may take, see above.
     checkpoint_rows : int
-        Write the state anew after this many rows: more make reopening slower and learning faster.
+        Write the state after this many rows: more make reopening slower and learning faster.
     keep_keys : int, default 1,000,000
         Remember the keys of so many calls, the newest ones; a call with an older key is carried out again. A key takes
         24 bytes of the file.
@@ -68,7 +67,7 @@ class Durable:
         As for :func:`batch2online.load`. Rows since the last state are learned again when a file is opened; where that
         fits a wrapped estimator, pass ``model`` with that estimator, or ``refit=True``.
     accept_loss : bool
-        Open a file of which a part is missing with what is left of it.
+        Open a file although a part of it is missing.
 
     Attributes
     ----------
@@ -80,7 +79,7 @@ class Durable:
     reopened : Reopened or None
         How the model was brought back; None for a new one.
     checkpoint_error : Exception or None
-        Why the state could not be written anew. The rows are safe, and the next call tries again.
+        Why the state could not be written. The rows are safe, and the next call tries again.
 
     Examples
     --------
@@ -157,9 +156,10 @@ class Durable:
             with nullcontext() if refit or model is not None else without_fitting():
                 replayed = journal.replay(self._database, found)
         except FitNeededError as error:
+            rows = self._database.meta["journal_rows"]
             raise StoreError(
-                f"{self.path} was not closed, and opening it learns {self._database.meta['tail_rows']:,} rows again: "
-                f"{error} Pass the estimator, as in Durable(path, BatchToOnline(...)), or refit=True."
+                f"{self.path} was not closed, and opening it learns {rows:,} rows again: {error} Pass the estimator, "
+                "as in Durable(path, BatchToOnline(...)), or refit=True."
             ) from error
         self._model = found
         self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
@@ -278,7 +278,7 @@ class Durable:
         if n_written != n_learned:
             raise StoreError(
                 f"{self.path} was to store {n_written:,} rows, and the model has learned {n_learned:,}. The call was "
-                "undone; open the file anew."
+                "undone; open the file again."
             )
         self._log(model._stream.log)
 
@@ -333,7 +333,7 @@ class Durable:
         if found != expected:
             raise StoreError(
                 f"{self.path} holds rows with ids below {expected:,}, and the model rows with ids below {found:,}: the "
-                "model was changed past its Durable. Open the file anew."
+                "model was changed past its Durable. Open the file again."
             )
 
         def act_and_note() -> None:
@@ -368,7 +368,7 @@ class Durable:
     # -- the state ------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Write the state anew now, so that opening has nothing to learn again."""
+        """Write the state now, so that opening has no rows to learn again."""
         with self._lock:
             if "_stream" in vars(self.model):
                 self._carry_out(self._write_state, counts=False)
@@ -379,7 +379,7 @@ class Durable:
 
     def _checkpoint_if_due(self) -> None:
         """Write the state before the rows of a call come: if that fails, the rows are not learned twice."""
-        if self._database.meta.get("tail_rows", 0) >= self.checkpoint_rows or self.checkpoint_error is not None:
+        if self._database.meta.get("journal_rows", 0) >= self.checkpoint_rows or self.checkpoint_error is not None:
             self.checkpoint_error = None
             try:
                 self.checkpoint()
@@ -393,10 +393,10 @@ class Durable:
     def close(self) -> None:
         """Write the state if rows came since the last, and let others open the file. A second call does nothing."""
         with self._lock:
-            if not self._session.poison and not self._session.was_closed and self._database.meta.get("tail"):
+            if not self._session.poison and not self._session.was_closed and self._database.meta.get("journal"):
                 try:
                     self.checkpoint()
-                except Exception as error:  # the rows are in the tail
+                except Exception as error:  # the rows are in the journal
                     self.checkpoint_error = error
             self._session.close()
 

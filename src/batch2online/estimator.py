@@ -24,7 +24,7 @@ from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
-from batch2online.drift.order_monitor import Monitor, OrderVerdict
+from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.record import Averages, Handful
@@ -432,7 +432,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         refit_cost = engine.problem.refit_cost(history is not None)
-        state = replace(engine.learner, monitor=Monitor.new(engine.width, engine.n_targets))
+        state = replace(engine.learner, monitor=OrderMonitor.new(engine.width, engine.n_targets))
         if window is not None:
             window = replace(window, looks=CHEAP_LOOKS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
@@ -464,12 +464,14 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _learn_one(self, x: Any, y: Any) -> Self:
         if "_stream" not in self.__dict__:
             return self._learn_first(x, y)
-        self._check_may_change()
-        self._check_settings()
+        if "_owner" in self.__dict__:
+            self._check_may_change()
+        if "_former" in self.__dict__:
+            self._check_settings()
         with self._stream.lock:
             row = self._prepare_one(x, y)
-            is_plain = row.problem is None and row.weight == 1.0
-            if not (is_plain and self._stream.append_one(row.values, row.target)):
+            values, target, problem, weight = row
+            if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
                 self._stream = self._applied(row.as_rows())
         return self
 

@@ -182,10 +182,9 @@ class Labelled(OnlineEstimator):
         require(is_labelled or not stored, f"labels: found {len(stored)} of an estimator that is no classifier")
         require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
         require(all(label_code(label) == code for code, label in stored), f"labels: found other codes in {stored[:5]}")
-        for targets in self._stream.kept_targets() if is_labelled else ():
-            is_known = np.isin(targets, [code for code, _ in stored])
-            found = targets[~is_known][:1]
-            require(targets.shape[1] == 1 and is_known.all(), f"targets: found {found}, expected a known label")
+        for rows in self._stream.held_rows() if is_labelled else ():
+            unknown = rows.targets[~np.isin(rows.targets[:, :1], [code for code, _ in stored])[:, 0], :1]
+            require(n_targets == 1 and not len(unknown), f"targets: found {unknown[:1]}, expected a known label")
         return dict(stored)
 
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What a stored class declares: the types of its fields, constraints on their values, and how they agree.
+"""Declarations of stored classes: the types of their fields, constraints on their values, and how they agree.
 
-A file may come from somebody else: nothing in it is used before it is checked. A class is marked :func:`storable` and
+A file may be forged: nothing in it is used before it is checked. A class is marked :func:`storable` and
 annotates its fields, with constraints where the type alone does not say which values are possible::
 
     weights: Annotated[FloatArray, shape("n"), finite, at_least(0)]
@@ -24,7 +24,7 @@ Sizes = dict[str, int]
 """What the symbols of shapes stand for in one object."""
 
 Constraint = Callable[[Any, Sizes], str | None]
-"""Returns what is wrong with a value of the right type, None if nothing is."""
+"""Returns the mismatch of a value of the right type, None if there is none."""
 
 # -- constraints ----------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def conforms(value: Any, kind: Any) -> bool:
 
 
 def mismatch(value: Any, kind: Any, sizes: Sizes) -> str | None:
-    """Return what is wrong with a value, None if it is of this type and meets its constraints.
+    """Return how a value mismatches a type and its constraints, None if it conforms.
 
     >>> mismatch(np.array([1.0, -2.0]), Annotated[np.ndarray[Any, np.dtype[np.float64]], shape("n"), at_least(0)], {})
     'found -2.0 at 1, expected at least 0'

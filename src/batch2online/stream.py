@@ -124,13 +124,9 @@ class Stream:
             last = max((int(rows.ids[-1]) for rows in history), default=-1)
             require(last < self.buffer_id, f"history: found id {last}, expected less than {self.buffer_id}")
 
-    def kept_targets(self) -> Iterator[FloatArray]:
-        """Iterate over the targets of all rows that are held, wherever they are."""
-        yield self.buffer.rows(0).targets
-        if isinstance(self.current.model, Rows):
-            yield self.current.model.targets
-        yield from (part.rows.targets[:, : self.n_targets] for part in getattr(self.sketch, "parts", ()) if len(part))
-        yield from (rows.targets for rows in self.history or ())
+    def held_rows(self) -> Iterator[Rows]:
+        """Iterate over all rows that are held: buffered, candidates, a history or window, those of fitted models."""
+        return (rows for rows in _rows_in(self, set()) if rows.points.shape[1] == self.width)
 
     @classmethod
     def new(cls, problem: Problem, coreset: CoresetBuilder, policy: Policy, width: int, n_targets: int) -> Stream:
@@ -427,7 +423,7 @@ class Stream:
             return state.model
         waiting = state.weighted(buffer.rows(self.buffer_id))
         known = state.warm_up or state.problem.warm_up()
-        answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
+        answer = known.score(waiting.points, waiting.targets, waiting.weights)[1].prediction
         return state.problem.initial(answer, *state.shape)
 
     @one_thread()
@@ -505,3 +501,23 @@ class Stream:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(vars(type(self)(**state)))
+
+
+def _rows_in(value: Any, seen: set[int]) -> Iterator[Rows]:
+    """Search every part of this package, so that none is left out when parts are added."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Rows):
+        yield value
+    elif isinstance(value, RowBuffer):
+        yield value.rows(0)
+    elif isinstance(value, History):
+        yield from value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _rows_in(item, seen)
+    elif type(value).__module__.startswith("batch2online.") and hasattr(value, "__dict__"):
+        for name, item in vars(value).items():
+            if name != "monitor":  # it holds numbers, not rows as they came
+                yield from _rows_in(item, seen)

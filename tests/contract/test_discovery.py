@@ -85,7 +85,7 @@ ESTIMATORS = {
     "is changed by looking": (
         "@property\n    def coreset_(self):\n        vars(self._stream.learner)['loss'] += 1.0\n"
         "        return self._stream.coreset()",
-        {"looking_changes_nothing"},
+        {"reading_changes_nothing"},
     ),
 }
 

@@ -12,7 +12,7 @@ from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, Onli
 from batch2online.app.cli.app import run_safely
 from batch2online.headline import distance
 from batch2online.methods.clustering import solver
-from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.problem import held_out_bound, sampling_error
 from batch2online.results import Regret
 from batch2online.sketches.base import Snapshot
@@ -209,7 +209,7 @@ def test_mean_and_variance_of_a_measured_cost(shape, history):
 
 def test_the_optimum_of_all_rows_is_within_the_interval():
     """At most 1 in 20 beyond either end: so at most 10 of 36 but once in a million."""
-    problem, found = KZClustering(4), []
+    problem, found = ClusteringProblem(4), []
     for shape in SHAPES.values():
         rows = shape(np.random.default_rng(2))
         best = KMeans(4, n_init=10, random_state=0).fit(rows).inertia_

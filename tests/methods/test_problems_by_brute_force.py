@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from batch2online.coresets import Clustering, Everything, Leverage, RidgeLeverage, Uniform
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator
 from batch2online.methods.any_estimator.row_losses import LOSSES, Deviation, loss_of
-from batch2online.methods.clustering.problem import Centers, KZClustering
+from batch2online.methods.clustering.problem import Centers, ClusteringProblem
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.rows import Rows
@@ -45,7 +45,7 @@ def plain_cost(points, weights, centers, z):
 def test_the_cost_of_centers_is_that_of_the_coreset_for_every_power(z):
     points, weights = clusters()
     construction = ready(Clustering(3, z, coreset_size=20, random_state=0).add(points, weights=weights))
-    problem, centers, coreset = KZClustering(3, z), points[:3], construction.coreset
+    problem, centers, coreset = ClusteringProblem(3, z), points[:3], construction.coreset
     assert len(coreset) < len(points)
     expected = plain_cost(coreset.points, coreset.weights, centers, z)
     np.testing.assert_allclose(problem.cost(Centers(centers), construction), expected, rtol=1e-9)
@@ -61,7 +61,7 @@ def test_the_optimum_is_the_best_of_a_new_solution_and_the_model(z, history):
     construction = ready(
         Clustering(3, z, coreset_size=25, random_state=0, history=history).add(points, weights=weights)
     )
-    coreset, problem = construction.coreset, KZClustering(3, z)
+    coreset, problem = construction.coreset, ClusteringProblem(3, z)
     judged = (points, weights) if history == "memory" else (coreset.points, coreset.weights)
     bad = Centers(np.full((3, 2), 50.0))
     fresh = problem.fit(construction, bad).model
@@ -84,7 +84,7 @@ def test_a_good_model_is_not_above_its_own_optimum():
     """The new solution comes from a coreset of few rows, and is worse than a model that was solved on all rows."""
     points, weights = clusters(300)
     all_rows = ready(Clustering(3, coreset_size=10**6, random_state=0).add(points, weights=weights))
-    problem = KZClustering(3, warm_start=False)
+    problem = ClusteringProblem(3, warm_start=False)
     best = problem.fit(all_rows, None).model
     few = ready(Clustering(3, coreset_size=8, random_state=0).add(points, weights=weights))
     cost = plain_cost(points, weights, best.points, 2.0)
@@ -97,7 +97,7 @@ def test_the_magnitude_of_a_change_is_the_largest_move_and_ids_are_taken_over():
     construction = ready(Clustering(3, coreset_size=1000, random_state=0).add(points, weights=weights))
     old = np.array([[0.0, 7.0], [0.0, 0.0], [9.0, 0.0]])
     new = old + np.array([[0.0, 0.1], [0.3, 0.4], [0.0, 0.2]])
-    problem = KZClustering(3, warm_start=False)
+    problem = ClusteringProblem(3, warm_start=False)
     difference = problem.difference(Centers(old), Centers(new), construction)
     assert difference["magnitude"] == pytest.approx(0.5)
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
@@ -267,7 +267,7 @@ def test_exact_centers_of_clusters_that_lie_apart_are_the_weighted_means_of_all_
     weights = RNG(8).uniform(0.2, 3, size=600) if weighted else np.ones(600)
     construction = ready(Clustering(3, coreset_size=30, random_state=0).add(points, weights=weights))
     assert len(construction.coreset) < 100
-    found = KZClustering(3, exact=True).fit(construction, None).model.points
+    found = ClusteringProblem(3, exact=True).fit(construction, None).model.points
     groups = [np.arange(600) // 200 == j for j in range(3)]
     expected = [np.average(points[own], axis=0, weights=weights[own]) for own in groups]
     np.testing.assert_allclose(found[np.argsort(found @ [1.0, 3.0])], expected, rtol=1e-9, atol=1e-9)

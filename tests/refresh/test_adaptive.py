@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, theory
 from batch2online.methods.any_estimator.problem import degrees_of
-from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.refresh import Adaptive, Geometric
 from streams import stream
 
@@ -83,8 +83,8 @@ def solves_of(model, X):
         at.append(data.totals.n_rows)
         return original(problem, data, current)
 
-    original = KZClustering.fit
-    with patch.object(KZClustering, "fit", fit):
+    original = ClusteringProblem.fit
+    with patch.object(ClusteringProblem, "fit", fit):
         model.partial_fit(X)
     return at
 
@@ -261,15 +261,15 @@ def test_a_solve_that_changes_nothing_doubles_the_step():
 
 def solves(policy, monkeypatch):
     """Row counts at which a clustering of calm rows is solved."""
-    from batch2online.methods.clustering.problem import KZClustering
+    from batch2online.methods.clustering.problem import ClusteringProblem
 
-    at, fit = [], KZClustering.fit
+    at, fit = [], ClusteringProblem.fit
 
     def counted(self, data, current):
         at.append(data.totals.n_rows)
         return fit(self, data, current)
 
-    monkeypatch.setattr(KZClustering, "fit", counted)
+    monkeypatch.setattr(ClusteringProblem, "fit", counted)
     X = np.random.default_rng(0).normal(size=(4_000, 2)) + 20 * np.eye(2)[np.arange(4_000) % 2]
     OnlineClustering(2, refresh=policy, coreset_size=300, random_state=0).partial_fit(X)
     monkeypatch.undo()

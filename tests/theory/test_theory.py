@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from batch2online import coresets, theory
-from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.least_squares.problem import LeastSquares
 from batch2online.methods.low_rank.problem import LowRank
 from batch2online.refresh import Geometric
@@ -221,7 +221,7 @@ def test_a_solver_that_remembers_the_order_is_promised_less():
     ("problem", "construction", "message"),
     [
         (LeastSquares(), coresets.Uniform(), "LeastSquares is solved on a coreset of the kind Leverage, got Uniform"),
-        (KZClustering(2), coresets.Leverage(), "KZClustering is solved on .* Clustering, got Leverage"),
+        (ClusteringProblem(2), coresets.Leverage(), "ClusteringProblem is solved on .* Clustering, got Leverage"),
         (LowRank(2), coresets.Everything(), "LowRank is solved on .* RidgeLeverage, got Everything"),
         (LeastSquares(), None, "got NoneType"),
         (object(), coresets.Uniform(), "A problem must have the methods of Problem; object lacks"),

@@ -1,4 +1,4 @@
-"""What the paper compares itself with, all with ``partial_fit``.
+"""Algorithms that the paper compares itself with, all with ``partial_fit``.
 
 Each does what its reference says, in a form that can be run: where a reference asks for sizes, rates or repetitions
 that theory needs and practice cannot have, its Notes say what stands in their place.

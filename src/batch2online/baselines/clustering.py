@@ -219,7 +219,7 @@ class WeightedSolutions(BaseEstimator):  # type: ignore[misc]
 
 
 PEERS = (
-    Peer("MacQueen", {"clustering": lambda told: MacQueen(told.k)}, frozenset({COMPARE, LOSS})),
-    Peer("consistent k-clustering", {"clustering": lambda told: Consistent(told.k)}, frozenset({LOSS})),
-    Peer("weighted solutions", {"clustering": lambda told: WeightedSolutions(told.k)}, frozenset({LOSS})),
+    Peer("MacQueen", {"clustering": lambda settings: MacQueen(settings.k)}, frozenset({COMPARE, LOSS})),
+    Peer("consistent k-clustering", {"clustering": lambda settings: Consistent(settings.k)}, frozenset({LOSS})),
+    Peer("weighted solutions", {"clustering": lambda settings: WeightedSolutions(settings.k)}, frozenset({LOSS})),
 )

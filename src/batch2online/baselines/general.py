@@ -14,7 +14,7 @@ from batch2online._types import FloatArray
 
 
 class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
-    """What both share: a batch estimator that is fitted again as rows accumulate, and speaks for them."""
+    """Base of both: a batch estimator that is refitted as rows accumulate, and predicts."""
 
     estimator: Any
     growth: float
@@ -51,22 +51,23 @@ class _Refitted(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _keep(self, rows: FloatArray) -> None:
-        """Take note of rows."""
+        """Keep rows."""
 
     @abstractmethod
     def _kept(self) -> FloatArray:
         """Return the rows to fit on."""
 
     def predict(self, X: Any) -> Any:
-        if "estimator_" not in vars(self):
-            raise NotFittedError(f"This {type(self).__name__} has not seen enough rows to fit {self.estimator}.")
-        return self.estimator_.predict(X)
+        return self._check_fitted().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities of ``classes_``, where the batch estimator gives them."""
+        return self._check_fitted().predict_proba(X)
+
+    def _check_fitted(self) -> Any:
         if "estimator_" not in vars(self):
             raise NotFittedError(f"This {type(self).__name__} has not seen enough rows to fit {self.estimator}.")
-        return self.estimator_.predict_proba(X)
+        return self.estimator_
 
     def __getattr__(self, name: str) -> Any:
         """Return what the batch estimator has learned: ``cluster_centers_``, ``components_``, ``coef_``, ..."""
@@ -81,7 +82,7 @@ class FollowTheLeader(_Refitted):
     Parameters
     ----------
     estimator : estimator
-        A scikit-learn estimator, fitted anew each time.
+        A scikit-learn estimator, cloned for each fit.
     growth : float
         1 fits at every chunk, 2 whenever the number of rows has doubled.
 
@@ -114,7 +115,7 @@ class Reservoir(_Refitted):
     Parameters
     ----------
     estimator : estimator
-        A scikit-learn estimator, fitted anew each time.
+        A scikit-learn estimator, cloned for each fit.
     size : int
         Rows of the sample.
     growth : float

@@ -85,12 +85,12 @@ class GramSubspace(_Gram):
 PEERS = (
     Peer(
         "exact refit at every chunk",
-        {"regression": lambda told: Ridge(TINY), "lowrank": lambda told: GramSubspace(told.k, growth=1.0)},
+        {"regression": lambda settings: Ridge(TINY), "lowrank": lambda settings: GramSubspace(settings.k, growth=1.0)},
         frozenset({COMPARE, LOSS}),
     ),
     Peer(
         "Gram matrix, solved at doublings",
-        {"regression": lambda told: GramRegression(), "lowrank": lambda told: GramSubspace(told.k)},
+        {"regression": lambda settings: GramRegression(), "lowrank": lambda settings: GramSubspace(settings.k)},
         MEASURED,
     ),
 )

@@ -264,18 +264,18 @@ def systematic_sample(probabilities: FloatArray, uniform: float) -> Any:
 
 
 PEERS = (
-    Peer("Frequent Directions, 4k rows", {"lowrank": lambda told: FrequentDirections(told.k)}, EVERYWHERE),
-    Peer("Oja, step 3", {"lowrank": lambda told: Oja(told.k, step=3)}, frozenset({LOSS})),
-    Peer("Oja, step 30", {"lowrank": lambda told: Oja(told.k, step=30)}, frozenset({COMPARE, LOSS})),
+    Peer("Frequent Directions, 4k rows", {"lowrank": lambda settings: FrequentDirections(settings.k)}, EVERYWHERE),
+    Peer("Oja, step 3", {"lowrank": lambda settings: Oja(settings.k, step=3)}, frozenset({LOSS})),
+    Peer("Oja, step 30", {"lowrank": lambda settings: Oja(settings.k, step=30)}, frozenset({COMPARE, LOSS})),
     Peer(
         "exponentiated gradient",
-        {"lowrank": lambda told: ExponentiatedGradient(told.k)},
+        {"lowrank": lambda settings: ExponentiatedGradient(settings.k)},
         frozenset({LOSS}),
         most_columns=WIDE,
     ),
     Peer(
         "online gradient descent",
-        {"lowrank": lambda told: SubspaceDescent(told.k)},
+        {"lowrank": lambda settings: SubspaceDescent(settings.k)},
         frozenset({LOSS}),
         most_columns=WIDE,
     ),

@@ -108,7 +108,7 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
         return np.asarray(scores / scores.sum())
 
     def _transport_draws(self, before: FloatArray) -> bool:
-        """Move every draw and its weight from the law before to that of now; say whether one has changed."""
+        """Move every draw and its weight from the law before to that of now; return whether one has changed."""
         rows, weights = self.chosen_.copy(), self.weights_.copy()
         if not len(rows):
             self.chosen_ = self._rng.choice(self.n_seen_, size=self.size, p=self.chances_)
@@ -164,4 +164,8 @@ def transported(
             return other
 
 
-PEERS = (Peer("clustering of low sensitivity", {"clustering": lambda told: LowSensitivity(told.k)}, frozenset({LOSS})),)
+PEERS = (
+    Peer(
+        "clustering of low sensitivity", {"clustering": lambda settings: LowSensitivity(settings.k)}, frozenset({LOSS})
+    ),
+)

@@ -12,24 +12,24 @@ PEERS = (
     Peer(
         OURS,
         {
-            "regression": lambda told: OnlineRegression(),
-            "classification": lambda told: OnlineClassifier(),
-            "lowrank": lambda told: OnlineLowRank(told.k),
-            "clustering": lambda told: OnlineClustering(told.k),
+            "regression": lambda settings: OnlineRegression(),
+            "classification": lambda settings: OnlineClassifier(),
+            "lowrank": lambda settings: OnlineLowRank(settings.k),
+            "clustering": lambda settings: OnlineClustering(settings.k),
         },
         MEASURED,
     ),
     Peer(
         f'{OURS}, solve="coreset"',
         {
-            "regression": lambda told: OnlineRegression(solve="coreset"),
-            "lowrank": lambda told: OnlineLowRank(told.k, solve="coreset"),
+            "regression": lambda settings: OnlineRegression(solve="coreset"),
+            "lowrank": lambda settings: OnlineLowRank(settings.k, solve="coreset"),
         },
         MEASURED,
     ),
     Peer(
         f'{OURS}, history="coreset"',
-        {"clustering": lambda told: OnlineClustering(told.k, history="coreset")},
+        {"clustering": lambda settings: OnlineClustering(settings.k, history="coreset")},
         MEASURED,
     ),
 )

@@ -21,7 +21,7 @@ FEW, WIDE = 20_000, 500
 
 @dataclass(frozen=True)
 class PeerSettings:
-    """What a peer may know of the rows before it sees them.
+    """Facts about the rows that a peer may use before it sees them.
 
     Attributes
     ----------
@@ -61,6 +61,6 @@ class Peer:
     def is_installed(self) -> bool:
         return self.package is None or find_spec(self.package) is not None
 
-    def make(self, task: str, told: PeerSettings | None = None) -> Any:
+    def make(self, task: str, settings: PeerSettings | None = None) -> Any:
         """Return an unfitted learner for a task."""
-        return self.makers[task](told or PeerSettings())
+        return self.makers[task](settings or PeerSettings())

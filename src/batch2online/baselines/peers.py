@@ -37,7 +37,7 @@ PEERS = _found()
 
 
 def learners(
-    task: str, told: PeerSettings, shown: str, columns: int = 0, peers: Iterable[Peer] = PEERS
+    task: str, settings: PeerSettings, shown: str, columns: int = 0, peers: Iterable[Peer] = PEERS
 ) -> dict[str, Any]:
     """Names and unfitted learners of a comparison, ours first.
 
@@ -48,7 +48,7 @@ def learners(
     ['refit on all rows at doublings', 'uniform sample of equal size']
     """
     return {
-        peer.name: peer.make(task, told)
+        peer.name: peer.make(task, settings)
         for peer in peers
         if task in peer.makers and shown in peer.shown and peer.is_installed
         if peer.most_columns is None or columns <= peer.most_columns

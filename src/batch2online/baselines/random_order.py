@@ -77,4 +77,6 @@ def leading(rows: FloatArray, k: int) -> FloatArray:
     return np.asarray(np.linalg.svd(rows, full_matrices=few)[2][:k])
 
 
-PEERS = (Peer("descent on projections", {"lowrank": lambda told: ProjectionDescent(told.k)}, frozenset({LOSS})),)
+PEERS = (
+    Peer("descent on projections", {"lowrank": lambda settings: ProjectionDescent(settings.k)}, frozenset({LOSS})),
+)

@@ -13,14 +13,14 @@ from batch2online.baselines.peer import COMPARE, EVERYWHERE, LOSS, MEASURED, STA
 from batch2online.baselines.scikit_learn import LogisticOrConstant
 
 
-def _k_means(told: PeerSettings) -> Any:
-    return KMeans(told.k, n_init=STARTS)
+def _k_means(settings: PeerSettings) -> Any:
+    return KMeans(settings.k, n_init=STARTS)
 
 
 BATCH = {
-    "regression": lambda told: LinearRegression(),
-    "classification": lambda told: LogisticOrConstant(),
-    "lowrank": lambda told: TruncatedSVD(told.k, algorithm="arpack"),
+    "regression": lambda settings: LinearRegression(),
+    "classification": lambda settings: LogisticOrConstant(),
+    "lowrank": lambda settings: TruncatedSVD(settings.k, algorithm="arpack"),
     "clustering": _k_means,
 }
 """The batch algorithm of each task."""
@@ -28,13 +28,13 @@ BATCH = {
 PEERS = (
     Peer(
         "refit on all rows at 10 % more",
-        {"clustering": lambda told: FollowTheLeader(_k_means(told), growth=1.1)},
+        {"clustering": lambda settings: FollowTheLeader(_k_means(settings), growth=1.1)},
         frozenset({LOSS}),
     ),
     Peer(
         "refit on all rows at doublings",
         {
-            task: lambda told, batch=batch: FollowTheLeader(batch(told), growth=2.0)  # type: ignore[misc]
+            task: lambda settings, batch=batch: FollowTheLeader(batch(settings), growth=2.0)  # type: ignore[misc]
             for task, batch in BATCH.items()
         },
         EVERYWHERE,
@@ -42,14 +42,14 @@ PEERS = (
     Peer(
         "uniform sample of equal size",
         {
-            task: lambda told, batch=batch: Reservoir(batch(told), size=told.size)  # type: ignore[misc]
+            task: lambda settings, batch=batch: Reservoir(batch(settings), size=settings.size)  # type: ignore[misc]
             for task, batch in BATCH.items()
         },
         frozenset({COMPARE, LOSS}),
     ),
     Peer(
         "uniform reservoir of 1,000",
-        {task: lambda told, batch=batch: Reservoir(batch(told)) for task, batch in BATCH.items()},  # type: ignore[misc]
+        {task: lambda settings, batch=batch: Reservoir(batch(settings)) for task, batch in BATCH.items()},  # type: ignore[misc]
         MEASURED,
     ),
 )

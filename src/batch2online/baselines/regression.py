@@ -136,11 +136,11 @@ class Forward(Ridge):
 
 
 PEERS = (
-    Peer("online ridge", {"regression": lambda told: Ridge(1.0)}, frozenset({LOSS})),
-    Peer("forward algorithm, which sees a_t", {"regression": lambda told: Forward(1.0)}, frozenset({LOSS})),
+    Peer("online ridge", {"regression": lambda settings: Ridge(1.0)}, frozenset({LOSS})),
+    Peer("forward algorithm, which sees a_t", {"regression": lambda settings: Forward(1.0)}, frozenset({LOSS})),
     Peer(
         "online gradient descent",
-        {"regression": lambda told: GradientDescent()},
+        {"regression": lambda settings: GradientDescent()},
         frozenset({LOSS}),
         most_columns=WIDE,
     ),

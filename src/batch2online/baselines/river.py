@@ -36,15 +36,15 @@ class RiverLogistic(BaseEstimator):  # type: ignore[misc]
         return np.array([[each.get(label, 0.0) for label in self.classes_.tolist()] for each in found])
 
 
-def _river_k_means(told: PeerSettings, halflife: float) -> Any:
+def _river_k_means(settings: PeerSettings, halflife: float) -> Any:
     k_means = import_module("river.cluster").KMeans
-    return k_means(n_clusters=told.k, halflife=halflife, mu=told.mean, sigma=told.spread)
+    return k_means(n_clusters=settings.k, halflife=halflife, mu=settings.mean, sigma=settings.spread)
 
 
 PEERS = (
     Peer(
         "River LinearRegression",
-        {"regression": lambda told: import_module("river.linear_model").LinearRegression()},
+        {"regression": lambda settings: import_module("river.linear_model").LinearRegression()},
         EVERYWHERE,
         package="river",
         most_rows=FEW,
@@ -52,14 +52,14 @@ PEERS = (
     ),
     Peer(
         "River LogisticRegression",
-        {"classification": lambda told: RiverLogistic(told.k)},
+        {"classification": lambda settings: RiverLogistic(settings.k)},
         frozenset({COMPARE}),
         package="river",
     ),
     *(
         Peer(
             f"River KMeans, halflife {halflife}",
-            {"clustering": lambda told, halflife=halflife: _river_k_means(told, halflife)},  # type: ignore[misc]
+            {"clustering": lambda settings, halflife=halflife: _river_k_means(settings, halflife)},  # type: ignore[misc]
             shown,
             package="river",
             most_rows=FEW,

@@ -99,27 +99,35 @@ def _has_moved() -> bool:
 
 
 PEERS = (
-    Peer("scikit-learn SGDRegressor", {"regression": lambda told: SGDRegressor()}, EVERYWHERE),
+    Peer("scikit-learn SGDRegressor", {"regression": lambda settings: SGDRegressor()}, EVERYWHERE),
     Peer(
-        "scikit-learn SGDClassifier", {"classification": lambda told: StochasticGradient(told.k)}, frozenset({COMPARE})
+        "scikit-learn SGDClassifier",
+        {"classification": lambda settings: StochasticGradient(settings.k)},
+        frozenset({COMPARE}),
     ),
     Peer(
         "scikit-learn Passive-Aggressive, by margins",
-        {"classification": lambda told: PassiveAggressive(told.k)},
+        {"classification": lambda settings: PassiveAggressive(settings.k)},
         frozenset({COMPARE}),
     ),
     Peer(
         "scikit-learn Passive-Aggressive",
-        {"regression": lambda told: passive_aggressive_regressor()},
+        {"regression": lambda settings: passive_aggressive_regressor()},
         frozenset({COMPARE}),
     ),
     Peer(
-        "scikit-learn SGDRegressor, eta0 0.05", {"regression": lambda told: SGDRegressor(eta0=0.05)}, frozenset({LOSS})
+        "scikit-learn SGDRegressor, eta0 0.05",
+        {"regression": lambda settings: SGDRegressor(eta0=0.05)},
+        frozenset({LOSS}),
     ),
     # It centres its rows: a fair peer on centred ones, such as ``compare`` hands out.
-    Peer("scikit-learn IncrementalPCA", {"lowrank": lambda told: IncrementalPCA(told.k)}, frozenset({COMPARE})),
-    Peer("scikit-learn IncrementalPCA, rows and negatives", {"lowrank": lambda told: Uncentred(told.k)}, MEASURED),
+    Peer("scikit-learn IncrementalPCA", {"lowrank": lambda settings: IncrementalPCA(settings.k)}, frozenset({COMPARE})),
     Peer(
-        "scikit-learn MiniBatchKMeans", {"clustering": lambda told: MiniBatchKMeans(told.k, n_init=STARTS)}, EVERYWHERE
+        "scikit-learn IncrementalPCA, rows and negatives", {"lowrank": lambda settings: Uncentred(settings.k)}, MEASURED
+    ),
+    Peer(
+        "scikit-learn MiniBatchKMeans",
+        {"clustering": lambda settings: MiniBatchKMeans(settings.k, n_init=STARTS)},
+        EVERYWHERE,
     ),
 )

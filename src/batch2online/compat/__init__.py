@@ -1,1 +1,1 @@
-"""Our estimators behind the interfaces of other libraries, each in a module that needs that library."""
+"""Adapters to other libraries, each in a module that needs that library."""

@@ -1,9 +1,8 @@
-"""Our estimators as models of River: in its pipelines, metrics and evaluations. Needs the extra ``river``.
+"""Estimators of this package as River models, for its pipelines, metrics and evaluations. Needs the extra ``river``.
 
-River's rows are dictionaries whose features come and go; our rows have columns. A feature that is absent counts as
-zero, as in River's linear models. A feature that comes for the first time makes the rows wider: those learned before
-have a zero there. They are taken from the history if the estimator keeps one, otherwise from its coreset, which stands
-for them.
+Rows of River are dictionaries whose features may change; rows here have fixed columns. An absent feature is zero, as in
+linear models of River. A new feature adds a column: a new estimator learns the earlier rows with a zero there, from the
+history if the estimator keeps one, otherwise from its coreset.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Row = Mapping[Any, Any]
 
 
 class _Adapter:
-    """What the adapters share: an estimator of ours, and columns that follow the features."""
+    """Base class of the adapters: an estimator, and columns that follow the features."""
 
     def __init__(self, model: Any) -> None:
         if not isinstance(model, OnlineEstimator):
@@ -42,7 +41,7 @@ class _Adapter:
 
     @property
     def learner(self) -> Any:
-        """The estimator that has learned the rows."""
+        """The fitted estimator."""
         return self._learner
 
     def _learn(self, x: Row, y: Any = None) -> None:
@@ -52,12 +51,12 @@ class _Adapter:
         self._learner.learn_one(self._values(x), y)
 
     def _values(self, x: Row) -> list[Any]:
-        """Return the values in the order of the columns; a bool is a number."""
+        """Return the values in the order of the columns, bools as numbers."""
         values = [x.get(name, 0.0) for name in self._names]
         return [float(value) if isinstance(value, bool) else value for value in values]
 
     def _widen(self, unknown: list[Any]) -> None:
-        """Add columns at the end: a new learner sees the rows so far with a zero there."""
+        """Add columns at the end: a new estimator learns the rows so far with a zero there."""
         learner, names = clone(self.model), (*self._names, *sorted(unknown, key=str))
         if self._is_begun:
             rows, targets, weights = _seen(self._learner)
@@ -74,7 +73,7 @@ class _Adapter:
 
 
 def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
-    """Return the rows that a learner has seen, with targets and weights: all of them, or the coreset."""
+    """Return rows, targets and weights learned so far: the history or the coreset."""
     coreset = learner.coreset_
     history = learner._view().snapshot().history
     if history is None:
@@ -85,7 +84,7 @@ def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
 
 
 def _decoded(learner: Any, targets: Any) -> Any:
-    """Return labels where a classifier keeps codes of them."""
+    """Return the labels of a classifier, which stores codes."""
     labels = getattr(learner._view().problem, "labels", None)
     if targets is None or not labels:
         return targets
@@ -93,7 +92,7 @@ def _decoded(learner: Any, targets: Any) -> Any:
 
 
 class Regressor(_Adapter, base.Regressor):
-    """One of our regressors as a regressor of River.
+    """A regressor of this package as a regressor of River.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ class Regressor(_Adapter, base.Regressor):
         self._learn(x, y)
 
     def predict_one(self, x: Row) -> float:
-        """Return the prediction for one row: zero before there is any."""
+        """Return the prediction for one row; zero before the first row."""
         return float(self._learner.predict(self._row(x))[0]) if self._is_begun else 0.0
 
     @classmethod
@@ -127,12 +126,12 @@ class Regressor(_Adapter, base.Regressor):
 
 
 class Classifier(_Adapter, base.Classifier):
-    """One of our classifiers as a classifier of River; until it has seen two classes, shares of labels are its answer.
+    """A classifier of this package as a classifier of River; before two classes, it predicts label frequencies.
 
     Parameters
     ----------
     model : estimator
-        :class:`BatchToOnline` around any classifier, or another of our classifiers.
+        :class:`BatchToOnline` around any classifier, or another classifier of this package.
     """
 
     def __init__(self, model: Any) -> None:
@@ -156,12 +155,12 @@ class Classifier(_Adapter, base.Classifier):
         return {label: known.get(label, 0.0) for label in self._labels}
 
     def _known_probabilities(self, x: Row) -> dict[Any, float] | None:
-        """Return those of the model, None before there is one that tells two labels apart."""
+        """Return the probabilities of the model; None before it has two classes."""
         if len(self._labels) < 2:
             return None
         try:
             values = self._learner.predict_proba(self._row(x))[0]
-        except (AttributeError, ValueError):  # no model yet, which scikit-learn says in one of these ways
+        except (AttributeError, ValueError):  # no model yet; the exception depends on the estimator
             return None
         return dict(zip(self._learner.classes_.tolist(), values.tolist(), strict=True))
 
@@ -171,7 +170,7 @@ class Classifier(_Adapter, base.Classifier):
 
 
 class Clusterer(_Adapter, base.Clusterer):
-    """One of our clusterings as a clusterer of River.
+    """A clustering of this package as a clusterer of River.
 
     Parameters
     ----------
@@ -187,7 +186,7 @@ class Clusterer(_Adapter, base.Clusterer):
         self._learn(x)
 
     def predict_one(self, x: Row) -> int:
-        """Return the cluster of one row: 0 before there is any."""
+        """Return the cluster of one row; 0 before the first row."""
         return int(self._learner.predict(self._row(x))[0]) if self._is_begun else 0
 
     @classmethod
@@ -197,12 +196,12 @@ class Clusterer(_Adapter, base.Clusterer):
 
 
 class Transformer(_Adapter, base.Transformer):
-    """One of our low-rank approximations as a transformer of River: coordinates by number.
+    """A low-rank approximation of this package as a transformer of River, with components by number.
 
     Parameters
     ----------
     model : estimator
-        :class:`OnlineLowRank`, or another of our estimators that transforms.
+        :class:`OnlineLowRank`, or another estimator of this package with ``transform``.
     """
 
     def __init__(self, model: Any) -> None:
@@ -213,7 +212,7 @@ class Transformer(_Adapter, base.Transformer):
         self._learn(x)
 
     def transform_one(self, x: Row) -> dict[Any, Any]:
-        """Return the coordinates of one row: none before the first row."""
+        """Return the components of one row; none before the first row."""
         if not self._is_begun:
             return {}
         return dict(enumerate(self._learner.transform(self._row(x))[0].tolist()))

@@ -1,7 +1,16 @@
-"""Real data sets, and synthetic streams of a known difficulty."""
+"""Real data sets, and synthetic streams of known difficulty."""
 
-from batch2online.datasets.other_losses import CLASSIFICATION, POSITIVE, load_classification, load_positive
-from batch2online.datasets.real import REGRESSION, ROWS, MissingPackageError, load_regression, load_rows
+from batch2online.datasets.real import (
+    CLASSIFICATION,
+    POSITIVE,
+    REGRESSION,
+    ROWS,
+    MissingPackageError,
+    load_classification,
+    load_positive,
+    load_regression,
+    load_rows,
+)
 from batch2online.datasets.synthetic import generate
 from batch2online.datasets.tables import NamedTable, load_table
 

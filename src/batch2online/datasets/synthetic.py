@@ -1,4 +1,4 @@
-"""Synthetic streams with a known difficulty. Each is a pure function of its size and its seed."""
+"""Synthetic streams of known difficulty. Each is a pure function of its size and its seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Generated = tuple[FloatArray, FloatArray | None]
 
 
 def generate(name: str, n_rows: int = ROWS, seed: int = 0) -> Generated:
-    """Rows, and targets where the stream has any, of a generator by its name.
+    """Return rows and targets (or None) of a generator by its name.
 
     >>> X, y = generate("low_rank", 1000)
     >>> X.shape, y is None
@@ -27,7 +27,7 @@ def generate(name: str, n_rows: int = ROWS, seed: int = 0) -> Generated:
 
 
 def imbalanced_clusters(n_rows: int, rng: np.random.Generator) -> Generated:
-    """Eight gaussian clusters, the largest a hundred times the smallest. Uniform samples miss the small ones."""
+    """Generate eight Gaussian clusters with sizes from 1 to 100. Uniform samples miss the small ones."""
     shares = np.geomspace(1, 0.01, 8)
     centers = 6 * rng.standard_normal((8, 5))
     labels = rng.choice(8, size=n_rows, p=shares / shares.sum())
@@ -35,20 +35,20 @@ def imbalanced_clusters(n_rows: int, rng: np.random.Generator) -> Generated:
 
 
 def heavy_tails(n_rows: int, rng: np.random.Generator) -> Generated:
-    """Linear targets of ten inputs, inputs and noise with infinite fourth moments. Single rows weigh heavily."""
+    """Generate linear targets of ten features; features and noise have infinite fourth moments."""
     X = rng.standard_t(3, size=(n_rows, 10))
     return X, X @ np.linspace(1, 0.1, 10) + rng.standard_t(3, size=n_rows)
 
 
 def low_rank(n_rows: int, rng: np.random.Generator) -> Generated:
-    """Ten directions of falling strength in forty columns, plus noise. The rank that explains it is ten."""
+    """Generate ten directions of decreasing variance in forty columns, plus noise."""
     basis = np.linalg.qr(rng.standard_normal((40, 10)))[0].T
     strengths = np.geomspace(5, 1, 10)
     return (rng.standard_normal((n_rows, 10)) * strengths) @ basis + 0.3 * rng.standard_normal((n_rows, 40)), None
 
 
 def drift(n_rows: int, rng: np.random.Generator) -> Generated:
-    """Linear targets whose coefficients turn along the stream. No single model is good: what the method is not for."""
+    """Generate linear targets with rotating coefficients: no single model is good, hindsight included."""
     X = rng.standard_normal((n_rows, 5))
     angle = np.linspace(0, np.pi, n_rows)
     coefficients = np.stack([np.cos(angle), np.sin(angle), *([np.full(n_rows, 0.5)] * 3)], axis=1)

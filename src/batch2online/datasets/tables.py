@@ -1,6 +1,6 @@
-"""Real data sets as the tables they are: columns with their names, values in their units.
+"""Data sets as tables with the names and units of columns.
 
-``load_rows`` and ``load_regression`` give arrays that are scaled for comparisons; here nothing is.
+``load_rows`` and ``load_regression`` return standardized arrays; tables are not scaled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from batch2online.datasets import real, synthetic
 
 Columns = dict[str, Any]
-"""Arrays of numbers or of texts by their names."""
+"""Arrays of numbers or strings by name."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,19 @@ class NamedTable:
     Attributes
     ----------
     columns : dict
-        Arrays by name, as they were measured; NaN or None where a value is missing.
+        Arrays by name, in original units; NaN or None for missing values.
     units : dict
-        Units of columns, where they have any.
+        Units of columns that have one.
     target : str or None
         The column that a regression predicts.
     label : str or None
         The column that a classification predicts.
     inputs : tuple of str
-        Columns that predict it; all others by default.
+        Features; all other columns by default.
     rows : tuple of str
-        Columns of numbers that are clustered or approximated.
+        Numeric columns for clustering and low-rank approximation.
     scale : float or None
-        What these are divided by; None standardises each.
+        Scale of these; None standardizes each.
     """
 
     columns: Columns
@@ -52,17 +52,16 @@ class NamedTable:
         return len(next(iter(self.columns.values())))
 
     def complete(self, names: tuple[str, ...]) -> Columns:
-        """Return these columns, and of the rows those in which none of them is missing."""
+        """Return these columns without rows that have missing values in them."""
         chosen = {name: self.columns[name] for name in names}
         whole = np.ones(len(self), dtype=np.bool_)
         for values in chosen.values():
-            whole &= (
-                np.isfinite(values) if values.dtype.kind == "f" else np.array([text is not None for text in values])
-            )
+            is_float = values.dtype.kind == "f"
+            whole &= np.isfinite(values) if is_float else np.array([value is not None for value in values])
         return chosen if whole.all() else {name: values[whole] for name, values in chosen.items()}
 
     def moments(self, columns: Columns) -> dict[str, tuple[float, float]]:
-        """Return what is subtracted from each column and what it is divided by, as ``load_rows`` does."""
+        """Return the mean and scale of each column by which ``load_rows`` standardizes it."""
         if self.scale is not None:
             return dict.fromkeys(columns, (0.0, self.scale))
         array = np.column_stack(list(columns.values()))
@@ -71,7 +70,7 @@ class NamedTable:
 
 
 def load_table(name: str, rows: int = synthetic.ROWS, seed: int = 0) -> NamedTable:
-    """Return a data set by its name, with the names and units of its columns.
+    """Return a data set with the names and units of its columns.
 
     >>> table = load_table("diabetes")
     >>> table.target, table.columns["bmi"][0].item(), table.units["bmi"]
@@ -101,7 +100,7 @@ def _named(names: Any, X: Any) -> Columns:
 
 
 def _of_frame(frame: Any) -> Columns:
-    """Return a data frame's columns, numbers as float64 and anything else as text."""
+    """Return the columns of a data frame, numbers as float64 and others as strings."""
     return {str(name): _array(frame[name]) for name in frame.columns if name != "rownames"}
 
 
@@ -166,7 +165,7 @@ def _flights() -> NamedTable:
 
 
 def _late(minutes: float, *more: str) -> NamedTable:
-    """Flights that arrive more than so many minutes late, by what is known beside the delay at departure."""
+    """Return flights, and whether they arrive more than this many minutes late."""
     table = _flights()
     delay = table.columns["arr_delay"]
     words = np.where(delay > minutes, "late", "on time").astype(object)
@@ -238,7 +237,7 @@ LABELS = {
     "diamonds_cut": "cut",
     **dict.fromkeys(["flights_late", "flights_rare", "flights_departure"], "arrival"),
 }
-"""What a classification on each data set predicts."""
+"""Targets of classification by data set."""
 
 TARGETS = {"diabetes": "progression", "cps1988": "wage", "diamonds": "price", "flights": "arr_delay"}
-"""What a regression on each data set predicts."""
+"""Targets of regression by data set."""

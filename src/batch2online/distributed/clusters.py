@@ -113,9 +113,9 @@ def entered(pieces: list[Rows], shell: Any, last_id: int) -> Entrants:
 def winner(entrants: Entrants, stage: int, seeds: Rows) -> Rows | None:
     """Return the row that wins this stage against the seeds, among these rows."""
     race, past = entrants.race, entrants.past
-    first_look = race._first_looks(past)[stage]
+    first = race._first_candidates(past)[stage]
     before = tuple(seeds.ids.tolist())
-    _, position = race._winner(stage, before, seeds.points, past, first_look)
+    _, position = race._winner(stage, before, seeds.points, past, first)
     return None if position < 0 else past.at(np.array([position]))
 
 
@@ -164,7 +164,7 @@ class Rounds:
         stream = replace(stream, learner=state, buffer_id=last_id + 1, id_ranges=[self.ids], history=None)
         stream = stream.whole(rows=self)
         shell._stream = stream
-        if isinstance(stream.problem, problem.KZClustering):
+        if isinstance(stream.problem, problem.ClusteringProblem):
             shell._stream = stream.append([], replace(stream.problem, exact=False))  # rows are not at hand any more
         return shell
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from batch2online.evaluate.leakage import peeks
+from batch2online.evaluate.loop import peeks
 from batch2online.evaluate.losses import (
     Absolute,
     ClusteringLoss,

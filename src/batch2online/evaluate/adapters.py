@@ -6,8 +6,8 @@ to predict          ``predict(X)``, or ``predict_one(x)``
 probabilities       ``predict_proba(X)`` with ``classes_``
 centers             ``cluster_centers_`` (k, d), or River's ``centers``
 a subspace          ``components_`` (k, d) and, if there is one, ``mean_`` (d,)
-a model at all      ``has_model_`` where the learner says whether it has one yet
-changes             ``n_changes_`` where the learner counts them: what has not changed need not be asked again
+a model at all      ``has_model_`` where the learner has this attribute
+changes             ``n_changes_`` where the learner counts them: an unchanged model is not evaluated again
 ==================  ==========================================================================
 
 Supporting another library is a line in one of the tables below.
@@ -29,11 +29,11 @@ _SEEDS = ("random_state", "seed")
 
 
 class NotOfferedError(TypeError):
-    """A model does not offer, or not yet, what it is asked for."""
+    """A model does not offer an attribute or method, or not yet."""
 
 
 class Adapter:
-    """What the evaluation loop sees of a model."""
+    """A learner behind one interface, for the evaluation loop."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -66,7 +66,7 @@ class Adapter:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model yet, by the learner's own word where it says so."""
+        """Whether there is a model yet, by ``has_model_`` where the learner has it."""
         return self.has_learned and bool(getattr(self.model, "has_model_", True))
 
     @property
@@ -80,26 +80,26 @@ class Adapter:
 
 
 class _ByChunk:
-    """``partial_fit``. MiniBatchKMeans or IncrementalPCA refuse a first chunk that is too small: it waits."""
+    """``partial_fit``. MiniBatchKMeans or IncrementalPCA refuse a first chunk that is too small: it is buffered."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.has_started = model, False
-        self.waiting: list[tuple[FloatArray, FloatArray | None]] = []
+        self.buffered: list[tuple[FloatArray, FloatArray | None]] = []
 
     def __call__(self, X: FloatArray, y: FloatArray | None) -> bool:
         if self.has_started:
             self._fit(X, y)
             return True
-        self.waiting.append((X, y))
-        rows = np.concatenate([x for x, _ in self.waiting])
-        targets = None if y is None else np.concatenate([t for _, t in self.waiting if t is not None])
+        self.buffered.append((X, y))
+        rows = np.concatenate([x for x, _ in self.buffered])
+        targets = None if y is None else np.concatenate([t for _, t in self.buffered if t is not None])
         try:
             self._fit(rows, targets)
         except ValueError:
             if len(rows) >= (capacity(self.model) or 1):
                 raise
             return False
-        self.waiting, self.has_started = [], True
+        self.buffered, self.has_started = [], True
         return True
 
     def _fit(self, X: FloatArray, y: FloatArray | None) -> None:
@@ -168,7 +168,7 @@ def _offered(model: Any, table: Mapping[str, Any], purpose: str) -> Any:
 
 
 def capacity(model: Any) -> int | None:
-    """How many clusters or components the model is allowed, where it says so."""
+    """Return the number of clusters or components of the model, None where it has none."""
     for owner in (model, getattr(model, "estimator", None)):
         for name in ("n_clusters", "n_components"):
             value = getattr(owner, name, None)

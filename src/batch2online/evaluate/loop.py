@@ -1,4 +1,4 @@
-"""One pass over one stream: ask, score, hand over, look."""
+"""One pass over one stream: predict, score, learn, compare models."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.evaluate.adapters import Adapter, NotOfferedError
-from batch2online.evaluate.losses import Loss
+from batch2online.evaluate.adapters import Adapter, NotOfferedError, fresh
+from batch2online.evaluate.losses import Loss, changed, loss_of
 from batch2online.evaluate.result import Curve, Outcome
+from batch2online.validation import check_rows
 
 _CURVE = 100
 _PROBE = 256
@@ -35,7 +36,7 @@ class Arrivals:
         return [slice(start, min(start + self.chunk, n)) for start in range(0, n, self.chunk)]
 
     def piece(self, rows: slice) -> tuple[FloatArray, FloatArray | None]:
-        """Return copies: a learner that keeps or overwrites what it was handed harms nobody else."""
+        """Return copies: a learner may keep or overwrite its rows."""
         return self.X[rows].copy(), None if self.y is None else self.y[rows].copy()
 
     @property
@@ -78,7 +79,7 @@ class Watch:
     def has_answer(self) -> bool:
         return self._answer is not None
 
-    def look(self, learner: Adapter, is_scored: bool) -> None:
+    def observe(self, learner: Adapter, is_scored: bool) -> None:
         own = learner.own_changes
         if self.has_answer and own is not None and own == self._own:
             return
@@ -120,10 +121,10 @@ def run(name: str, seed: int, model: Any, loss: Loss, stream: Arrivals) -> tuple
             losses[rows] = loss.losses(answer, X, y)
         with clock:
             learner.learn(*stream.piece(rows))
-        watch.look(learner, is_scored=rows.stop > stream.warmup)
+        watch.observe(learner, is_scored=rows.stop > stream.warmup)
         changes.append(watch.changes)
     if not watch.has_answer:
-        loss.answer(learner, stream.probe)  # says why there never was one
+        loss.answer(learner, stream.probe)  # raises the error that explains why there never was one
     return _summary(name, seed, stream, losses, clock, watch), curve_of(name, seed, stream, losses, np.array(changes))
 
 
@@ -166,3 +167,27 @@ def peak_memory(model: Any, loss: Loss, stream: Arrivals) -> int:
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+
+
+def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed: int = 0) -> bool:
+    """Whether asking a learner about rows moves its model: it learns from rows before it has been handed them.
+
+    Its answers on fixed probe rows are compared before and after each question. The forward algorithm passes: its
+    prediction for a row depends on that row, as any prediction may, but the question leaves no trace.
+
+    >>> from sklearn.linear_model import SGDRegressor
+    >>> from batch2online import datasets
+    >>> X, y = datasets.load_regression("diabetes")
+    >>> peeks(SGDRegressor(), X, y, loss="squared", chunk=10)
+    False
+    """
+    X = check_rows(X)
+    stream, loss = Arrivals(X, y, X[:, 0], chunk, warmup=0), loss_of(loss)
+    learner, probe = Adapter(fresh(model, seed)), probe_of(X)
+    for rows in stream.pieces():
+        before = ask(learner, loss, probe.copy())
+        ask(learner, loss, stream.piece(rows)[0])
+        if before is not None and changed(before, ask(learner, loss, probe.copy())):
+            return True
+        learner.learn(*stream.piece(rows))
+    return False

@@ -106,7 +106,7 @@ class Loss(ABC):
 
     @abstractmethod
     def answer(self, learner: Adapter, X: FloatArray) -> Any:
-        """Return what the learner says about rows: predictions, or its model. The targets are never shown."""
+        """Return the learner's predictions for rows, or its model. It never receives the targets."""
 
     @abstractmethod
     def losses(self, answer: Any, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -118,7 +118,7 @@ class Loss(ABC):
 
     def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
         """Loss of each row by those before it, as ``regret_`` has it, and what has seen these as well."""
-        (losses, _), warm_up = warm_up.scored(X, _columns(X, y), np.ones(len(X)))
+        (losses, _), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
         return losses, warm_up
 
     def differ(self, old: Any, new: Any) -> bool:
@@ -170,7 +170,7 @@ class Absolute(Squared):
         return np.sqrt(super().losses(answer, X, y))
 
     def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
-        (_, roots), warm_up = warm_up.scored(X, _columns(X, y), np.ones(len(X)))
+        (_, roots), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
         return roots, warm_up
 
 
@@ -337,7 +337,7 @@ def _orthonormal(components: FloatArray) -> FloatArray:
 def _needed_capacity(model: Any, name: str) -> int:
     found = capacity(model)
     if found is None:
-        raise ValueError(f"{type(model).__name__} does not say its {name}: give the loss as an object with it.")
+        raise ValueError(f"{type(model).__name__} has no {name}: give the loss as an object with it.")
     return found
 
 

@@ -101,7 +101,7 @@ class Result:
     ----------
     rows : one :class:`Outcome` for each learner and seed; iterating over the result gives them too
     curves : one :class:`Curve` for each of them
-    settings : what was asked for: loss, order, chunk, warmup, number of rows and columns
+    settings : the arguments: loss, order, chunk, warmup, number of rows and columns
     """
 
     rows: tuple[Outcome, ...]
@@ -201,7 +201,7 @@ def _curve(state: dict[str, Any]) -> Curve:
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-"""Okabe and Ito's palette, told apart with colour-blind eyes."""
+"""Okabe and Ito's palette, which colour-blind readers can distinguish."""
 
 LABELS = {
     "ratio": "loss / hindsight",
@@ -212,7 +212,7 @@ LABELS = {
 
 
 def pyplot() -> Any:
-    """Return the pyplot module of matplotlib, or an error that says how to get it."""
+    """Return the pyplot module of matplotlib, or raise ImportError with the command that installs it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

@@ -71,13 +71,13 @@ def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
         twin.seed, twin.keep_history = seed, True
         return twin.add(X, y)
     twin = fresh(algorithm, seed)
-    if "keep_history" in twin.get_params():  # fit ends with a model solved afresh, so no look before it is needed
+    if "keep_history" in twin.get_params():  # fit ends with a refit, so no refresh check before it is needed
         twin.set_params(keep_history=True, refresh=Geometric(start=_NEVER))
     return twin.fit(X) if y is None else twin.fit(X, y)
 
 
 def described(fitted: Any, probe: FloatArray) -> FloatArray:
-    """Return what was learned as a flat array, whatever the numbering of clusters or the turn of a basis.
+    """Return the fitted parameters as a flat array, whatever the numbering of clusters or the turn of a basis.
 
     A coreset: ids and weights. Centers: in lexicographic order. A subspace: its projection. A linear model: its
     coefficients. Anything else: predictions on probe rows.

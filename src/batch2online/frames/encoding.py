@@ -229,11 +229,11 @@ def _imported(given: Any, what: str, make: Any) -> Any:
     except (ValueError, TypeError, OSError) as error:
         raise ValueError(
             f"{what}, a {name}, cannot be read as an Arrow table: {error}. A stream that was read already must be "
-            "made anew, or read into a table first, as by pyarrow.table."
+            "made again, or read into a table first, as by pyarrow.table."
         ) from error
     if not len(found):
         raise ValueError(
-            f"{what}, a {name}, has no rows. If it is a stream that was read already, make it anew, or read it into a "
+            f"{what}, a {name}, has no rows. If it is a stream that was read already, make it again, or read it into a "
             "table first, as by pyarrow.table, and pass that."
         )
     return found
@@ -276,11 +276,11 @@ class Encoding:
         if not self.strings.holds(points[:, self.schema.string_columns]):
             raise ValueError("strings: found rows with strings that are not stored")
 
-    def within(self, parts: list[FloatArray]) -> Encoding:
+    def within(self, parts: Iterable[Rows]) -> Encoding:
         """Return the same with the strings that these rows need, and no others."""
         if self.schema is None:
             return self
-        codes = [np.unique(points[:, self.schema.string_columns]) for points in parts]
+        codes = [np.unique(rows.points[:, self.schema.string_columns]) for rows in parts]
         return replace(self, strings=self.strings.within(np.concatenate([np.empty(0), *codes])))
 
     def merged(self, other: Encoding) -> Encoding:

@@ -1,4 +1,4 @@
-"""Cluster ids that outlive a change: which new cluster continues which old one."""
+"""Matching of clusters before and after a change, so that cluster ids are stable."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from batch2online.schema import Count, storable
 @storable
 @dataclass(frozen=True)
 class ClusterChange:
-    """What a change did to one cluster.
+    """Change of one cluster when the model was replaced.
 
     Attributes
     ----------
     id : int
-        The cluster's id, the same before and after.
+        Id of the cluster, the same before and after.
     moved : float
         Distance between its old and its new center.
     kept : float
         Share of its weight before that it still holds.
     split_from : int or None
-        The cluster that most of its present weight comes from, if that is another one: it begins anew, as a part of it.
+        The cluster that most of its current weight comes from, if that is another one.
     merged_into : int or None
         The cluster that most of its former weight went to, if that is another one.
     """
@@ -43,9 +43,9 @@ def shared_weight(old_labels: IntArray, new_labels: IntArray, weights: FloatArra
 
 
 def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
-    """For each old cluster the new one that continues it, such that as much weight as possible keeps its label.
+    """Return for each old cluster the new one that continues it, such that as much weight as possible keeps its label.
 
-    ``distances`` between old and new centers decide where no weight is shared.
+    ``distances`` between old and new centers break ties where no weight is shared.
 
     >>> matched(np.array([[1.0, 9.0], [8.0, 0.0]]), np.zeros((2, 2))).tolist()
     [1, 0]
@@ -55,7 +55,7 @@ def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
 
 
 def cluster_changes(shared: FloatArray, moved: FloatArray) -> tuple[ClusterChange, ...]:
-    """Return what became of each id, from the weight shared by old (rows) and new (columns) clusters of matched ids."""
+    """Return the change of each id, from the weight shared by old (rows) and new (columns) clusters of matched ids."""
     before, after = shared.sum(axis=1), shared.sum(axis=0)
     origin, destination = shared.argmax(axis=0), shared.argmax(axis=1)
     return tuple(

@@ -1,13 +1,13 @@
 """The SQLite file of a model: its tables, its checksums and counts, one transaction for every change.
 
-=========  =========================================================================================================
-``meta``   format, counts of everything, positions of sources; under a checksum of its own
-``state``  the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
-``tail``   rows learned since the state was written, a call each, to be learned again when the file is opened
+===========  =======================================================================================================
+``meta``     format, counts of everything, positions of sources; under a checksum of its own
+``state``    the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
+``journal``  rows learned since the state was written, a call each, to be learned again when the file is opened
 ``history``  all rows seen, where they are kept, in segments
 ``request``  hashes of the keys of calls that were carried out, in buckets: a call sent twice is carried out once
-``change``  all changes of the model, where these are asked for
-=========  =========================================================================================================
+``change``   all changes of the model, where these are logged
+===========  =======================================================================================================
 
 Every blob has a checksum that covers its place too. Counts in ``meta`` make a lost end an error.
 """
@@ -31,14 +31,14 @@ from batch2online._types import FloatArray
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
 APPLICATION_ID = 0x62326F6E
-SCHEMA = 3
+SCHEMA = 4
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 65_536
 
 _TABLES = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "state": "CREATE TABLE state (part INTEGER PRIMARY KEY, content BLOB NOT NULL, sha256 BLOB NOT NULL)",
-    "tail": "CREATE TABLE tail (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, labels TEXT NOT NULL,"
+    "journal": "CREATE TABLE journal (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, entry TEXT NOT NULL,"
     " content BLOB NOT NULL, crc INTEGER NOT NULL)",
     "history": "CREATE TABLE history (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, content BLOB NOT NULL,"
     " crc INTEGER NOT NULL)",
@@ -48,7 +48,7 @@ _TABLES = {
 }
 _PRAGMAS = {
     "read": ("query_only=ON", "mmap_size=0"),
-    "look": ("query_only=ON", "mmap_size=0"),
+    "inspect": ("query_only=ON", "mmap_size=0"),
     "copy": ("journal_mode=MEMORY", "synchronous=OFF"),
     "scratch": ("journal_mode=MEMORY", "synchronous=OFF"),
     "live": ("journal_mode=WAL", "secure_delete=ON", "wal_autocheckpoint=256"),
@@ -62,7 +62,7 @@ class Database:
     ----------
     path : Path
         The file.
-    use : {"read", "look", "copy", "scratch", "live"}
+    use : {"read", "inspect", "copy", "scratch", "live"}
         Only read what is in the file itself; or in its log as well; write a copy that appears when it is complete; keep
         rows of a running model; live in it.
     """
@@ -83,7 +83,7 @@ class Database:
 
     def _prepare(self, use: str, is_new: bool) -> None:
         run = self._connection.execute
-        if use not in ("read", "look"):
+        if use not in ("read", "inspect"):
             run("PRAGMA locking_mode=EXCLUSIVE")
         if is_new:
             run(f"PRAGMA page_size={PAGE_BYTES}")
@@ -111,7 +111,7 @@ class Database:
             raise StoreCorrupted(f"{self.path} is no file of batch2online.")
 
     def _check_tables(self) -> None:
-        """Refuse a file with anything but our tables: no trigger, no view, no table that computes what it holds."""
+        """Refuse a file with anything but our tables: no trigger, no view, no table with computed columns."""
         found = sorted(self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
         if found != sorted(("table", name, name, statement) for name, statement in _TABLES.items()):
             raise StoreCorrupted(f"{self.path} has other tables than batch2online writes, or a trigger, view or index.")
@@ -153,7 +153,7 @@ class Database:
     def transact(self, act: Callable[[], object]) -> None:
         """Carry out changes of tables and of ``meta`` as one; an error, or an interrupt at any moment, undoes them.
 
-        This takes a function since ``with`` has gaps: an interrupt may come after what it enters and before its body.
+        This takes a function because ``with`` is not atomic: an interrupt may come between entering and the body.
         """
         self.check_process()
         before = dict(self.meta)
@@ -179,7 +179,7 @@ class Database:
     def check_process(self) -> None:
         """Refuse a process that has not opened the file."""
         if self._owner != os.getpid():
-            raise StoreError(f"{self.path} belongs to the process that opened it: open it anew after a fork.")
+            raise StoreError(f"{self.path} belongs to the process that opened it: open it again after a fork.")
 
     def run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         """Change a table, inside a transaction."""
@@ -191,10 +191,10 @@ class Database:
         with typed(f"cannot read {self.path}"):
             return self._connection.execute(statement, values).fetchall()
 
-    def pragma(self, text: str) -> None:
-        """Set or do what a pragma says."""
+    def pragma(self, pragma: str) -> None:
+        """Run a pragma."""
         with typed(f"cannot work on {self.path}"):
-            self._connection.execute(f"PRAGMA {text}").fetchall()
+            self._connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def close(self) -> None:
         """Let others open the file."""
@@ -206,7 +206,7 @@ class Database:
 
 def _connected(path: Path, use: str) -> sqlite3.Connection:
     """Return a connection; one that only reads leaves no trace beside the file, since it takes it as it stands."""
-    how = {"read": "mode=ro&immutable=1", "look": "mode=ro"}.get(use, "mode=rwc")
+    how = {"read": "mode=ro&immutable=1", "inspect": "mode=ro"}.get(use, "mode=rwc")
     address = f"file:{quote(os.fspath(path.absolute()))}?{how}"
     return sqlite3.connect(address, uri=True, isolation_level=None, timeout=0.0, check_same_thread=False)
 

@@ -63,7 +63,7 @@ def put(database: Database, number: int, rows: Rows) -> None:
 
 
 def get(database: Database, number: int) -> Rows:
-    """Read a segment, and check it: the file may come from somebody else."""
+    """Read a segment, and check it: the file may be forged."""
     found = database.select("SELECT shape, content, crc FROM history WHERE number = ?", (number,))
     if not found:
         raise StoreCorrupted(f"{database.path} has lost rows: segment {number} of its history is not there.")
@@ -78,7 +78,7 @@ def get(database: Database, number: int) -> Rows:
 class DiskHistory(History):
     """A history whose segments lie in the table of a file.
 
-    Looking writes nothing: what only looks adds to a copy :meth:`for_reading`.
+    Reading writes nothing: a reader that adds rows adds them to a copy, :meth:`for_reading`.
     """
 
     is_in_memory = False

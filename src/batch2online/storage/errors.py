@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class StoreError(Exception):
-    """A file cannot do what it was asked to do: a full or failing disk, a lock, a missing right."""
+    """A file cannot be read or written: a full or failing disk, a lock, a missing permission."""
 
 
 class StoreCorrupted(StoreError):  # noqa: N818  # the name says what it is
@@ -21,12 +21,12 @@ class StoreLocked(StoreError):  # noqa: N818
 
 @contextmanager
 def typed(what: str) -> Iterator[None]:
-    """Turn errors of SQLite and of the system into errors of this package, which say what was being done."""
+    """Turn errors of SQLite and of the system into errors of this package that name the operation."""
     try:
         yield
     except sqlite3.Error as error:
         raise _kind_of(error)(f"{what}: {error}.") from error
-    except UnicodeDecodeError as error:  # SQLite quotes what is damaged
+    except UnicodeDecodeError as error:  # SQLite quotes the damaged bytes
         raise StoreCorrupted(f"{what}: {error}.") from error
     except OSError as error:
         raise StoreError(f"{what}: {error}.") from error
@@ -44,7 +44,7 @@ def _kind_of(error: sqlite3.Error) -> type[StoreError]:
 
 @contextmanager
 def intact(path: object) -> Iterator[None]:
-    """Turn what comes of values of another kind than were written into an error that says so."""
+    """Turn errors from values of an unexpected type into an error that calls the file damaged."""
     try:
         yield
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:

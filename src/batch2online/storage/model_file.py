@@ -25,7 +25,7 @@ from batch2online.storage.tree import CheckpointError, parts_of, state_of
 def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str, Any] | None = None) -> None:
     """Write a state to a file of its own, atomically; the old file stays until the new one is complete and intact.
 
-    ``sources`` says where the rows came from, as JSON knows it; see :func:`sources_in`.
+    ``sources`` are the positions of the inputs that the rows came from, as JSON; see :func:`sources_in`.
     """
 
     def write() -> None:
@@ -49,12 +49,12 @@ def write_state(database: Database, state: dict[str, Any]) -> None:
     run("DELETE FROM state")
     for part, content in enumerate(parts):
         run("INSERT INTO state VALUES (?, ?, ?)", (part, content, _digest(part, content)))
-    run("DELETE FROM tail")
-    database.meta |= {"parts": len(parts), "tail": 0, "tail_rows": 0}
+    run("DELETE FROM journal")
+    database.meta |= {"parts": len(parts), "journal": 0, "journal_rows": 0}
 
 
 def _written(database: Database, history: History) -> HistoryPlace:
-    """Make the table hold the history, and say where."""
+    """Write the history to its table; return where it is."""
     branch, segments = 0, history.n_segments
     if isinstance(history, DiskHistory) and history.database is database:
         history.write()
@@ -81,7 +81,7 @@ def _write_segments(database: Database, history: History) -> None:
 
 
 def _key(rows: Rows) -> tuple[int, int, int]:
-    """Return what tells segments of one model apart: rows with the same ids are the same rows."""
+    """Return the key of a segment: rows of one model with the same ids are the same rows."""
     return int(rows.ids[0]), int(rows.ids[-1]), len(rows)
 
 
@@ -109,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def sources_in(path: Path) -> dict[str, Any]:
-    """Return what a file says of where its rows came from."""
+    """Return the positions of the inputs that the rows of a file came from."""
     with closing(Database(path, "read")) as database:
         found = database.meta.get("sources", {})
     return found if isinstance(found, dict) else {}

@@ -1,8 +1,8 @@
 """A file that a model lives in: opened by one owner, every call one transaction, and nothing lost unnoticed.
 
-SQLite's write-ahead log may be cut or lost, and what is left then is a shorter model that nothing inside tells from a
-whole one. While the model is open, a small file beside it holds the number of the last acknowledged transaction,
-outside of the log; whoever has locked that file is the owner.
+SQLite's write-ahead log may be cut or lost, and the rest is then a shorter model that nothing inside distinguishes from
+a whole one. While the model is open, a small file beside it holds the number of the last acknowledged transaction,
+outside of the log; the process that has locked that file is the owner.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Owner:
         self._file.close()
 
     def forget(self) -> None:
-        """Let go: in a fork the right stays with the process that took it."""
+        """Close the file: in a fork the right stays with the process that took it."""
         self._file.close()
 
     def __del__(self) -> None:
@@ -113,7 +113,7 @@ class Owner:
 
 @cache
 def boot() -> str:
-    """Return what tells one boot of the machine from another, where the system says it."""
+    """Return the id of this boot of the machine, where the system has one."""
     try:
         return _BOOT.read_text().strip() or "unknown"
     except OSError:
@@ -144,13 +144,13 @@ def _opened(path: str, flags: int) -> int:
 
 
 def check_side_files(path: Path) -> None:
-    """Refuse a model with links beside it where its own files belong: what is written there would change other files.
+    """Refuse a model with links beside it where its own files belong: writing there would change other files.
 
     Both this module and SQLite open them without following links; the error here says what was found.
     """
     for suffix in SIDE_FILES:
         beside = path.with_name(path.name + suffix)
-        with typed(f"cannot look at {beside}"):
+        with typed(f"cannot inspect {beside}"):
             found = beside.lstat() if os.path.lexists(beside) else None
         if found is not None and not stat.S_ISREG(found.st_mode):
             kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "no regular file"
@@ -169,7 +169,7 @@ class Session:
     durability : {"every", "batch", "os"}
         What a loss of power may take.
     accept_loss : bool
-        Open a file of which a part is missing with what is left of it.
+        Open a file although a part of it is missing.
     """
 
     def __init__(self, path: Path, durability: str, accept_loss: bool) -> None:
@@ -197,7 +197,7 @@ class Session:
     def _look_at_calls(self, accept_loss: bool) -> None:
         """See what the file has lost before SQLite tidies up: a refusal leaves all as it is."""
         has_log = self.path.with_name(f"{self.path.name}-wal").exists()
-        database = Database(self.path, "look" if has_log else "read")
+        database = Database(self.path, "inspect" if has_log else "read")
         database.close()
         with suppress(OSError):  # SQLite's index of the log; nobody else has the file open
             self.path.with_name(f"{self.path.name}-shm").unlink(missing_ok=True)
@@ -213,13 +213,13 @@ class Session:
                 return 0
             raise StoreCorrupted(
                 f"{self.path} was copied while it was open, or files beside it were lost: calls since its last "
-                "checkpoint may be missing. accept_loss=True opens it with what is left."
+                "checkpoint may be missing. accept_loss=True opens it without them."
             )
         lost = max(0, last.commit - int(meta["commit"]))
         if lost and last.boot == boot() and not accept_loss:
             raise StoreCorrupted(
                 f"{self.path} has lost the last {lost:,} calls: the log beside it was cut or removed. "
-                "accept_loss=True opens it with what is left."
+                "accept_loss=True opens it without them."
             )
         return lost
 
@@ -285,18 +285,18 @@ class Session:
         """Refuse a fork, a file that is closed or in doubt, and one that is not where it was."""
         self.database.check_process()
         if self.poison:
-            raise StoreError(f"{self.path} cannot be used any more: {self.poison}. Open it anew.")
+            raise StoreError(f"{self.path} cannot be used any more: {self.poison}. Open it again.")
         if self.was_closed:
             raise StoreError(
-                f"{self.path} cannot be used any more: closing it was interrupted. Close it, open it anew."
+                f"{self.path} cannot be used any more: closing it was interrupted. Close it, then open it again."
             )
-        with typed(f"cannot look at {self.path}"):
+        with typed(f"cannot inspect {self.path}"):
             found = self.path.stat().st_ino if self.path.exists() else None
         if found != self._inode:
             raise StoreError(f"{self.path} was moved, replaced or removed while it was open.")
 
     def erase_log(self) -> None:
-        """Bring all into the file itself, so that the log holds nothing of what was there before."""
+        """Bring all into the file itself, so that the log holds nothing of the earlier content."""
         self.database.pragma("wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -307,7 +307,7 @@ class Session:
         self.database.check_process()
         if not self.poison and self.database.is_open:
             if not self._owner.is_in_place():
-                self.poison = "it was moved or removed"  # what is there now may be another's
+                self.poison = "it was moved or removed"  # the file there now may be another's
             else:
                 self._mark_closed()
         self.database.close()

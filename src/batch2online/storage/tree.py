@@ -1,7 +1,7 @@
 """A state as plain data, and back: a tree in JSON, and the arrays that it names. Independent of any container.
 
 Only classes marked :func:`~batch2online.schema.storable` come out of a tree, built from their fields alone and
-checked. Reading takes memory and time in proportion to the text and the arrays, whatever they claim: every array is
+checked. Reading takes memory and time in proportion to the JSON and the arrays, whatever they claim: every array is
 named once, numbers are short, and nothing is nested deeply.
 """
 

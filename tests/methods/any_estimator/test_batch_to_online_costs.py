@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from batch2online import BatchToOnline, OnlineRegression, coresets, load
 from batch2online.estimator import timings_from
 from batch2online.methods.any_estimator.problem import EstimatorProblem
-from batch2online.methods.clustering.problem import LastLosses
+from batch2online.methods.any_estimator.row_losses import LastLosses
 from batch2online.refresh import Geometric
 from batch2online.results import FitTiming, Timings
 from batch2online.rows import Rows

@@ -21,7 +21,7 @@ from batch2online.checks import failing_on_call, small_blocks, state
 from batch2online.coresets import Clustering
 from batch2online.methods import scores
 from batch2online.methods.clustering import race
-from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.refresh import Geometric
 
 N, SEED, SIZE = 1_250, 3, 150
@@ -376,7 +376,7 @@ def cases(draw):
     first_id=st.integers(0, 50),
 )
 @settings(max_examples=16, deadline=None)
-@patch.multiple(race, _KEPT=8, _FIRST_LOOK=2, _FIRST_ROWS=32)
+@patch.multiple(race, _KEPT=8, _FIRST_CANDIDATES=2, _FIRST_ROWS=32)
 @small_blocks(16)
 def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):
     """With blocks of 16 ids and 8 leaders, so that few rows fill many blocks and often have to be searched."""
@@ -426,7 +426,7 @@ def test_a_chunk_interrupted_in_the_solver_leaves_every_history_as_it_was(
     ).partial_fit(X)
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(KZClustering, "fit", failing_on_call(KZClustering.fit, failing_solve, exception))
+        context.setattr(ClusteringProblem, "fit", failing_on_call(ClusteringProblem.fit, failing_solve, exception))
         with pytest.raises(exception):
             model.partial_fit(X[900:])
     assert state(model) == before
@@ -454,7 +454,7 @@ def test_an_interrupted_act_leaves_the_folder_as_it_was(monkeypatch, act, tmp_pa
     model, other = two_shards(tmp_path / "one", tmp_path / "other")
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(KZClustering, "fit", failing_on_call(KZClustering.fit, 1, KeyboardInterrupt))
+        context.setattr(ClusteringProblem, "fit", failing_on_call(ClusteringProblem.fit, 1, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             act(model, other)
     assert state(model) == before

@@ -193,10 +193,10 @@ def test_rows_share_the_cost_by_their_weights():
     X = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], 100, axis=0) + RNG(0).standard_t(3, size=(300, 2))
     weights = RNG(1).integers(1, 6, 300)
     current = np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]])
-    weighted = solver.solved(X, weights.astype(float), 3, 2.0, 0, current).evenness
-    repeated = solver.solved(np.repeat(X, weights, axis=0), np.ones(weights.sum()), 3, 2.0, 0, current).evenness
+    weighted = solver.solved(X, weights.astype(float), 3, 2.0, 0, current).ess_ratio
+    repeated = solver.solved(np.repeat(X, weights, axis=0), np.ones(weights.sum()), 3, 2.0, 0, current).ess_ratio
     squared = np.square(np.repeat(X, weights, axis=0)[:, None] - current).sum(axis=2).min(axis=1)
     assert weighted == pytest.approx(repeated, rel=0.02)  # each from where its own search began
     assert weighted == pytest.approx(squared.sum() ** 2 / (np.square(squared).sum() * weights.sum()), rel=0.02)
-    plain = solver.solved(X, np.ones(300), 3, 2.0, 0, current).evenness
+    plain = solver.solved(X, np.ones(300), 3, 2.0, 0, current).ess_ratio
     assert abs(plain / repeated - 1) > 0.05

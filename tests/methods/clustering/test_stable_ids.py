@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.cluster import KMeans
 
 from batch2online import OnlineClustering
-from batch2online.methods.clustering.problem import Centers, KZClustering
+from batch2online.methods.clustering.problem import Centers, ClusteringProblem
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
 from batch2online.refresh import Geometric
 from batch2online.sketches.base import Coreset
@@ -49,7 +49,7 @@ def coreset_of(points, weights=None):
 def difference(old, new, points, weights=None):
     old, new = (np.asarray(centers, dtype=float).reshape(-1, 1) for centers in (old, new))
     columns = np.asarray(points, dtype=float).reshape(-1, 1)
-    return KZClustering(len(old)).difference(Centers(old), Centers(new), coreset_of(columns, weights))
+    return ClusteringProblem(len(old)).difference(Centers(old), Centers(new), coreset_of(columns, weights))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5))
@@ -59,7 +59,7 @@ def test_churn_is_the_share_of_weight_with_another_label(seed, k):
     points, weights = rng.normal(size=(60, 2)), rng.uniform(0, 3, size=60)
     old, new = rng.normal(size=(2, k, 2))
     labels = [np.square(points[:, None] - centers).sum(axis=2).argmin(axis=1) for centers in (old, new)]
-    change = KZClustering(k).difference(Centers(old), Centers(new), coreset_of(points, weights))
+    change = ClusteringProblem(k).difference(Centers(old), Centers(new), coreset_of(points, weights))
     assert change["churn"] == pytest.approx(weights[labels[0] != labels[1]].sum() / weights.sum(), abs=1e-12)
     assert change["magnitude"] == pytest.approx(np.linalg.norm(old - new, axis=1).max())
     for event in change["matching"]:

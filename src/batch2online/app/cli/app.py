@@ -17,9 +17,10 @@ from batch2online.app.cli import errors, tasks
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 Command = Callable[..., Any]
+Option = Callable[[Command], Command]
 
 
-def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def options(*decorators: Option) -> Option:
     """Combine several options into one decorator, in the order in which help lists them."""
 
     def decorate(command: Command) -> Command:
@@ -50,66 +51,53 @@ def _encoding(_context: Any, option: Any, value: str | None) -> str | None:
         raise click.BadParameter(f"{value!r} is not a known encoding; try cp1252 or latin-1.", param=option) from None
 
 
+def _choice(name: str, values: Sequence[str], shown: str, **more: Any) -> Option:
+    return click.option(name, type=click.Choice(values), help=shown, **more)
+
+
+def _count(name: str, shown: str, least: int = 1, **more: Any) -> Option:
+    return click.option(name, type=click.IntRange(least), metavar="N", help=shown, **more)
+
+
+def _number(name: str, shown: str, bounds: click.FloatRange | None = None, **more: Any) -> Option:
+    return click.option(name, type=bounds or click.FloatRange(0), metavar="X", help=shown, **more)
+
+
+def _list(name: str, shown: str) -> Option:
+    return click.option(name, metavar="A,B,...", callback=_names, help=shown)
+
+
+_SEP = "Separator of values: a character, tab, space or whitespace. Default: inferred."
+_BAD_LINES = "Lines with too few or too many values: raise an error or drop them."
 file_options = (
-    click.option("--format", type=click.Choice(FORMATS), help="Format of FILE. Default: inferred."),
+    _choice("--format", FORMATS, "Format of FILE. Default: inferred."),
     click.option("--header/--no-header", default=True, help="Whether the first line contains the column names."),
-    click.option(
-        "--sep",
-        metavar="C",
-        callback=_separator,
-        help="Separator of values: a character, tab, space or whitespace. Default: inferred.",
-    ),
+    click.option("--sep", metavar="C", callback=_separator, help=_SEP),
     click.option("--decimal", metavar="C", default=".", help="Decimal separator."),
     click.option("--encoding", metavar="NAME", callback=_encoding, help="Encoding, e.g. cp1252. Default: UTF-8."),
     click.option("--comment", metavar="C", help="Skip lines that start with C."),
-    click.option("--skip-lines", type=click.IntRange(0), metavar="N", default=0, help="Skip the first N lines."),
-    click.option(
-        "--bad-lines",
-        type=click.Choice(["refuse", "drop"]),
-        default="refuse",
-        help="Lines with too few or too many values: raise an error or drop them.",
-    ),
-    click.option("--na-values", metavar="A,B,...", callback=_names, help="Additional strings to read as missing."),
+    _count("--skip-lines", "Skip the first N lines.", 0, default=0),
+    _choice("--bad-lines", ["refuse", "drop"], _BAD_LINES, default="refuse"),
+    _list("--na-values", "Additional strings to read as missing."),
     click.option("--date-format", metavar="F", help="strptime format of dates, e.g. %d.%m.%Y. Default: ISO 8601."),
     click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database."),
 )
 
+_MISSING = "Missing values: raise an error, drop the row, impute the mean, or pass NaN to --estimator."
+_CATEGORIES = "String columns: one-hot encode them or raise an error."
+_UNKNOWN = "Categories not among the first rows: encode as 'other', as all zeros, or raise an error."
+_MAX_LEVELS = "Maximum number of one-hot columns per feature; the most frequent categories get one."
+_DATES = "Dates: encode as days, as days, hour, weekday and month, or raise an error."
 columns = (
     click.option("--target", metavar="COLUMN", help="Column to predict."),
-    click.option("--columns", metavar="A,B,...", callback=_names, help="Features. Default: all other columns."),
-    click.option("--exclude", metavar="A,B,...", callback=_names, help="Columns to ignore."),
-    click.option(
-        "--missing",
-        type=click.Choice(["refuse", "drop", "mean", "keep"]),
-        default="refuse",
-        help="Missing values: raise an error, drop the row, impute the mean, or pass NaN to --estimator.",
-    ),
-    click.option(
-        "--categories",
-        type=click.Choice(["encode", "refuse"]),
-        default="encode",
-        help="String columns: one-hot encode them or raise an error.",
-    ),
-    click.option(
-        "--unknown",
-        type=click.Choice(["other", "ignore", "refuse"]),
-        default="other",
-        help="Categories not among the first rows: encode as 'other', as all zeros, or raise an error.",
-    ),
-    click.option(
-        "--max-levels",
-        type=click.IntRange(1),
-        metavar="N",
-        default=100,
-        help="Maximum number of one-hot columns per feature; the most frequent categories get one.",
-    ),
-    click.option(
-        "--dates",
-        type=click.Choice(["number", "parts", "refuse"]),
-        default="number",
-        help="Dates: encode as days, as days, hour, weekday and month, or raise an error.",
-    ),
-    click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Random seed."),
+    _list("--columns", "Features. Default: all other columns."),
+    _list("--exclude", "Columns to ignore."),
+    _choice("--missing", ["refuse", "drop", "mean", "keep"], _MISSING, default="refuse"),
+    _choice("--categories", ["encode", "refuse"], _CATEGORIES, default="encode"),
+    _choice("--unknown", ["other", "ignore", "refuse"], _UNKNOWN, default="other"),
+    _count("--max-levels", _MAX_LEVELS, default=100),
+    _choice("--dates", ["number", "parts", "refuse"], _DATES, default="number"),
+    _count("--seed", "Random seed.", 0, default=0),
     *file_options,
 )
 
@@ -120,84 +108,43 @@ stored_estimator = (
     _set,
 )
 
+_ESTIMATOR = "Batch estimator to wrap: a dotted class name, or a .py file that defines `model`."
+_LOOKAHEAD = "Rows used to infer categories, means and scales. Default: 10000; from a pipe, the rows received first."
 input_and_task = options(
     click.argument("files", metavar="[FILE]...", nargs=-1),
     click.option("--dataset", metavar="NAME", help="Built-in data set instead of FILE; see `batch2online datasets`."),
-    click.option(
-        "--task", type=click.Choice([*tasks.NAMES, *tasks.WRAPPED_ALONE]), required=True, help="Learning task."
-    ),
-    click.option(
-        "--estimator",
-        "model",
-        metavar="NAME",
-        help="Batch estimator to wrap: a dotted class name, or a .py file that defines `model`.",
-    ),
+    _choice("--task", [*tasks.NAMES, *tasks.WRAPPED_ALONE], "Learning task.", required=True),
+    click.option("--estimator", "model", metavar="NAME", help=_ESTIMATOR),
     _set,
-    click.option("--k", type=click.IntRange(1), metavar="N", help="Number of clusters or components."),
-    click.option(
-        "--z",
-        type=click.FloatRange(1),
-        metavar="X",
-        default=2.0,
-        help="Exponent of the distance: 2 for k-means, 1 for k-median.",
-    ),
+    _count("--k", "Number of clusters or components."),
+    _number("--z", "Exponent of the distance: 2 for k-means, 1 for k-median.", click.FloatRange(1), default=2.0),
     click.option("--standardize", is_flag=True, help="Standardize numeric features by the first rows."),
-    click.option(
-        "--lookahead",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Rows used to infer categories, means and scales. Default: 10000; from a pipe, the rows received first.",
-    ),
+    _count("--lookahead", _LOOKAHEAD),
     *columns,
 )
 
 _LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
-
+_REFRESH = "Policy that decides when to refit, e.g. geometric:1.1 or adaptive:2,1.1."
+_HISTORY = "Rows that clustering keeps: coreset, memory (all rows), or a folder for all rows."
 learner = options(
-    click.option("--loss", type=click.Choice(_LOSSES), help="Loss of a regression. Default: squared."),
-    click.option("--quantile", type=click.FloatRange(0, 1, True, True), metavar="X", help="Level of --loss quantile."),
-    click.option(
-        "--power", type=click.FloatRange(0), metavar="X", help="Tweedie power of --loss tweedie. Default: 1.5."
-    ),
-    click.option(
-        "--delta",
-        type=click.FloatRange(1, min_open=True),
-        metavar="X",
-        help="Threshold of --loss huber. Default: 1.35.",
-    ),
-    click.option(
-        "--class-weight", type=click.Choice(["balanced"]), help="balanced: equal total weight for every class."
-    ),
-    click.option("--alpha", type=click.FloatRange(0), metavar="X", help="Regularization strength, per row."),
-    click.option(
-        "--l1-ratio", type=click.FloatRange(0, 1), metavar="X", help="Elastic-net mixing: 0 is an L2, 1 an L1 penalty."
-    ),
-    click.option(
-        "--epsilon", type=click.FloatRange(0, min_open=True), metavar="X", help="Relative error of the coreset."
-    ),
-    click.option(
-        "--coreset-size",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Expected number of rows in the coreset, instead of --epsilon.",
-    ),
-    click.option(
-        "--refresh", metavar="POLICY", help="Policy that decides when to refit, e.g. geometric:1.1 or adaptive:2,1.1."
-    ),
+    _choice("--loss", _LOSSES, "Loss of a regression. Default: squared."),
+    _number("--quantile", "Level of --loss quantile. Default: 0.5.", click.FloatRange(0, 1, True, True)),
+    _number("--power", "Tweedie power of --loss tweedie. Default: 1.5."),
+    _number("--delta", "Threshold of --loss huber. Default: 1.35.", click.FloatRange(1, min_open=True)),
+    _choice("--class-weight", ["balanced"], "balanced: equal total weight for every class."),
+    _number("--alpha", "Regularization strength, per row."),
+    _number("--l1-ratio", "Elastic-net mixing: 0 is an L2, 1 an L1 penalty.", click.FloatRange(0, 1)),
+    _number("--epsilon", "Relative error of the coreset.", click.FloatRange(0, min_open=True)),
+    _count("--coreset-size", "Expected number of rows in the coreset, instead of --epsilon."),
+    click.option("--refresh", metavar="POLICY", help=_REFRESH),
     click.option("--half-life", metavar="N|auto", help="Number of rows after which the weight of a row halves."),
-    click.option("--window", type=click.IntRange(1), metavar="N", help="Learn from the last N rows only."),
-    click.option(
-        "--history",
-        metavar="KIND",
-        default="coreset",
-        help="Rows that clustering keeps: coreset, memory (all rows), or a folder for all rows.",
-    ),
+    _count("--window", "Learn from the last N rows only."),
+    click.option("--history", metavar="KIND", default="coreset", help=_HISTORY),
 )
 
 
-def order(default: str) -> Callable[[Command], Command]:
-    choice = click.Choice(["given", "random"])
-    return click.option("--order", type=choice, default=default, help="Order of the rows.")
+def order(default: str) -> Option:
+    return _choice("--order", ["given", "random"], "Order of the rows.", default=default)
 
 
 _keep_formulas = click.option(
@@ -242,20 +189,14 @@ def app() -> None:
 @input_and_task
 @learner
 @order("given")
-@click.option("--chunk", type=click.IntRange(1), metavar="N", help="Rows per update; does not change the result.")
+@_count("--chunk", "Rows per update; does not change the result.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for model, coreset and report.")
 @click.option("--state", type=click.Path(path_type=Path), help="File that stores the model, to resume the run.")
-@click.option(
-    "--state-every", type=click.FloatRange(0), metavar="X", default=5.0, help="Seconds between checkpoints of --state."
-)
+@_number("--state-every", "Seconds between checkpoints of --state.", default=5.0)
 @click.option("--follow", is_flag=True, help="Wait for further rows at the end of FILE until interrupted (Ctrl-C).")
-@click.option(
-    "--flush", type=click.FloatRange(0), metavar="X", default=0.5, help="Seconds to buffer rows of a live input."
-)
-@click.option(
-    "--emit", type=click.Choice(["predictions", "changes"]), help="Write each as a JSON line to standard output."
-)
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Learn files in parallel in N processes (Dask).")
+@_number("--flush", "Seconds to buffer rows of a live input.", default=0.5)
+@_choice("--emit", ["predictions", "changes"], "Write each as a JSON line to standard output.")
+@_count("--workers", "Learn files in parallel in N processes (Dask).")
 @click.option("--scheduler", metavar="ADDRESS", help="Learn files on the Dask cluster at this address.")
 @_keep_formulas
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -331,7 +272,7 @@ def predict(
 
 @app.command()
 @click.argument("model", type=_model_path)
-@click.option("--changes", type=click.IntRange(1), metavar="N", default=10, help="Number of model changes to list.")
+@_count("--changes", "Number of model changes to list.", default=10)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @options(*stored_estimator)
 def show(model: Path, changes: int, as_json: bool, estimator: str | None, sets: tuple[str, ...]) -> None:
@@ -359,8 +300,8 @@ def check(file: str, as_json: bool, **given: Any) -> None:
 @app.command()
 @click.option("--write", metavar="NAME", help="Write this data set to a CSV file instead of listing all.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write. Default: NAME.csv.")
-@click.option("--rows", type=click.IntRange(1), metavar="N", default=100_000, help="Rows of a synthetic data set.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, help="Random seed of a synthetic data set.")
+@_count("--rows", "Rows of a synthetic data set.", default=100_000)
+@_count("--seed", "Random seed of a synthetic data set.", 0, default=0)
 @_keep_formulas
 def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_formulas: bool) -> None:
     """List or write the built-in data sets."""
@@ -376,10 +317,8 @@ def datasets(write: str | None, out: Path | None, rows: int, seed: int, keep_for
 @input_and_task
 @learner
 @order("random")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="Number of random orders to average.")
-@click.option(
-    "--chunk", type=click.IntRange(1), metavar="N", help="Rows per update. Default: 1000, at most a tenth of the rows."
-)
+@_count("--seeds", "Number of random orders to average.", default=5)
+@_count("--chunk", "Rows per update. Default: 1000, at most a tenth of the rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print all runs and curves as JSON.")
 def compare(
     files: tuple[str, ...], dataset: str | None, seeds: int, chunk: int | None, as_json: bool, **given: Any
@@ -400,8 +339,8 @@ def compare(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("paper"), help="Folder for the figure."
 )
 @click.option("--full", is_flag=True, help="Use 1500 rows per stream instead of 300; time grows quadratically.")
-@click.option("--rows", type=click.IntRange(60), metavar="N", help="Number of rows per stream.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", default=5, help="Number of streams to average.")
+@_count("--rows", "Number of rows per stream.", 60)
+@_count("--seeds", "Number of streams to average.", default=5)
 @click.option("--jobs", type=int, metavar="N", default=-1, help="Number of processes; -1 uses all cores.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final loss and changes of each curve as JSON.")
 def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -55,6 +56,9 @@ class DataError(ValueError):
 
 DATES = (ColumnType.TIME, ColumnType.ZONED)
 """Times without and with a time zone. The two never mix."""
+
+_DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
+_ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
 
 SINGULAR = {
     ColumnType.NUMBER: "a number",
@@ -116,10 +120,13 @@ def mismatch(column: str, wanted: ColumnType, found: ColumnType) -> str:
     return f"column {column!r} must contain {wanted.plural}, it contains {found.plural}{added}."
 
 
-def mixed_zones(place: str, column: str, value: str) -> DataError:
-    """Return the error of a date with a time zone among dates without one, or the reverse."""
-    message = f"{place}: {value!r} differs from the dates before it: either all or none must have a time zone."
-    return DataError(message, Remedy.EXCLUDE, about=(column, ""))
+def check_zones(strings: Any, column: str, place: Callable[[int], str]) -> None:
+    """Raise an error if all values are dates, some with a time zone and others without."""
+    naive, zoned = (np.asarray(pc.match_substring_regex(strings, pattern).fill_null(False)) for pattern in _ISO)
+    if naive.any() and zoned.any() and (naive | zoned | np.asarray(strings.is_null())).all():
+        row = int(max(naive.argmax(), zoned.argmax()))
+        message = f"{strings[row].as_py()!r} differs from earlier dates: either all or none must have a time zone."
+        raise DataError(f"{place(row)}, column {column!r}: {message}", Remedy.EXCLUDE, about=(column, ""))
 
 
 def with_plain_types(table: Any, untouched: Sequence[str] = ()) -> Any:

@@ -227,7 +227,10 @@ def blocks(
             is_quoted = quoted and b'"' in rest
             cut = _end_of_last_record(rest) if is_quoted else _end_of_last_line(rest)
             if not cut and len(rest) > (_LONGEST_QUOTED if is_quoted else _LONGEST_LINE):
-                raise _too_long(stream.name, line, is_quoted)
+                what = "a quoted value is not terminated within" if is_quoted else "longer than"
+                limit = (_LONGEST_QUOTED if is_quoted else _LONGEST_LINE) >> 20
+                remedies = [] if is_quoted else [Remedy.FORMAT]
+                raise DataError(f"{stream.name}, line {line:,}: {what} {limit} MB.", *remedies)
             block = LineBlock(rest[:cut], line, quoted)
             n_lines = block.n_lines()
             if cut and (n_lines >= least or stream.is_live or len(rest) > _LONGEST_LINE):
@@ -249,12 +252,6 @@ def _check_closed(rest: bytes, line: int, name: str, quoted: bool) -> None:
     if is_open:
         number = line + LineBlock(rest[:cut], line).n_lines()
         raise DataError(f"{name}, line {number:,}: a quoted value is not terminated.")
-
-
-def _too_long(name: str, line: int, is_quoted: bool) -> DataError:
-    if is_quoted:
-        return DataError(f"{name}, line {line:,}: a quoted value is not terminated within {_LONGEST_QUOTED >> 20} MB.")
-    return DataError(f"{name}, line {line:,} is longer than {_LONGEST_LINE >> 20} MB: not a text table.", Remedy.FORMAT)
 
 
 def _as_utf8(pieces: Iterator[bytes], name: str, encoding: str | None) -> Iterator[bytes]:

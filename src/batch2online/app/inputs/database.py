@@ -10,9 +10,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import Batch, DataError, Remedy, kind_of, mixed_zones, row_place, with_plain_types
+from batch2online.app.inputs.batch import Batch, DataError, Remedy, check_zones, kind_of, row_place, with_plain_types
 from batch2online.app.inputs.columnar import ROWS, Columnar, first_line
-from batch2online.app.inputs.delimited import first_mixed_zone
 from batch2online.frames.columns import ColumnType
 
 SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
@@ -70,14 +69,9 @@ class SqliteRows:
         self._types = {column: _type_of([row[j] for row in self._first]) for j, column in enumerate(self.names)}
         self.kinds = {column: kind_of(dtype) for column, dtype in self._types.items()}
         for j, column in enumerate(self.names):
-            if self.kinds[column] is ColumnType.STRING:
-                self._check_zones(column, [row[j] for row in self._first])
-
-    def _check_zones(self, column: str, values: list[Any]) -> None:
-        """Raise an error if some dates have a time zone and others do not."""
-        bad = first_mixed_zone(pa.array(values, pa.string())) if set(map(type, values)) <= {str, type(None)} else None
-        if bad is not None:
-            raise mixed_zones(f"{row_place(self._name, 0, bad)}, column {column!r}", column, values[bad])
+            values = [row[j] for row in self._first]
+            if self.kinds[column] is ColumnType.STRING and set(map(type, values)) <= {str, type(None)}:
+                check_zones(pa.array(values, pa.string()), column, partial(row_place, name, 0))
 
     def batches(self, columns: Sequence[str], untouched: Sequence[str] = ()) -> Iterator[Batch]:
         """Iterate over the rows of these columns; ``untouched`` columns are not converted."""

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -21,10 +20,10 @@ from batch2online.app.inputs.batch import (
     Batch,
     DataError,
     Remedy,
+    check_zones,
     distinct,
     kind_of,
     mismatch,
-    mixed_zones,
     with_plain_types,
 )
 from batch2online.app.inputs.byte_stream import LineBlock
@@ -32,8 +31,6 @@ from batch2online.app.inputs.layout import WHITESPACE, Layout
 from batch2online.frames.columns import ColumnType
 
 MISSING = frozenset(arrow_csv.ConvertOptions().null_values)
-_DAY = r"^\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?"
-_ISO = (rf"{_DAY}$", rf"{_DAY}(Z|[+-]\d\d(:?\d\d)?)$")
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
@@ -48,17 +45,6 @@ def final_type(column: Any) -> Any:
     if pa.types.is_date(dtype) or pa.types.is_timestamp(dtype):
         return pa.timestamp("us", getattr(dtype, "tz", None))
     return pa.float64() if pa.types.is_integer(dtype) or pa.types.is_null(dtype) else dtype
-
-
-def first_mixed_zone(column: Any) -> int | None:
-    """Return the first row with a time zone if the rows before it have none, or the reverse.
-
-    None if all dates have a time zone, if none has one, or if the column contains other values.
-    """
-    naive, zoned = (np.asarray(pc.match_substring_regex(column, pattern).fill_null(False)) for pattern in _ISO)
-    if not (naive.any() and zoned.any() and (naive | zoned | np.asarray(column.is_null())).all()):
-        return None
-    return int(max(naive.argmax(), zoned.argmax()))
 
 
 def arrow_type(kind: ColumnType) -> Any:
@@ -187,7 +173,8 @@ class Delimited:
         if not self._layout.header:
             self.names = names
             return
-        self._check_names(first)
+        if all(is_number(name) and name for name in first):
+            raise DataError(f"{self._name} has numbers instead of names in its first line.", Remedy.NO_HEADER)
         if second and len(second[0]) == len(names) + 1:
             names.insert(0, "")
             self.notes.append("the first column has no name")
@@ -202,12 +189,9 @@ class Delimited:
         types = {column: self._types[column] for column in columns} | dict.fromkeys(untouched, pa.string())
         while block is not None:
             if not block.is_blank:
-                yield self._batch(block, types, untouched)
+                table, kept = self._parsed(block, types)
+                yield Batch(with_plain_types(table, untouched), self._place(kept))
             block = next(self._blocks, None)
-
-    def _batch(self, block: LineBlock, types: dict[str, Any], untouched: Sequence[str]) -> Batch:
-        table, block = self._parsed(block, types)
-        return Batch(with_plain_types(table, untouched), lambda row: f"{self._name}, line {block.line_of(row):,}")
 
     def _inferred(self) -> dict[str, Any]:
         present = set(self.names)
@@ -219,24 +203,16 @@ class Delimited:
         table, self._first = self._parsed(self._first, known, only=False)
         found = {name: final_type(table.column(name)) for name in self.names}
         for name in (name for name in self.names if pa.types.is_string(found[name]) and name not in known):
-            self._check_zones(name, table.column(name))
-        self._check_times(found)
-        return found | known
-
-    def _check_times(self, found: dict[str, Any]) -> None:
-        """Raise an error if a column of dates contains other values."""
+            check_zones(table.column(name), name, self._place(self._first))
         for name in (name for name, kind in self.kinds.items() if arrow_type(kind) is None):
-            if kind_of(found[name]) is not self.kinds[name]:
-                found_kind = kind_of(found[name])
+            found_kind = kind_of(found[name])
+            if found_kind is not self.kinds[name]:
                 remedies = [] if found_kind in DATES else [Remedy.DATE_FORMAT]
                 raise DataError(f"{self._name}: {mismatch(name, self.kinds[name], found_kind)}", *remedies)
+        return found | known
 
-    def _check_zones(self, name: str, column: Any) -> None:
-        """Raise an error if some dates have a time zone and others do not."""
-        row = first_mixed_zone(column)
-        if row is not None:
-            place = f"{self._name}, line {self._first.line_of(row):,}, column {name!r}"
-            raise mixed_zones(place, name, column[row].as_py())
+    def _place(self, block: LineBlock) -> Callable[[int], str]:
+        return lambda row: f"{self._name}, line {block.line_of(row):,}"
 
     def _holds(self, types: dict[str, Any]) -> bool:
         """Whether the first block has these types; to check is much faster than to infer many columns."""
@@ -300,19 +276,14 @@ class Delimited:
             place = f"{self._name}, line {number:,}"
             cells = self._cells(number, self._decoded(number, line))
             if len(cells) != len(self.names):
-                found = f"{place} has {_count(len(cells), 'value')}, expected {len(self.names)}."
-                raise DataError(found, Remedy.DROP_LINES, *([Remedy.SKIP_LINES] if number <= 50 else []))
+                count = "1 value" if len(cells) == 1 else f"{len(cells)} values"
+                message = f"{place} has {count}, expected {len(self.names)}."
+                raise DataError(message, Remedy.DROP_LINES, *([Remedy.SKIP_LINES] if number <= 50 else []))
             for column, cell in zip(self.names, cells, strict=True):
                 if not self._fits(column, cell):
-                    raise self._type_error(place, column, cell)
-
-    def _type_error(self, place: str, column: str, cell: str) -> DataError:
-        remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self._layout.is_live
-        return DataError(
-            f"{place}, column {column!r}: {cell!r} is not {SINGULAR[self.kinds[column]]}.",
-            *remedies,
-            about=(column, cell),
-        )
+                    remedies = [Remedy.NA_VALUE, Remedy.EXCLUDE] + [Remedy.MORE_ROWS] * self._layout.is_live
+                    message = f"{place}, column {column!r}: {cell!r} is not {SINGULAR[self.kinds[column]]}."
+                    raise DataError(message, *remedies, about=(column, cell))
 
     def _fits(self, column: str, cell: str) -> bool:
         kind = self.kinds.get(column, ColumnType.STRING)
@@ -340,10 +311,6 @@ class Delimited:
             raise DataError(f"{self._name}, line {number:,}: a quoted value is not terminated.") from error
         return cells
 
-    def _check_names(self, names: list[str]) -> None:
-        if all(is_number(name) and name for name in names):
-            raise DataError(f"{self._name} has numbers instead of names in its first line.", Remedy.NO_HEADER)
-
 
 def _in_arrow(content: bytes) -> Any:
     """Return a copy in memory that Arrow owns.
@@ -354,7 +321,3 @@ def _in_arrow(content: bytes) -> Any:
     buffer = pa.allocate_buffer(len(content))
     memoryview(buffer).cast("B")[:] = content
     return buffer
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

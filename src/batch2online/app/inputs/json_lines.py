@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from batch2online.app.inputs.batch import DATES, SINGULAR, Batch, DataError, Remedy, mixed_zones, plain
+from batch2online.app.inputs.batch import DATES, SINGULAR, Batch, DataError, Remedy, check_zones, plain
 from batch2online.app.inputs.byte_stream import LineBlock
-from batch2online.app.inputs.delimited import first_block, first_mixed_zone
+from batch2online.app.inputs.delimited import first_block
 from batch2online.app.inputs.layout import Layout
 from batch2online.frames.columns import ColumnType
 
@@ -83,18 +83,13 @@ class JsonLines:
         if type(values[0]) is not str:
             return ColumnType.OTHER
         found = next((kind for kind in DATES if _dates(values, kind) is not None), ColumnType.STRING)
-        self._check_zones(column, values, found)
+        if found is ColumnType.STRING and set(map(type, values)) == {str}:
+            rows = [row for row, own in enumerate(self._first_rows) if own.get(column) is not None]
+            check_zones(pa.array(values, pa.string()), column, lambda row: self._place(self._first)(rows[row]))
         return found
 
-    def _check_zones(self, column: str, values: list[Any], kind: ColumnType) -> None:
-        """Raise an error if some dates have a time zone and others do not."""
-        if kind is not ColumnType.STRING or set(map(type, values)) != {str}:
-            return
-        rows = [row for row, own in enumerate(self._first_rows) if own.get(column) is not None]
-        bad = first_mixed_zone(pa.array(values, pa.string()))
-        if bad is not None:
-            place = f"{self._name}, line {self._first.line_of(rows[bad]):,}, column {column!r}"
-            raise mixed_zones(place, column, values[bad])
+    def _place(self, block: LineBlock) -> Callable[[int], str]:
+        return lambda row: f"{self._name}, line {block.line_of(row):,}"
 
     def _batch(self, block: LineBlock, rows: list[_Row], columns: Sequence[str], untouched: Sequence[str]) -> Batch:
         found = self._numbers([column for column in columns if self.kinds[column] is ColumnType.NUMBER], rows, block)
@@ -106,7 +101,7 @@ class JsonLines:
         nothing = pa.nulls(len(rows))
         names = [*columns, *untouched]
         table = pa.table([found.get(column, nothing) for column in names], names=names)
-        return Batch(table, lambda row: f"{self._name}, line {block.line_of(row):,}")
+        return Batch(table, self._place(block))
 
     def _days(self, column: str, rows: list[_Row], block: LineBlock) -> Any:
         values = self._strings(column, rows, block)
@@ -140,7 +135,7 @@ class JsonLines:
         return self._error(column, row, value, block, what)
 
     def _error(self, column: str, row: int, value: Any, block: LineBlock, what: str) -> DataError:
-        place = f"{self._name}, line {block.line_of(row):,}, column {column!r}"
+        place = f"{self._place(block)(row)}, column {column!r}"
         remedies = ([Remedy.NA_VALUE] if type(value) is str else []) + [Remedy.EXCLUDE]
         return DataError(f"{place}: {_short(value)} {what}.", *remedies, about=(column, str(value)))
 

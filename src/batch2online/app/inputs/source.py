@@ -131,7 +131,9 @@ def _recognised(path: str, raw: Any, layout: Layout) -> Source:
     start = _peek(raw, name)
     if is_database(start) or layout.query is not None:
         raw.close()
-        return _database(path, name, start, layout)
+        if not is_database(start) or path == "-" or "://" in path:
+            raise DataError(f"{name} is not a SQLite or DuckDB file: remove --query.")
+        return Source(open_query(path, name, start, layout.query), name)
     file = _uncompressed(raw, name, start, path)
     is_compressed = file is not raw
     start = _peek(file, name) if is_compressed else start
@@ -246,12 +248,6 @@ def _columnar(kind: str, path: str, name: str, file: Any, is_compressed: bool) -
         file.close()
     place = file if "://" in path else path
     return Parquet(place, name) if kind == "parquet" else ArrowFile(place, name)
-
-
-def _database(path: str, name: str, start: bytes, layout: Layout) -> Source:
-    if not is_database(start) or path == "-" or "://" in path:
-        raise DataError(f"{name} is not a SQLite or DuckDB file: remove --query.")
-    return Source(open_query(path, name, start, layout.query), name)
 
 
 def paths_of(given: Sequence[str]) -> list[str]:

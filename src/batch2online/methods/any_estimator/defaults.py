@@ -57,8 +57,8 @@ def kind_of(estimator: Any) -> str:
             raise TypeError(f"estimator must have a method fit or be a function of weighted rows, got {estimator!r}.")
         return "function"
     if not isinstance(estimator, BaseEstimator):
-        said = getattr(estimator, "_estimator_type", None)  # as CatBoost says it
-        return said if said in ("regressor", "classifier", "clusterer") else "estimator"
+        kind = getattr(estimator, "_estimator_type", None)  # CatBoost sets it
+        return kind if kind in ("regressor", "classifier", "clusterer") else "estimator"
     for name, is_kind in (("regressor", is_regressor), ("classifier", is_classifier), ("clusterer", is_clusterer)):
         if is_kind(estimator):
             return name

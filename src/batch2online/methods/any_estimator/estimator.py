@@ -160,7 +160,7 @@ class BatchToOnline(Labelled):
     (442, (2,), (10,))
     """
 
-    _problem = type(None)  # it is made anew, by the parameters
+    _problem = type(None)  # a file holds none: it is made by the parameters
 
     _first_encoding = Encoding()  # of an estimator that is about to see its first rows
 
@@ -199,17 +199,17 @@ class BatchToOnline(Labelled):
         self.first_id = first_id
         self.random_state = random_state
 
-    # -- the engine ----------------------------------------------------------------------------------------------
+    # -- the stream ----------------------------------------------------------------------------------------------
 
     def _new_stream(self, n_targets: int) -> Stream:
         coreset = self._new_coreset()
         policy = Measured() if self.refresh is None else self.refresh
-        engine = Stream.new(self._new_problem(coreset), coreset, policy, self.n_features_in_, n_targets)
+        stream = Stream.new(self._new_problem(coreset), coreset, policy, self.n_features_in_, n_targets)
         budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
-        refresh = replace(engine.learner.refresh, budget=budget)
+        refresh = replace(stream.learner.refresh, budget=budget)
         if self._encoding.schema is not None:
-            input_support.check_coreset(engine.sketch, self._encoding.schema)
-        return replace(engine, learner=replace(engine.learner, refresh=refresh))
+            input_support.check_coreset(stream.sketch, self._encoding.schema)
+        return replace(stream, learner=replace(stream.learner, refresh=refresh))
 
     def _new_problem(self, settings: CoresetBuilder | SketchSettings) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
@@ -376,7 +376,7 @@ class BatchToOnline(Labelled):
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
-                "the theorem holds for the clipped loss. regret_.excess holds what was cut off.",
+                "the theorem holds for the clipped loss. regret_.excess is the total amount.",
                 LossBoundWarning,
                 stacklevel=3,
             )
@@ -461,11 +461,11 @@ class BatchToOnline(Labelled):
     @property
     def model_(self) -> Any:
         """The current model: a fitted estimator, or what the function has returned."""
-        engine = self._check_fitted()
-        if engine.current.model is None:
-            at = engine.current.refresh.next_check
-            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {engine.n_seen} seen.")
-        return engine.current.model.model
+        stream = self._check_fitted()
+        if stream.model is None:
+            at = stream.current.refresh.next_check
+            raise NotFittedError(f"There is no model before the first refresh, at {at} rows: {stream.n_seen} seen.")
+        return stream.model.model
 
     def _model_or_estimator(self) -> Any:
         current = vars(self)["_stream"].current.model if "_stream" in vars(self) else None
@@ -474,7 +474,7 @@ class BatchToOnline(Labelled):
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the current model: ``coef_``, ``classes_``, ``cluster_centers_``, ..."""
         if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # a property that has failed: raise what it raised
+            return object.__getattribute__(self, name)  # a property that has failed: raise its error
         is_fitted = name.endswith("_") and not name.startswith("_") and "_stream" in vars(self)
         if is_fitted and name not in _CORESET_ATTRIBUTES:
             model = self._model_or_estimator()
@@ -618,11 +618,11 @@ class BatchToOnline(Labelled):
         params = {n: serialization.built(value, n, trust) for n, value in state["params"].items() if n not in given}
         estimator = cls._assembled(state | {"params": params | given})
         try:
-            engine = estimator._stream
-            problem = estimator._new_problem(engine.sketch.settings)
+            stream = estimator._stream
+            problem = estimator._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
-            engine = engine.append([], replace(problem, labels=labels, encoding=rows))
-            estimator._stream = serialization.with_restored_models(engine, state.get("fitted"), trust, may_fit)
+            stream = stream.append([], replace(problem, labels=labels, encoding=rows))
+            estimator._stream = serialization.with_restored_models(stream, state.get("fitted"), trust, may_fit)
         except CheckpointError:
             raise
         except Exception as error:  # whatever the estimator has against these rows
@@ -653,7 +653,7 @@ class BatchToOnline(Labelled):
         if unknown:
             raise TypeError(f"restore got parameters that {cls.__name__} does not have: {sorted(unknown)}.")
         try:
-            return cls._from_state(state, refit=True, **given)  # what is given is the caller's own code
+            return cls._from_state(state, refit=True, **given)  # these are the caller's own objects
         except CheckpointError:
             raise
         except Exception as error:

@@ -15,12 +15,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.drift.order_monitor import Monitor
 from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
 from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
 from batch2online.frames.schema import LISTS, FrameSchema
-from batch2online.history import History
-from batch2online.rows import RowBuffer, Rows
 from batch2online.sketches.base import Sketch
 from batch2online.stream import Stream
 
@@ -167,35 +164,9 @@ def ordered_values(x: Any, schema: FrameSchema) -> Any:
     return [x[name] for name in names]
 
 
-def without_unused_strings(engine: Stream, at_once: bool = False) -> Stream:
-    """Return the engine without the strings that none of its rows holds; only once they are many, or ``at_once``."""
-    encoding: Encoding = engine.problem.encoding
+def without_unused_strings(stream: Stream, at_once: bool = False) -> Stream:
+    """Return the stream without the strings that none of its rows holds; only once they are many, or ``at_once``."""
+    encoding: Encoding = stream.problem.encoding
     if encoding.schema is None or not (at_once or encoding.strings.are_many):
-        return engine
-    return engine.append([], replace(engine.problem, encoding=encoding.within(list(kept_points(engine)))))
-
-
-def kept_points(engine: Stream) -> Iterator[FloatArray]:
-    """Iterate over the points of all rows that an engine holds."""
-    for rows in _rows_in(engine, set()):
-        if rows.points.shape[1] == engine.width:
-            yield rows.points
-
-
-def _rows_in(value: Any, seen: set[int]) -> Iterator[Rows]:
-    """Look into every part that is of this package, so that none is forgotten when parts are added."""
-    if id(value) in seen or isinstance(value, Monitor):  # it has seen numbers, and asks for no rows
-        return
-    seen.add(id(value))
-    if isinstance(value, Rows):
-        yield value
-    elif isinstance(value, RowBuffer):
-        yield value.rows(0)
-    elif isinstance(value, History):
-        yield from value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _rows_in(item, seen)
-    elif type(value).__module__.startswith("batch2online.") and hasattr(value, "__dict__"):
-        for item in vars(value).values():
-            yield from _rows_in(item, seen)
+        return stream
+    return stream.append([], replace(stream.problem, encoding=encoding.within(stream.held_rows())))

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import joblib
@@ -17,8 +16,8 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
-from batch2online.methods.any_estimator.row_losses import RowLoss
-from batch2online.methods.any_estimator.weighted_fit import copies, fitted, part_of
+from batch2online.methods.any_estimator.row_losses import LastLosses, RowLoss
+from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.rows import Rows
 from batch2online.sketches.base import Coreset, Snapshot
@@ -47,7 +46,7 @@ def degrees_of(model: Any) -> float | None:
     return float(np.mean(trees)) if trees else None
 
 
-_ENOUGH = 5_000
+_COMPARISON_ROWS = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
 
 Scores = Callable[[IntArray], BoolArray]
@@ -75,37 +74,6 @@ def without_fitting() -> Iterator[None]:
         _may_fit.reset(token)
 
 
-class LastLosses:
-    """A digest of the rows that one model was last measured on, and their losses.
-
-    A look asks for the losses of a coreset several times: for the cost of the old and of the new model, and for how far
-    they differ. Ids alone do not name rows: a call that was interrupted had given them to rows that never came. Nothing
-    of it is copied or stored: what is asked for again is computed again, on the same rows, with the same result.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[bytes, FloatArray] | None = None
-
-    def of(self, rows: Rows, measured: Callable[[], FloatArray]) -> FloatArray:
-        """Return the losses of these rows: as remembered, or as measured now."""
-        last, key = self._last, _digest(rows)
-        if last is not None and last[0] == key:
-            return last[1]
-        losses = measured()
-        self._last = (key, losses)
-        return losses
-
-    def __getstate__(self) -> dict[str, None]:
-        return {"_last": None}
-
-
-def _digest(rows: Rows) -> bytes:
-    digest = blake2b(digest_size=16)
-    for part in (rows.ids, rows.points, rows.targets):
-        digest.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
-    return digest.digest()
-
-
 @dataclass(frozen=True)
 class FittedEstimator:
     """A model and the weighted rows it was fitted on, on which it can be fitted again."""
@@ -125,7 +93,7 @@ class DeferredFit(FittedEstimator):
 
     @cached_property
     def model(self) -> Any:
-        return self._problem.solved_on(self.rows).model
+        return self._problem.fit_on(self.rows).model
 
 
 @dataclass(frozen=True)
@@ -179,7 +147,7 @@ class EstimatorProblem(Problem):
 
     def fit(self, data: Snapshot, current: Any) -> FitResult:
         """Fit the estimator on the coreset; the current model is not used."""
-        model = self.solved_on(self._training_rows(data.coreset))
+        model = self.fit_on(self._training_rows(data.coreset))
         return FitResult(model, len(model.rows))
 
     def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
@@ -189,13 +157,13 @@ class EstimatorProblem(Problem):
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
         if self.resample:
-            rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
+            rows = rows[np.repeat(np.arange(len(rows)), copy_counts(coreset, self.epsilon, self.seed))]
             rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
         if not len(rows):
             raise ValueError("There are no rows to fit on: coreset_size is too small.")
         return rows
 
-    def solved_on(self, rows: Rows) -> FittedEstimator:
+    def fit_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         if not _may_fit.get():
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
@@ -218,13 +186,13 @@ class EstimatorProblem(Problem):
     def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
 
-        Where ``scored`` is given, it is that of the rows that it says were scored.
+        With ``scored``, it is that of the rows that were scored when they came.
         """
-        return self._cost_on(self._judging(data), model, scored)
+        return self._cost_on(self._comparison_rows(data), model, scored)
 
-    def _judging(self, data: Snapshot) -> Coreset:
+    def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
-        return part_of(data.coreset, _ENOUGH, self.seed) if self.resample else data.coreset
+        return subsample(data.coreset, _COMPARISON_ROWS, self.seed) if self.resample else data.coreset
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -241,7 +209,7 @@ class EstimatorProblem(Problem):
 
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
-        return self.loss.sizes(losses)
+        return self.loss.gradient_norms(losses)
 
     def sizes_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
         return self.sizes(self._losses_on(coreset, model))
@@ -256,7 +224,7 @@ class EstimatorProblem(Problem):
     def hindsight(self, data: Snapshot, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
-        Where ``scored`` is given, the optimum is that of the rows that it says were scored.
+        With ``scored``, the optimum is that of the rows that were scored when they came.
         """
         coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):
@@ -288,7 +256,7 @@ class EstimatorProblem(Problem):
 
     def difference(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
-        coreset = self._judging(data)
+        coreset = self._comparison_rows(data)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 

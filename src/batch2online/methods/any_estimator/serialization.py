@@ -30,7 +30,6 @@ from batch2online.frames.encoding import Encoding
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable
 from batch2online.methods.any_estimator import defaults, skops_model
-from batch2online.methods.any_estimator.input_support import kept_points
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, rows_of, without_fitting
 from batch2online.methods.any_estimator.sensitivity import Sensitivity
 from batch2online.methods.any_estimator.trust import Trust, harmless, is_modest, public_name
@@ -55,7 +54,7 @@ _TRIAL_ROWS = 10
 _PLAIN = (type(None), bool, int, float, str)
 _DTYPES = ("float32", "float64", "int32", "int64")
 _PATTERNS = ("token_pattern",)
-"""Parameters that may look like paths."""
+"""Parameters that may resemble paths."""
 
 _CORESETS: dict[str, type[CoresetBuilder]] = {
     each.__name__: each for each in (Clustering, Everything, Leverage, RidgeLeverage, Sensitivity, Uniform)
@@ -197,12 +196,12 @@ def _reads_files(params: dict[str, Any]) -> bool:
 
 
 def _is_path(value: Any) -> bool:
-    """Whether a parameter looks like a path; none of scikit-learn's own values does."""
+    """Whether a parameter resembles a path; none of scikit-learn's own values does."""
     return isinstance(value, str) and any(mark in value for mark in "/\\~")
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a specification says that the value must be passed again."""
+    """Whether a specification has no value: it must be passed again."""
     return isinstance(value, dict) and "missing" in value
 
 
@@ -211,44 +210,44 @@ def is_missing(value: Any) -> bool:
 
 def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     """Return a state that a file can hold: rows for the models fitted on them, specifications for estimators."""
-    engine: Stream = state["engine"]
-    encoding = engine.problem.encoding
-    state |= {"labels": sorted(engine.problem.labels.items(), key=itemgetter(0))}
+    stream: Stream = state["engine"]
+    encoding = stream.problem.encoding
+    state |= {"labels": sorted(stream.problem.labels.items(), key=itemgetter(0))}
     if encoding.schema is not None:
-        encoding = encoding.within(list(kept_points(engine)))
+        encoding = encoding.within(stream.held_rows())
         state |= {"schema": encoding.schema, "strings": encoding.strings}
-    learner = engine.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
+    learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
-    state |= {"engine": replace(engine, learner=_with_references(learner, lambda _, model: rows_of(model)))}
+    state |= {"engine": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
 
 
 def checked_encoding(state: dict[str, Any]) -> Encoding:
     """Return the encoding of the rows of a file, which must all be decodable."""
-    schema, strings, engine = state.get("schema"), state.get("strings"), state["engine"]
+    schema, strings, stream = state.get("schema"), state.get("strings"), state["engine"]
     if schema is None:
         return Encoding()
     if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):
         raise CheckpointError(f"schema: found a {type(schema).__name__} with a {type(strings).__name__}")
-    if len(schema.columns) != engine.width:
-        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {engine.width}")
+    if len(schema.columns) != stream.width:
+        raise CheckpointError(f"schema: found {len(schema.columns)} columns, expected {stream.width}")
     encoding = Encoding(schema, strings)
-    for points in kept_points(engine):
-        encoding.check(points)
+    for rows in stream.held_rows():
+        encoding.check(rows.points)
     return encoding
 
 
-def with_restored_models(engine: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
+def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
     """Return a stream with models in the place of the rows that a file holds for them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
     that were replaced and are still scored beside their successors, are fitted when they are first used.
     """
-    problem, learner, current = engine.problem, engine.learner, engine.current
+    problem, learner, current = stream.problem, stream.learner, stream.current
     expected, has_table = problem.warm_up(), problem.encoding.schema is not None
     for each in learner.states:
         known = each.warm_up
-        is_like = known is None or known.is_like(expected) or (has_table and isinstance(known, Free))
+        is_like = known is None or known.same_settings(expected) or (has_table and isinstance(known, Free))
         if not is_like:
             raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
     later = problem.fitted_later
@@ -259,7 +258,7 @@ def with_restored_models(engine: Stream, content: Any, trust: Trust, may_fit: bo
         learner = _with_references(
             learner, lambda each, rows: each.model if problem.same(each.model, rows) else later(rows)
         )
-    return replace(engine, learner=learner)
+    return replace(stream, learner=learner)
 
 
 def _with_former(state: StreamState, change: Callable[[Any], Any]) -> StreamState:
@@ -284,7 +283,7 @@ def _restored_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: 
         return _fitted_model(problem, rows, content, trust)
     except skops_model.UnusableError as error:
         if may_fit:
-            return problem.solved_on(rows)
+            return problem.fit_on(rows)
         raise CheckpointError(
             f"there is no fitted {type(problem.estimator).__name__} to load: {error} Loading fits nothing by "
             "itself: load(path, refit=True) fits it again on the rows of the file, and "

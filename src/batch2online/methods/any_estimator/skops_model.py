@@ -28,7 +28,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class UnusableError(Exception):
-    """There is no fitted model, or it is not to be believed."""
+    """There is no fitted model, or it cannot be trusted."""
 
 
 def dumped(model: Any) -> Array | None:
@@ -109,13 +109,13 @@ def loaded(content: Any, trust: Trust) -> tuple[Any, bool]:
 
 
 def _memories(model: Any) -> list[str]:
-    """Return the parameters by which a model, or a part of it, keeps what it computes in files."""
+    """Return the parameters by which a model, or a part of it, caches results in files."""
     params = model.get_params() if hasattr(model, "get_params") else {}
     return [name for name, value in params.items() if name.split("__")[-1] == "memory" and value is not None]
 
 
 def _check_compiled(model: Any) -> None:
-    """Check what compiled code believes of the parts of a fitted model."""
+    """Check the attributes of a fitted model that compiled code does not check."""
     for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
         if isinstance(part, Pipeline):
             _check_compiled(part)
@@ -134,7 +134,7 @@ def _check_kmeans(model: Any) -> None:
 
 
 def _check(data: bytes, trust: Trust) -> set[str]:
-    """Check sizes and types before skops believes them; return the types that are trusted and not harmless."""
+    """Check sizes and types before skops uses them; return the types that are trusted and not harmless."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if any(info.compress_type != zipfile.ZIP_STORED for info in members):
@@ -142,7 +142,7 @@ def _check(data: bytes, trust: Trust) -> set[str]:
         if sum(info.file_size for info in members) > len(data):
             raise UnusableError("it claims to be larger than it is.")
         walk = _Walk(archive)
-        walk.look_at(json.loads(archive.read("schema.json")))
+        walk.visit(json.loads(archive.read("schema.json")))
     missing = sorted(name for name in walk.others if not trust.covers(name))
     if missing:
         names = ", ".join(f'"{name}"' for name in missing)
@@ -151,7 +151,7 @@ def _check(data: bytes, trust: Trust) -> set[str]:
 
 
 class _Walk:
-    """A look at every node of the tree of skops, which names a part that is in several places by its number."""
+    """A walk over every node of the tree of skops, which names a part that is in several places by its number."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive
@@ -162,25 +162,25 @@ class _Walk:
         self.sizes: dict[Any, int] = {}
         self.nodes = 0
 
-    def look_at(self, tree: Any, depth: int = 0) -> int:
-        """How many nodes skops will look at, part by part, each as often as it is named."""
+    def visit(self, tree: Any, depth: int = 0) -> int:
+        """Return how many nodes skops will visit, each part as often as it is named."""
         if depth > _DEEPEST:
             raise UnusableError("it is nested too deeply.")
         self.nodes += 1
         is_node = isinstance(tree, dict) and "__loader__" in tree
         key = tree.get("__id__") if is_node else None
         if is_node:
-            self._look_at_node(tree, is_new=key not in self.sizes)
+            self._visit_node(tree, is_new=key not in self.sizes)
         known = self.sizes.setdefault(key, 1) if key is not None else 1
         children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-        size = 1 + sum(self.look_at(child, depth + 1) for child in children)
+        size = 1 + sum(self.visit(child, depth + 1) for child in children)
         if key is not None:
             size = self.sizes[key] = max(size, known)
         if size > _MOST_VISITS * self.nodes:
             raise UnusableError("parts of it are in too many places.")
         return size
 
-    def _look_at_node(self, node: dict[str, Any], is_new: bool) -> None:
+    def _visit_node(self, node: dict[str, Any], is_new: bool) -> None:
         name, loader = f"{node['__module__']}.{node['__class__']}", node["__loader__"]
         is_plain = name.split(".")[0] in ("builtins", "numpy") or name in harmless_fitted()
         if not is_plain or loader not in _LOADERS:

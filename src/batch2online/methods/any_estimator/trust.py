@@ -1,9 +1,9 @@
-"""What a file of somebody else may bring without being trusted, and what a caller adds to it.
+"""The types that a file may hold without being trusted, and those that a caller adds.
 
 Loading fits nothing. Scikit-learn's classes on this list keep numbers and nothing else, and fitting one later, when
 the caller asks for that or learns further rows, takes time in proportion to the rows if the parameters are within the
 limits below. A file that asks for more is refused, unless the caller trusts it: parameters can ask for any amount of
-work, and compiled parts of a fitted model (trees, for one) believe whatever numbers they are given.
+work, and compiled parts of a fitted model (trees, for one) check none of their numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HARMLESS = {
 }
 
 _COMPILED = ("DecisionTreeClassifier", "DecisionTreeRegressor")
-"""Harmless to fit, but a fitted one is believed by compiled code."""
+"""Harmless to fit, but compiled code does not check the numbers of a fitted one."""
 
 _LARGEST, _LARGEST_WORK, _LONGEST = 10_000, 10_000, 100
 _WORK = ("max_iter", "n_init", "n_iter")
@@ -107,4 +107,4 @@ def _is_small(value: Any) -> bool:
         return abs(value) <= _LARGEST if isinstance(value, int) else len(value) <= _LONGEST
     if isinstance(value, list | tuple):
         return len(value) <= _LONGEST and all(map(_is_small, value))
-    return True  # numbers and estimators, which are looked at by themselves
+    return True  # numbers, and estimators, which are checked by themselves

@@ -1,4 +1,4 @@
-"""How well a coreset stands for all rows: measured, since sizes from theory are out of reach."""
+"""Measured error of a coreset for clustering: sizes from theory are far too large to use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def errors(
     solutions: int = 16,
     random_state: object = 0,
 ) -> dict[str, FloatArray]:
-    """Relative errors ``cost(coreset) / cost(rows) - 1`` for sets of k centers of several kinds.
+    """Return relative errors ``cost(coreset) / cost(rows) - 1`` for sets of k centers of several kinds.
 
     - ``solved``: good solutions, found on the coreset itself;
     - ``seeded``: rows drawn as in D^z seeding;
@@ -48,17 +48,17 @@ def errors(
     Parameters
     ----------
     coreset : Coreset
-        What is judged.
+        The coreset to evaluate.
     rows : array-like of shape (n, d)
-        All rows that the coreset stands for.
+        All rows that the coreset represents.
     k, z
         Number of centers and power of the distance.
     weights : array-like of shape (n,), optional
         Weights of the rows.
     solutions : int
-        How many of each kind.
+        Number of sets of each kind.
     random_state : None, int or generator
-        The seed of all choices.
+        Seed of all random choices.
     """
     points = check_rows(rows)
     judge = _Judge(coreset, points, check_weights(weights, points, np.empty((len(points), 0))), z)
@@ -89,7 +89,7 @@ class _Judge:
         return kept / full - 1 if full else float(kept > 0)
 
     def seeded(self, rng: np.random.Generator, k: int) -> FloatArray:
-        """D^z seeding on a part of the rows."""
+        """Return centers by D^z seeding on a part of the rows."""
         part = self.points[rng.integers(len(self.points), size=min(len(self.points), 20 * k + 1_000))]
         chosen = part[:1]
         while len(chosen) < k:
@@ -100,7 +100,7 @@ class _Judge:
         return chosen
 
     def moved(self, rng: np.random.Generator, centers: FloatArray) -> float:
-        """Return the error after random moves that each make it larger."""
+        """Return the error after random moves that each increase it."""
         largest = self.error(centers)
         for scale in np.geomspace(1.0, 0.05, _MOVES):
             option = centers + scale * self.spread * rng.normal(size=centers.shape)

@@ -14,7 +14,7 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.headline import Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
-from batch2online.methods.clustering.problem import KZClustering
+from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.clustering.sketch import Clustering, largest_value
 from batch2online.numerics.distances import nearest, nearest_squared, power, squared_distances
 from batch2online.numerics.threads import one_thread
@@ -98,7 +98,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     True
     """
 
-    _problem = KZClustering
+    _problem = ClusteringProblem
     _best = "clustering known"
 
     def _quality(self, rows: Averages) -> Metrics:
@@ -164,7 +164,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
         policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history
-        problem = KZClustering(coreset.k, coreset.z, bool(self.warm_start), is_exact)
+        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:

@@ -1,4 +1,4 @@
-"""Lloyd's and Weiszfeld's steps for weighted points, from several starts at once."""
+"""Lloyd's algorithm (z = 2) and Weiszfeld's (z = 1) for weighted points, from several starts at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.numerics.distances import Sums, power, scratch
 
-SETTLED, NEARLY_SETTLED = 1e-5, 1e-4
-_FORESEEN = 5
+CONVERGED, NEARLY_CONVERGED = 1e-5, 1e-4
+_LOOKAHEAD = 5
 _FEW_COLUMNS = 96
 _SOFTENING = 1e-12
 _CANCELLATION = 1e-6
@@ -20,7 +20,7 @@ _CANCELLATION = 1e-6
 
 
 class Influence(NamedTuple):
-    """Sums over points that decide on a step of centers; those of several sets of points add up.
+    """Sums over points that determine a step of centers; sums over several sets of points add up.
 
     Points times their influence (r, k, d), the influence itself (r, k, 1), and the weight of points at their center.
     """
@@ -34,7 +34,7 @@ class Influence(NamedTuple):
         return Influence(self.of_points + other.of_points, self.mass + other.mass, self.held + other.held)
 
     def moved(self, centers: FloatArray, z: float) -> FloatArray:
-        """Return the centers after the step; without any points they stay."""
+        """Return the centers after the step; centers without points stay."""
         pull = self.of_points - self.mass * centers
         steps = pull / np.where(self.mass > 0, self.mass, 1.0) / max(1.0, z - 1)
         if z == 1:
@@ -44,9 +44,9 @@ class Influence(NamedTuple):
 
 
 class WeightedPoints:
-    """Points (n, d) and their weights, ready for products with many centers.
+    """Points (n, d) and their weights, prepared for products with many centers.
 
-    ``(|c|^2 - 2 c.x) / 2`` is least at the nearest center, and with the length of x it gives the squared distance. In
+    ``(|c|^2 - 2 c.x) / 2`` is least at the nearest center, and with the length of x it gives the squared distance. For
     few columns it is one product, of ``[c, |c|^2 / 2]`` and ``[-x, 1]``.
     """
 
@@ -70,7 +70,7 @@ class WeightedPoints:
         return np.ones((len(self.points), 1), dtype=self.points.dtype)
 
     def halves(self, centers: FloatArray) -> FloatArray:
-        """(|c|^2 - 2 c.x) / 2 of all points and centers (m, d), good until it is asked for again."""
+        """Return (|c|^2 - 2 c.x) / 2 of all points and centers (m, d), in a scratch array."""
         lengths = np.vecdot(centers, centers)[:, None] / 2
         room = scratch.room("halves of solver", (len(centers), len(self.points)), self.points.dtype)
         if self.minus_and_one is not None:
@@ -79,21 +79,21 @@ class WeightedPoints:
         return np.asarray(np.subtract(lengths, halves, out=halves))
 
     def squared(self, centers: FloatArray) -> FloatArray:
-        """Squared distances (m, n) of all points to centers (m, d)."""
+        """Return squared distances (m, n) of all points to centers (m, d)."""
         squared = self.halves(centers) * 2
         squared += self.lengths
         return np.asarray(np.maximum(squared, 0.0, out=squared))
 
     def assigned(self, centers: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """For r sets of centers (r, k, d): squared distances (r, n) to the nearest, and membership (r, k, n).
+        """Return squared distances (r, n) to the nearest of r sets of centers (r, k, d), and membership (r, k, n).
 
-        The latter is good until it is asked for again.
+        Membership is in a scratch array.
         """
         r, k, d = centers.shape
         halves = self.halves(centers.reshape(r * k, d)).reshape(r, k, -1)
         least = halves.min(axis=1)
         members = np.equal(halves, least[:, None], out=scratch.room("members", halves.shape, np.bool_))
-        if np.count_nonzero(members) > least.size:  # equally near centers: the first one counts
+        if np.count_nonzero(members) > least.size:  # ties go to the first center
             members = halves.argmin(axis=1)[:, None] == np.arange(k)[:, None]
         least *= 2
         least += self.lengths
@@ -101,8 +101,8 @@ class WeightedPoints:
         return np.asarray(np.maximum(least, 0.0, out=least)), members
 
     def _correct(self, squared: FloatArray, members: BoolArray, centers: FloatArray) -> None:
-        """Compute squared distances (r, n) to the nearest centers again, from differences, where products cancel."""
-        if squared.dtype != np.float64:  # the search makes choices alone
+        """Replace squared distances (r, n) to the nearest centers by those from differences, where products cancel."""
+        if squared.dtype != np.float64:  # single precision: in the search, where distances only rank
             return
         for own, own_members, own_centers in zip(squared, members, centers, strict=True):
             close = np.flatnonzero(own <= _CANCELLATION * self.lengths)
@@ -111,7 +111,7 @@ class WeightedPoints:
                 own[close] = np.vecdot(differences, differences)
 
     def stepped(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> FloatArray:
-        r"""Each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
+        r"""Return each center moved to the mean of its points, weighted by :math:`w |x - c|^{z-2}`.
 
         Lloyd's step for z = 2. For z < 2 it lowers an upper bound of the cost (Weiszfeld); distances are softened, and
         for z = 1 a point at its center holds it back by no more than its own weight (Vardi & Zhang, PNAS 2000). For
@@ -124,7 +124,7 @@ class WeightedPoints:
         return self._filled(moved, np.logical_not(members.any(axis=2)), squared)
 
     def influence(self, centers: FloatArray, z: float, squared: FloatArray, members: BoolArray) -> Influence:
-        """Return what the points add to a step from centers (r, k, d)."""
+        """Return the sums of the points for a step from centers (r, k, d)."""
         r, k, d = centers.shape
         influence, held = self.weights, np.zeros((r, k, 1), dtype=self.points.dtype)
         if z != 2:
@@ -151,22 +151,19 @@ class WeightedPoints:
         )
 
     def _filled(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> FloatArray:
+        """Return the centers, those of empty clusters on the points that cost most."""
         for start in np.flatnonzero(empty.any(axis=1)):
-            self._fill(centers[start], empty[start], squared[start])
+            places = np.argsort(-squared[start] * self.weights, kind="stable")[: int(empty[start].sum())]
+            centers[start][empty[start]] = self.points[places]
         return centers
-
-    def _fill(self, centers: FloatArray, empty: BoolArray, squared: FloatArray) -> None:
-        """Put the centers of empty clusters on the points that cost most."""
-        places = np.argsort(-squared * self.weights, kind="stable")[: int(empty.sum())]
-        centers[empty] = self.points[places]
 
 
 def refined(
-    points: WeightedPoints, centers: FloatArray, z: float, steps: int, gain: float = SETTLED
+    points: WeightedPoints, centers: FloatArray, z: float, steps: int, gain: float = CONVERGED
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the best centers (r, k, d) met on up to ``steps`` steps from each of r starts, and their costs (r,).
+    """Return the best centers (r, k, d) of up to ``steps`` steps from each of r starts, and their costs (r,).
 
-    It ends when a step gains less than a share ``gain``.
+    Stop when a step gains less than the share ``gain``.
     """
     best, least = centers, np.full(len(centers), np.inf)
     for _ in range(steps + 1):
@@ -183,14 +180,17 @@ def refined(
 def refined_by_parts(
     parts: Callable[[], Iterable[WeightedPoints]], centers: FloatArray, z: float, steps: int, gain: float
 ) -> FloatArray:
-    """Return the best centers (k, d) met on up to ``steps`` steps, for points that come in parts, anew for each step.
+    """Return the best centers (k, d) of up to ``steps`` steps, for points in parts, which each step iterates over.
 
-    It ends when a step gains less than a share ``gain``.
+    Stop when a step gains less than the share ``gain``.
     """
     best, least = centers, np.inf
     for _ in range(steps + 1):
-        costs, influences = zip(*(_cost_and_influence(points, centers, z) for points in parts()), strict=True)
-        cost = sum(costs)
+        cost, influences = 0.0, []
+        for points in parts():
+            squared, members = points.assigned(centers[None])
+            cost += float(power(squared[0], z) @ points.weights)
+            influences.append(points.influence(centers[None], z, squared, members))
         if cost < least:
             best = centers
         if not cost < least * (1 - gain):
@@ -199,18 +199,13 @@ def refined_by_parts(
     return best
 
 
-def _cost_and_influence(points: WeightedPoints, centers: FloatArray, z: float) -> tuple[float, Influence]:
-    squared, members = points.assigned(centers[None])
-    return float(power(squared[0], z) @ points.weights), points.influence(centers[None], z, squared, members)
-
-
 def raced(
     points: WeightedPoints, centers: FloatArray, z: float, steps: int, least: float = np.inf
 ) -> tuple[FloatArray, float]:
-    """Return the best centers (k, d) met on up to ``steps`` steps from any of r starts (r, k, d), and their cost.
+    """Return the best centers (k, d) of up to ``steps`` steps from any of r starts (r, k, d), and their cost.
 
-    A start drops out when it would not get below the best one, and below ``least``, even if each of the next few steps
-    gained as much as its last; and when a step has gained next to nothing.
+    A start is dropped when it would not get below the best one and ``least`` even if each of the next few steps gained
+    as much as its last, and when a step has gained next to nothing.
     """
     best, least_of_all, before = centers[0], np.inf, np.full(len(centers), np.inf)
     for left in range(steps, -1, -1):
@@ -219,8 +214,8 @@ def raced(
         first = costs.argmin()
         if costs[first] < least_of_all:
             best, least_of_all = centers[first], float(costs[first])
-        is_in_view = costs - min(left, _FORESEEN) * (before - costs) < min(least, least_of_all) if left else np.False_
-        running = np.flatnonzero(is_in_view & (costs < before * (1 - NEARLY_SETTLED)))
+        is_in_view = costs - min(left, _LOOKAHEAD) * (before - costs) < min(least, least_of_all) if left else np.False_
+        running = np.flatnonzero(is_in_view & (costs < before * (1 - NEARLY_CONVERGED)))
         if not running.size:
             break
         if running.size < len(centers):
@@ -231,12 +226,12 @@ def raced(
 
 CANCELLATION = 1e-6
 _MOST_MOVED = 0.25
-"""Where the sums are not those of the points, no more than this share of the mass may change clusters: what is left of
-a cluster that nearly all points have left would be noise."""
+"""Share of the mass that may change clusters if the sums are not those of the points: the sums of a cluster that nearly
+all points have left would be noise."""
 
 
 class Means(NamedTuple):
-    """Centers, their cost and clusters, and the clusters and distances that steps began with."""
+    """Centers, their cost and labels, and the labels and distances before the first step."""
 
     centers: FloatArray
     cost: float
@@ -246,13 +241,14 @@ class Means(NamedTuple):
 
 
 def means_after(
-    points: WeightedPoints, centers: FloatArray, steps: int, sums: Sums | None = None, gain: float = SETTLED
+    points: WeightedPoints, centers: FloatArray, steps: int, sums: Sums | None = None, gain: float = CONVERGED
 ) -> Means | None:
-    """Centers (k, d) some steps on from these, until a step gains less than a share ``gain``.
+    """Return centers (k, d) after steps of Lloyd's algorithm, until a step gains less than the share ``gain``.
 
-    ``sums`` are those of what the points stand for, in the clusters of ``centers``; where none are given, those of the
-    points. None if a cluster gets empty, if masses or the cost are too small a part of the sums that they come from, or
-    if points that change clusters say too much about sums that are not theirs.
+    Bounds of distances skip most points (Hamerly). ``sums`` are those of all rows that the points represent, in the
+    clusters of ``centers``; by default those of the points. Return None if a cluster becomes empty, if masses or the
+    cost are too small a part of the sums that they come from, or if too much mass changes clusters for sums that are
+    not those of the points.
     """
     clusters = _Clusters(points, centers, sums)
     first = clusters.labels, clusters.upper.copy()
@@ -261,6 +257,8 @@ def means_after(
 
 
 class _Clusters:
+    """Labels of points, bounds of their distances, and sums of clusters, updated step by step."""
+
     def __init__(self, points: WeightedPoints, centers: FloatArray, sums: Sums | None) -> None:
         self.points = points
         self.labels, self.upper, self.lower = _two_nearest(points.points, points.lengths, centers)
@@ -275,19 +273,15 @@ class _Clusters:
             if not self._is_sound(cost) or gained <= cost * gain:
                 break
             new = self._means()
-            self._give_way(centers, new)
+            moved = np.sqrt(np.square(new - centers).sum(axis=1))
+            self.upper += moved[self.labels]
+            self.lower -= moved.max()
             gained = self._relabelled(new) + float(self.masses @ np.square(self._means() - new).sum(axis=1))
             centers, cost = new, cost - gained
         return (self._means(), cost) if self._is_sound(cost) else None
 
-    def _give_way(self, old: FloatArray, new: FloatArray) -> None:
-        """Widen the bounds by as much as centers move."""
-        moved = np.sqrt(np.square(new - old).sum(axis=1))
-        self.upper += moved[self.labels]
-        self.lower -= moved.max()
-
     def _is_sound(self, cost: float) -> bool:
-        """Whether no cluster is empty, and what is left in sums after many changes is more than rounding."""
+        """Return whether no cluster is empty, and sums after many changes are more than rounding."""
         if np.bincount(self.labels, minlength=len(self.masses)).min() == 0:
             return False
         is_substantial = bool((self.masses > CANCELLATION * self.largest).all())
@@ -298,7 +292,7 @@ class _Clusters:
         return np.asarray(self.sums / self.masses[:, None])
 
     def _relabelled(self, centers: FloatArray) -> float:
-        """Give points whose bounds have crossed to the nearest center; says how much that gains."""
+        """Assign points whose bounds have crossed to the nearest center; return the gain."""
         doubtful = np.flatnonzero(self.upper > self.lower)
         every = len(doubtful) == len(self.labels)
         rows = self.points.points if every else self.points.points[doubtful]

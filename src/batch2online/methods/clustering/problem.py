@@ -1,4 +1,4 @@
-"""The problem of k centers: distances of rows to the nearest of them, to the power z."""
+"""(k, z)-clustering as an online problem: k-means for z = 2, k-median for z = 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batch2online._types import FloatArray, IntArray
 from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
-from batch2online.methods.clustering.lloyd import NEARLY_SETTLED, WeightedPoints, refined_by_parts
+from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
 from batch2online.methods.clustering.sketch import ClusteringSketch
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
 from batch2online.numerics.matching import cluster_changes, matched, shared_weight
@@ -35,7 +35,7 @@ from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
 _STEPS_ON_ALL = 10
-"""Steps of centers on all rows, at most, before these are called the best known."""
+"""Maximum number of steps of centers on all rows for the optimum in hindsight."""
 
 
 @storable
@@ -48,12 +48,12 @@ class Centers:
 
 @storable
 @dataclass(frozen=True)
-class KZClustering(Problem):
-    """The problem: distances of rows to the nearest of k centers, to the power z.
+class ClusteringProblem(Problem):
+    """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
-    With ``warm_start`` the present centers are one of the solver's starts. Models are then closer to each
-    other. In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far
-    add up: B ln^2 n where it was B ln n (Theorem 4 of ``docs/theory.md``).
+    With ``warm_start`` the current centers are one of the starts of the solver. Models are then closer to each other.
+    In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
+    B ln^2 n instead of B ln n (Theorem 4 of ``docs/theory.md``).
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch
@@ -82,7 +82,7 @@ class KZClustering(Problem):
         return MeanSoFar(of_targets=False, power=float(self.z))
 
     def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Centers:
-        """All centers on the mean row."""
+        """Return k centers on the mean row."""
         mean = np.zeros(width) if answer is None else answer
         return Centers(mean[None].repeat(self.k, axis=0))
 
@@ -113,7 +113,7 @@ class KZClustering(Problem):
             data.cache["labels", known.tobytes()] = found.current_labels
         centers = self._with_ids_of(known, found.centers, found.labels, data)
         result = self.fit_result(Centers(centers), data)
-        return result._replace(costs=found.costs, ess_ratio=found.evenness)
+        return result._replace(costs=found.costs, ess_ratio=found.ess_ratio)
 
     def cost(self, model: Centers, data: Snapshot) -> float:
         """Return the cost on the coreset."""
@@ -163,7 +163,7 @@ class KZClustering(Problem):
     def _shortfall(self, data: Snapshot, coreset: Coreset, optimum: float) -> float:
         """Return how far the optimum of all rows may be above that of the coreset, to which centers are fitted.
 
-        Centers that are fitted to one half of it are measured on the other.
+        Centers fitted to one half of the coreset are scored on the other half.
         """
         words = sampling.words(data.seed, sampling.SOLVER, coreset.ids, page=1)
         is_fitted = words < np.uint64(2**63)
@@ -216,13 +216,13 @@ def _labels(data: Snapshot, centers: FloatArray) -> IntArray:
 
 
 def _settled_on_all(history: History | DecayedHistory, centers: FloatArray, z: float) -> FloatArray:
-    """Return centers after steps on all rows: those that are best for a coreset cost them more than they need to."""
+    """Return centers after steps on all rows."""
     origin = np.median(centers, axis=0)
 
     def parts() -> Iterator[WeightedPoints]:
         return (WeightedPoints(rows.points - origin, np.ascontiguousarray(rows.weights)) for rows in history.blocks())
 
-    return refined_by_parts(parts, centers - origin, z, _STEPS_ON_ALL, NEARLY_SETTLED) + origin
+    return refined_by_parts(parts, centers - origin, z, _STEPS_ON_ALL, NEARLY_CONVERGED) + origin
 
 
 def _sums_of_all(history: Any, centers: FloatArray, origin: FloatArray) -> Sums:

@@ -1,7 +1,7 @@
-"""What each point brings to the race for D^z seeds: its exponential variables, and its distance to the seeds.
+"""D^z seeds as a race: at each stage the row of least ``E / (w D^z)`` wins, E an exponential variable of its own.
 
-A variable is drawn in two steps: 8 bits for each of 8 stages from one word, and the other 56 from a word of their own.
-The coarse bits rule out nearly all points.
+The seeds are a pure function of the set of rows. A variable is drawn in two steps: 8 bits for each of 8 stages from one
+random draw, and the other 56 bits from a draw of their own. The coarse bits rule out nearly all rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from batch2online.schema import (
 )
 
 STAGES = 8
-"""Stages that one coarse word serves, a byte each."""
+"""Number of stages per coarse draw, a byte each."""
 
 _LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ALMOST_ONE = 1 - 2.0**-53
@@ -42,14 +42,14 @@ with np.errstate(divide="ignore"):
 
 
 def exponentials(seed: int, ids: IntArray, stages: IntArray) -> FloatArray:
-    """Return the exponential variables of pairs of a point and a stage (counted from 0)."""
+    """Return the exponential variables of pairs of a row id and a stage (counted from 0)."""
     coarse = sampling.words_of(seed, sampling.RACE, ids, stages // STAGES)
     octets = (coarse >> (np.uint64(8) * (stages % STAGES).astype(np.uint64))) & np.uint64(255)
     return exponentials_of(seed, ids, stages, octets)
 
 
 def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> FloatArray:
-    """Return the same, given the coarse bits of each pair."""
+    """Return the exponential variables of pairs, given their coarse bits."""
     detail = sampling.words_of(seed, sampling.RACE_DETAIL, ids, stages)
     fine = ((detail >> np.uint64(8)).astype(np.float64) + 0.5) * 2.0**-56
     uniform = np.minimum((octets.astype(np.float64) + fine) * 2.0**-8, _ALMOST_ONE)
@@ -57,9 +57,9 @@ def exponentials_of(seed: int, ids: IntArray, stages: IntArray, octets: Any) -> 
 
 
 def first_of(seed: int, ids: IntArray, stage: int, coarse: WordArray, scale: FloatArray) -> int:
-    """Return the place of the least E / scale, the first of equal ones; -1 where no scale is positive.
+    """Return the position of the least E / scale, the first of equal ones; -1 if no scale is positive.
 
-    The coarse words of the stage's page rule out nearly all points, so that few variables are drawn in full.
+    The coarse draws of the stage rule out nearly all points, so that few variables are drawn in full.
     """
     octets = ((coarse >> np.uint64(8 * (stage % STAGES))) & np.uint64(255)).astype(np.int64)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -73,7 +73,7 @@ def first_of(seed: int, ids: IntArray, stage: int, coarse: WordArray, scale: Flo
 
 
 def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
-    """D^z to the nearest seed; 1 while there is no seed.
+    """Return D^z to the nearest seed; 1 if there is no seed.
 
     Distances come from differences, point by point. A matrix product would round the distance of a point differently
     when other points share the call, and then the winner would depend on how rows are grouped into blocks.
@@ -84,18 +84,18 @@ def distances(points: FloatArray, seeds: FloatArray, z: float) -> FloatArray:
 
 
 def race_keys(variables: FloatArray, weights: FloatArray, losses: FloatArray) -> FloatArray:
-    """E / (w D^z), infinite where the point coincides with a seed."""
+    """Return E / (w D^z), infinite where the point coincides with a seed."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(variables / (weights * losses))
 
 
 def has_zero_octet(words: WordArray) -> BoolArray:
-    """Whether any of the eight bytes is zero: only then does the subtraction borrow into its highest bit."""
+    """Return whether any of the eight bytes is zero: only then does the subtraction borrow into its highest bit."""
     return np.asarray((words - _LOW_BITS) & ~words & _HIGH_BITS, dtype=bool)
 
 
 def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
-    """Coarse words of ascending ids: drawn in one run if few are missing between them."""
+    """Return coarse draws of ascending ids: consecutive draws if few ids are missing between them."""
     first, last = int(ids[0]), int(ids[-1])
     if last - first >= 2 * len(ids):
         return sampling.words_of(seed, sampling.RACE, ids, page)
@@ -104,7 +104,7 @@ def coarse_words(seed: int, ids: IntArray, page: int) -> WordArray:
 
 
 _KEPT = 256
-_FIRST_LOOK = 32
+_FIRST_CANDIDATES = 32
 _FIRST_ROWS = 512
 _SLACK = 1 + 1e-6
 _FAR = 10.0
@@ -112,8 +112,8 @@ _ROUNDING = 1e-14
 """Distances below this share of the length of a point are rounding."""
 
 
-class Contestants(Protocol):
-    """What the race needs of a history: rows by their position, counted from 0 in the order of ids."""
+class RaceRows(Protocol):
+    """Rows that a race reads: by their position, counted from 0 in the order of ids."""
 
     @property
     def width(self) -> int:
@@ -133,13 +133,13 @@ class Contestants(Protocol):
 
 
 _LARGEST_STATED = 256
-"""Leaders of a stage in a file, at most."""
+"""Maximum number of candidates of a stage in a file."""
 
 
 @storable
 @dataclass(frozen=True)
-class Leaders:
-    """The points of least E / (w P) in one stage, in ascending order of that."""
+class StageCandidates:
+    """The points of least E / (w P) in one stage, in ascending order; P is an upper bound of D^z up to a factor."""
 
     bound_keys: Annotated[FloatArray, shape("n"), finite, at_least(0)]
     positions: Annotated[IntArray, shape("n")]
@@ -152,13 +152,13 @@ class Leaders:
 
     @property
     def limit(self) -> float:
-        """No point that was left out has a smaller bound key than this."""
+        """Lower bound of the keys of all other points."""
         return float(self.bound_keys[-1]) if len(self.bound_keys) == _KEPT else np.inf
 
-    def with_points(self, bound_keys: FloatArray, positions: IntArray, variables: FloatArray) -> Leaders:
+    def with_points(self, bound_keys: FloatArray, positions: IntArray, variables: FloatArray) -> StageCandidates:
         keys = np.concatenate([self.bound_keys, bound_keys])
         order = np.argsort(keys, kind="stable")[:_KEPT]
-        return Leaders(
+        return StageCandidates(
             keys[order],
             np.concatenate([self.positions, positions])[order],
             np.concatenate([self.variables, variables])[order],
@@ -166,8 +166,8 @@ class Leaders:
 
 
 @dataclass(frozen=True)
-class Runners:
-    """Pairs of a row and a stage: the row's id and position, the stage, its coarse bits, and w P."""
+class StageEntries:
+    """Pairs of a row and a stage: id and position of the row, the stage, its coarse bits, and w P."""
 
     ids: IntArray
     positions: IntArray
@@ -176,15 +176,15 @@ class Runners:
     scales: FloatArray
 
     @classmethod
-    def joined(cls, parts: list[Runners]) -> Runners:
+    def joined(cls, parts: list[StageEntries]) -> StageEntries:
         columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
         return cls(*(np.concatenate(arrays) for arrays in columns))
 
 
 @storable
 @dataclass(frozen=True)
-class Winner:
-    """What a look at all rows found: the winner of the first ``rows`` rows against these seeds."""
+class StageWinner:
+    """Result of a search of all rows: the winner of the first ``rows`` rows, given the seeds before."""
 
     before: tuple[int, ...]
     rows: int
@@ -195,7 +195,7 @@ class Winner:
 @storable
 @dataclass(frozen=True)
 class Race:
-    """The race so far. Immutable; what it has looked at is the first ``rows`` rows of a history."""
+    """The race over the first ``rows`` rows of a history."""
 
     k: Annotated[int, at_least(1)]
     z: Annotated[float, at_least(1), finite]
@@ -203,59 +203,59 @@ class Race:
     rows: Count = 0
     origin: Annotated[FloatArray, shape("d"), finite] | None = None
     offset: Annotated[float, above(0), finite] = 1.0
-    leaders: tuple[Leaders, ...] = ()
-    winners: tuple[Winner | None, ...] = ()
+    candidates: tuple[StageCandidates, ...] = ()
+    winners: tuple[StageWinner | None, ...] = ()
 
     def validate(self) -> None:
         require((self.origin is None) == (self.rows == 0), f"origin: found {self.origin} for {self.rows} rows")
         stages = 0 if self.origin is None else self.k
-        require_equal("leaders and winners", (len(self.leaders), len(self.winners)), (stages, stages))
-        for leaders in self.leaders:
-            is_within = ((leaders.positions >= 0) & (leaders.positions < self.rows)).all()
-            require(is_within, f"leaders: found {leaders.positions}, expected positions below {self.rows}")
+        require_equal("candidates and winners", (len(self.candidates), len(self.winners)), (stages, stages))
+        for candidates in self.candidates:
+            is_within = ((candidates.positions >= 0) & (candidates.positions < self.rows)).all()
+            require(is_within, f"candidates: found {candidates.positions}, expected positions below {self.rows}")
         for winner in filter(None, self.winners):
             is_among = -1 <= winner.position < winner.rows <= self.rows and len(winner.before) < self.k
             is_after = all(0 <= seed < self.rows for seed in winner.before)
             require(is_among and is_after, f"winners: found {winner}, expected positions below {self.rows}")
 
-    def updated(self, history: Contestants) -> Race:
+    def updated(self, history: RaceRows) -> Race:
         """Return the race with all rows of the history."""
         race = self if self.rows >= _FIRST_ROWS or len(history) < _FIRST_ROWS else Race(self.k, self.z, self.seed)
-        if race.origin is None and len(history):  # segments may be short: a policy cuts the first rows often
+        if race.origin is None and len(history):  # segments may be short: checks cut the first rows often
             race = race._begun(history.at(np.arange(min(len(history), _FIRST_ROWS))))
-        runners: list[Runners] = []
-        waiting = 0
+        entries: list[StageEntries] = []
+        pending = 0
         for rows in history.from_row(race.rows):
             start = 0
             while start < len(rows):
-                stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - waiting))
+                stop = min(len(rows), start + max(_FIRST_ROWS, race.rows - pending))
                 some = rows if stop - start == len(rows) else rows[start:stop]
-                runners.append(race._runners(some, race.rows + waiting))
-                waiting += stop - start
+                entries.append(race._entries(some, race.rows + pending))
+                pending += stop - start
                 start = stop
-                if waiting >= max(_FIRST_ROWS, race.rows):
-                    race, runners, waiting = race._with_runners(runners, waiting), [], 0
-        return race._with_runners(runners, waiting) if waiting else race
+                if pending >= max(_FIRST_ROWS, race.rows):
+                    race, entries, pending = race._with_entries(entries, pending), [], 0
+        return race._with_entries(entries, pending) if pending else race
 
     def scaled(self, factor: float) -> Race:
-        """Return the race of the same rows with weights multiplied by a power of 4, which divides all keys."""
-        leaders = (replace(leaders, bound_keys=leaders.bound_keys / factor) for leaders in self.leaders)
+        """Return the race for weights multiplied by a power of 4, which divides all keys."""
+        candidates = (replace(candidates, bound_keys=candidates.bound_keys / factor) for candidates in self.candidates)
         winners = (known and replace(known, key=known.key / factor) for known in self.winners)
-        return replace(self, leaders=tuple(leaders), winners=tuple(winners))
+        return replace(self, candidates=tuple(candidates), winners=tuple(winners))
 
     def _begun(self, rows: Rows) -> Race:
         mean, spread = rows.points.mean(axis=0), rows.points.std(axis=0)
         origin = mean if mean @ mean > _FAR * (spread @ spread) else np.zeros_like(mean)
         typical = float(power(np.square(rows.points - origin).sum(axis=1), self.z).mean())
-        none = Leaders(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
+        none = StageCandidates(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0))
         negligible = float(power(_ROUNDING**2 * (origin @ origin), self.z))  # where all rows are the same
         offset = typical if typical > negligible else 1.0
-        return replace(self, origin=origin, offset=offset, leaders=(none,) * self.k, winners=(None,) * self.k)
+        return replace(self, origin=origin, offset=offset, candidates=(none,) * self.k, winners=(None,) * self.k)
 
-    def _runners(self, rows: Rows, at: int) -> Runners:
-        """Return the pairs of a row and a stage that may be among the leaders, by their coarse bits."""
+    def _entries(self, rows: Rows, at: int) -> StageEntries:
+        """Return the pairs of a row and a stage that may be among the candidates, by their coarse bits."""
         scale = self._scale(rows)
-        limits = np.array([leaders.limit for leaders in self.leaders])
+        limits = np.array([candidates.limit for candidates in self.candidates])
         parts = []
         for page in range(-(-self.k // STAGES)):
             own = limits[page * STAGES : (page + 1) * STAGES]
@@ -266,8 +266,8 @@ class Race:
             below = octets == 0 if bound is None else octets <= bound[few, None]
             places, stages = np.divmod(np.flatnonzero(below), len(own))
             octet, places = octets[places, stages], few[places]
-            parts.append(Runners(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
-        return Runners.joined(parts)
+            parts.append(StageEntries(rows.ids[places], at + places, stages + page * STAGES, octet, scale[places]))
+        return StageEntries.joined(parts)
 
     def _scale(self, rows: Rows) -> FloatArray:
         """Return the weight of each row times P."""
@@ -276,54 +276,54 @@ class Race:
         scale = power(squared, self.z) + self.offset
         return scale if all_ones(rows.weights) else scale * rows.weights
 
-    def _with_runners(self, parts: list[Runners], rows: int) -> Race:
-        runners = Runners.joined(parts)
-        variables = exponentials_of(self.seed, runners.ids, runners.stages, runners.octets)
-        keys = variables / runners.scales
-        limits, leaders = np.array([leaders.limit for leaders in self.leaders]), []
-        ahead = np.flatnonzero(keys < limits[runners.stages])
-        for stage, old in enumerate(self.leaders):
-            new = ahead[runners.stages[ahead] == stage]
-            leaders.append(old.with_points(keys[new], runners.positions[new], variables[new]) if new.size else old)
-        return replace(self, rows=self.rows + rows, leaders=tuple(leaders))
+    def _with_entries(self, parts: list[StageEntries], rows: int) -> Race:
+        entries = StageEntries.joined(parts)
+        variables = exponentials_of(self.seed, entries.ids, entries.stages, entries.octets)
+        keys = variables / entries.scales
+        limits, candidates = np.array([candidates.limit for candidates in self.candidates]), []
+        ahead = np.flatnonzero(keys < limits[entries.stages])
+        for stage, old in enumerate(self.candidates):
+            new = ahead[entries.stages[ahead] == stage]
+            candidates.append(old.with_points(keys[new], entries.positions[new], variables[new]) if new.size else old)
+        return replace(self, rows=self.rows + rows, candidates=tuple(candidates))
 
     # -- reading ------------------------------------------------------------------------------------
 
-    def run(self, history: Contestants) -> tuple[Race, IntArray]:
-        """Positions of the seeds, fewer than k if the points are fewer; and the race, maybe wiser."""
+    def run(self, history: RaceRows) -> tuple[Race, IntArray]:
+        """Return the race, with what it has found, and the positions of the seeds; fewer than k if points are fewer."""
         race, chosen = self, Rows.empty(history.width, history.n_targets)
         positions: list[int] = []
-        first_looks = self._first_looks(history) if self.rows else []
-        for stage, first_look in enumerate(first_looks):
-            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_look)
+        first = self._first_candidates(history) if self.rows else []
+        for stage, first_rows in enumerate(first):
+            race, position = race._winner(stage, tuple(positions), chosen.points, history, first_rows)
             if position < 0:
                 break
             positions.append(position)
             chosen = Rows.concatenate([chosen, history.at(np.array([position]))])
         return race, np.array(positions, dtype=np.int64)
 
-    def _first_looks(self, history: Contestants) -> list[Rows]:
-        """Return the rows of the first few leaders of each stage, all read at once."""
-        positions = [leaders.positions[:_FIRST_LOOK] for leaders in self.leaders]
+    def _first_candidates(self, history: RaceRows) -> list[Rows]:
+        """Return the rows of the first few candidates of each stage, all read at once."""
+        positions = [candidates.positions[:_FIRST_CANDIDATES] for candidates in self.candidates]
         rows = history.at(np.concatenate(positions))
         ends = np.cumsum([0, *map(len, positions)]).tolist()
         return [rows[start:stop] for start, stop in pairwise(ends)]
 
     def _winner(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, first_look: Rows
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: RaceRows, first_rows: Rows
     ) -> tuple[Race, int]:
-        leaders = self.leaders[stage]
+        candidates = self.candidates[stage]
         factor = self._factor(seeds)
-        looked_at, best, position = 0, np.inf, -1
-        while looked_at < len(leaders.positions):
-            stop = min(len(leaders.positions), max(_FIRST_LOOK, 2 * looked_at))
-            rows = history.at(leaders.positions[looked_at:stop]) if looked_at else first_look
+        n_read, best, position = 0, np.inf, -1
+        while n_read < len(candidates.positions):
+            stop = min(len(candidates.positions), max(_FIRST_CANDIDATES, 2 * n_read))
+            rows = history.at(candidates.positions[n_read:stop]) if n_read else first_rows
             losses = distances(rows.points, seeds, self.z)
-            keys = race_keys(leaders.variables[looked_at:stop], rows.weights, losses)
+            keys = race_keys(candidates.variables[n_read:stop], rows.weights, losses)
             if keys.min() < best:
-                best, position = float(keys.min()), int(leaders.positions[looked_at + int(keys.argmin())])
-            looked_at = stop
-            unseen = leaders.bound_keys[stop] if stop < len(leaders.bound_keys) else leaders.limit
+                best, position = float(keys.min()), int(candidates.positions[n_read + int(keys.argmin())])
+            n_read = stop
+            unseen = candidates.bound_keys[stop] if stop < len(candidates.bound_keys) else candidates.limit
             if best * factor * _SLACK < unseen:
                 return self, position
         return self._search(stage, before, seeds, history, best, position)
@@ -343,9 +343,9 @@ class Race:
             return float(np.exp((self.z - 1) * np.logaddexp(0.0, log_ratio / (self.z - 1))))
 
     def _search(
-        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: Contestants, best: float, position: int
+        self, stage: int, before: tuple[int, ...], seeds: FloatArray, history: RaceRows, best: float, position: int
     ) -> tuple[Race, int]:
-        """Return the winner of all rows; rows that were searched for the same seeds before are not searched again."""
+        """Return the winner of all rows; rows already searched for the same seeds are not searched again."""
         start, known = 0, self.winners[stage]
         if known is not None and known.before == before:
             start = known.rows
@@ -355,7 +355,7 @@ class Race:
         for rows in history.from_row(start):
             best, position = self._better(stage, rows, seeds, best, position, at)
             at += len(rows)
-        winner = Winner(before, self.rows, position, best)
+        winner = StageWinner(before, self.rows, position, best)
         return replace(self, winners=(*self.winners[:stage], winner, *self.winners[stage + 1 :])), position
 
     def _better(
@@ -376,7 +376,7 @@ class Race:
 
 
 def _octet_bounds(scale: FloatArray, limit: float) -> Any:
-    """Return the largest octet that each row may have to be ahead of a limit; None if it is zero for all of them."""
+    """Return the largest coarse byte with which each row can be below a limit; None if it is zero for all."""
     if not np.isfinite(limit):
         return np.full(len(scale), 255, dtype=np.uint8)
     with np.errstate(over="ignore"):

@@ -1,8 +1,9 @@
-"""The search for clusters of low cost: starts, and swaps of a center for a point.
+"""Solve (k, z)-clustering of weighted points: a search from several starts, then steps of Lloyd's algorithm.
 
-Several starts are worked on at once, one matrix product a step: greedy D^z seeding (k-means++ for z = 2), a few steps
-each, then swaps (Lattanzi & Sohler, ICML 2019), each judged after a few steps. Starts and swaps drop out when they can
-hardly win any more. All of it is in single precision, and in their main directions where points have many columns.
+The search works on several starts at once, one matrix product a step: greedy D^z seeding (k-means++ for z = 2), a few
+steps each, then swaps of a center for a point (Lattanzi & Sohler, ICML 2019), each judged after a few steps. Starts and
+swaps are dropped when they can hardly win any more. The search is in single precision, and in the leading directions of
+points with many columns.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from batch2online import sampling
 from batch2online._types import FloatArray, IntArray
 from batch2online.methods.clustering.lloyd import (
     CANCELLATION,
-    NEARLY_SETTLED,
-    SETTLED,
+    CONVERGED,
+    NEARLY_CONVERGED,
     WeightedPoints,
     means_after,
     raced,
@@ -38,7 +39,7 @@ _FEW_STARTS = 3
 
 
 class Search:
-    """Restarts and swaps, in single precision and few columns."""
+    """Search by restarts and swaps, in single precision and few columns."""
 
     def __init__(self, full: WeightedPoints, k: int, z: float, seed: int) -> None:
         self.full, self.k, self.z, self.seed, self.draws = full, k, z, seed, 0
@@ -55,9 +56,9 @@ class Search:
         return np.asarray(self._projected(_singles(points, self.scale)))
 
     def run(self, starts: int, current: FloatArray | None) -> FloatArray:
-        """Return sets of centers (r, k, d) to go on from: the current ones, and what is better if anything is.
+        """Return sets of centers (r, k, d) to continue from: the current ones, and better ones if any are found.
 
-        Next to current ones, themselves once searched for, starts are few.
+        Next to current centers, which come from a search themselves, there are few starts.
         """
         if current is None:
             best, least = raced(self.low, self._seeded(starts), self.z, 3 * _SHORT)
@@ -71,10 +72,10 @@ class Search:
         return np.stack([current] if found is own else [current, self._finished(found)])
 
     def _finished(self, centers: FloatArray) -> FloatArray:
-        return self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_SETTLED)[0][0])
+        return self.raised(refined(self.low, centers[None], self.z, _LONG, NEARLY_CONVERGED)[0][0])
 
     def raised(self, centers: FloatArray) -> FloatArray:
-        """Return centers in all columns: means of the clusters found."""
+        """Return centers in all columns: the means of the clusters."""
         if self.projection is None:
             return centers.astype(np.float64) * self.scale
         _, members = self.low.assigned(centers[None])
@@ -87,7 +88,7 @@ class Search:
         return sampling.uniforms(self.seed, sampling.SOLVER, range(self.draws - count, self.draws))
 
     def _drawn(self, mass: FloatArray, count: int) -> IntArray:
-        """For each row of ``mass`` (r, n), indices (r, count) of points drawn in proportion to it."""
+        """Return indices (r, count) of points drawn in proportion to each row of ``mass`` (r, n)."""
         cumulated = np.cumsum(mass, axis=1, dtype=np.float64)
         targets = self._uniforms(len(mass) * count).reshape(len(mass), count) * cumulated[:, -1:]
         found = [np.searchsorted(row, target, side="right") for row, target in zip(cumulated, targets, strict=True)]
@@ -97,7 +98,7 @@ class Search:
         return power(self.low.squared(centers), self.z)
 
     def _seeded(self, starts: int) -> FloatArray:
-        """Greedy D^z seeding of several starts: of a few candidates the one that lowers the cost most is taken."""
+        """Return several starts by greedy D^z seeding: of a few candidates the one that lowers the cost most."""
         points, weights = self.low.points, self.low.weights
         trials, every = 2 + int(math.log(self.k)), np.arange(starts)
         chosen = [points[self._drawn(np.broadcast_to(weights, (starts, len(weights))), 1)[:, 0]]]
@@ -112,7 +113,7 @@ class Search:
         return np.stack(chosen, axis=1)
 
     def _swapped(self, centers: FloatArray, least: float, patience: int) -> FloatArray:
-        """Exchange a center for a point, until that has not helped a number of times."""
+        """Return the centers after swaps of a center for a point, until ``patience`` of them in a row have failed."""
         failures = 0
         while failures < patience:
             best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
@@ -123,7 +124,7 @@ class Search:
         return centers
 
     def _swaps(self, centers: FloatArray) -> FloatArray:
-        """Return the most promising exchanges, by their cost before any further step."""
+        """Return the most promising swaps, by their cost before any further step."""
         points, weights, k = self.low.points, self.low.weights, len(centers)
         losses = self._losses(centers)
         first = losses.min(axis=0)
@@ -145,12 +146,12 @@ class Search:
 
 
 def _singles(points: FloatArray, scale: float) -> Any:
-    """Return points over a scale, in single precision."""
+    """Return points divided by a scale, in single precision."""
     return np.multiply(points, 1 / scale, out=np.empty(points.shape, dtype=np.float32), casting="same_kind")
 
 
 def _scale(points: WeightedPoints) -> float:
-    """Return the largest length of the points, or where squares vanish their largest value; it has an inverse."""
+    """Return the largest length of the points, or their largest value if squares underflow; it has an inverse."""
     longest = float(points.lengths.max())
     if longest > _VANISHING:
         return math.sqrt(longest)
@@ -158,10 +159,10 @@ def _scale(points: WeightedPoints) -> float:
 
 
 def _projection(points: Any, seed: int, k: int) -> Any:
-    """Return an orthonormal basis (d, few) of the main directions of some of the points, where there are many columns.
+    """Return an orthonormal basis (d, few) of the leading directions of some of the points, None for few columns.
 
     k centers differ in k - 1 directions, and leading ones keep the costs of k-means (Cohen et al., STOC 2015); two
-    rounds of subspace iteration from a random start are enough to find nearly all of what they hold.
+    rounds of subspace iteration from a random start find nearly all of their variance.
     """
     columns, few = points.shape[1], min(_SKETCH, _SPARE + k)
     if columns <= 2 * _SKETCH:
@@ -180,21 +181,21 @@ _SOME = 64
 
 
 class Clusters(NamedTuple):
-    """Centers (k, d), and what is known of them.
+    """Centers (k, d) and by-products of the solver.
 
-    The clusters of the points; what current centers and these cost, for all that the points stand for; the clusters of
-    the points under current centers; how evenly points share the cost, 1 if they share it equally.
+    Labels of the points; costs of the current centers and of these on all rows that the points represent; labels of the
+    points under the current centers; the effective-sample-size ratio of the losses, 1 if all points cost the same.
     """
 
     centers: FloatArray
     labels: IntArray | None = None
     costs: tuple[float, float] | None = None
     current_labels: IntArray | None = None
-    evenness: float = 1.0
+    ess_ratio: float = 1.0
 
 
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
-    """Distances to the nearest center, to the power z."""
+    """Return distances to the nearest center, to the power z."""
     return power(nearest_squared(points, centers), z)
 
 
@@ -213,9 +214,9 @@ def solve(
     current: FloatArray | None = None,
     starts: int = STARTS,
 ) -> FloatArray:
-    """Centers (k, d) of low cost, no cluster empty; points repeat where fewer than k are distinct.
+    """Return centers (k, d) of low cost, no cluster empty; points repeat if fewer than k are distinct.
 
-    Where ``current`` centers are given, the result costs no more than these.
+    If ``current`` centers are given, the result costs no more than these.
 
     >>> points = np.array([[0.0], [1.0], [10.0], [11.0]])
     >>> np.sort(solve(points, np.ones(4), k=2, z=2.0, seed=0), axis=0).tolist()
@@ -234,17 +235,17 @@ def solved(
     starts: int = STARTS,
     sums_of: Callable[[FloatArray, FloatArray], Sums] | None = None,
 ) -> Clusters:
-    """Return what :func:`solve` does, and what is known besides.
+    """Return the centers of :func:`solve` with labels and costs.
 
-    Where the points are a coreset, ``sums_of`` may give the sums of all that they stand for, in the clusters of several
-    sets of centers (r, k, d), for z = 2; centers and sums are relative to an origin, its second argument. These then
-    decide between what the search has found and the current centers, and begin the steps to their means; the result may
-    cost the points more than the current centers.
+    If the points are a coreset, ``sums_of`` can return the sums of all rows in the clusters of several sets of centers
+    (r, k, d), for z = 2; centers and sums are relative to an origin, its second argument. These sums then decide
+    between the result of the search and the current centers, and start the steps to their means; the result may cost
+    the points more than the current centers.
     """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
-    origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the others are
+    origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the outliers
     near_zero = WeightedPoints(points - origin, weights)
     options = Search(near_zero, k, z, seed).run(starts, None if current is None else current - origin)
     if z != 2:
@@ -258,27 +259,27 @@ def solved(
 def _decided(
     points: WeightedPoints, options: FloatArray, sums: list[Sums], has_current: bool, are_others: bool = False
 ) -> Clusters:
-    """Return what becomes of the option whose clusters cost least, by their sums; current centers are the first.
+    """Return the centers refined from the option whose clusters cost least; current centers are the first option.
 
-    Where these sums are mostly rounding, or say little after some steps, plain steps on the points decide.
+    If these sums are mostly rounding, or unusable after some steps, plain steps on the points decide.
     """
     least = [own.least_cost() for own in sums]
     best = int(np.argmin(least))
     found = None
     if min(least) >= CANCELLATION * sums[0].squares:
-        steps, gain = _WITH_SUMS if are_others else _LONG, NEARLY_SETTLED if has_current else SETTLED
+        steps, gain = _WITH_SUMS if are_others else _LONG, NEARLY_CONVERGED if has_current else CONVERGED
         found = means_after(points, options[best], steps, sums[best] if are_others else None, gain)
     if found is None:
         settled, costs = refined(points, options, 2.0, _LONG)
         return Clusters(settled[costs.argmin()])
     if not has_current:
         return Clusters(found.centers, found.labels)
-    own, evenness = None if best else found.first_labels, _evenness(points.weights, found.first_distances)
-    return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, evenness)
+    own, ess_ratio = None if best else found.first_labels, _ess_ratio(points.weights, found.first_distances)
+    return Clusters(found.centers, found.labels, (sums[0].cost(options[0]), found.cost), own, ess_ratio)
 
 
-def _evenness(weights: FloatArray, distances: FloatArray) -> float:
-    """Return the squared sum of squared distances over their number and the sum of their squares, all by weight."""
+def _ess_ratio(weights: FloatArray, distances: FloatArray) -> float:
+    """Return the effective-sample-size ratio of squared distances: squared mean over mean square, by weight."""
     largest = float(distances.max())
     shares = np.square(distances / (largest or 1.0))  # powers may be too large
     squares = float(weights @ np.square(shares))
@@ -286,7 +287,7 @@ def _evenness(weights: FloatArray, distances: FloatArray) -> float:
 
 
 def _first_distinct(points: FloatArray, most: int) -> FloatArray:
-    """Up to ``most`` distinct points, the first ones first."""
+    """Return up to ``most`` distinct points, the first ones first."""
     if len(points) > 4 * most:
         head = _first_distinct(points[: 4 * most], most)
         if len(head) == most:
