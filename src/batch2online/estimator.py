@@ -24,7 +24,7 @@ from batch2online import headline as words
 from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
-from batch2online.drift.order_monitor import Monitor, OrderVerdict
+from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.record import Averages, Handful
@@ -432,7 +432,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
         refit_cost = engine.problem.refit_cost(engine.construction.keep_history)
-        state = replace(engine.learner, monitor=Monitor.new(engine.width, engine.n_targets))
+        state = replace(engine.learner, monitor=OrderMonitor.new(engine.width, engine.n_targets))
         if window is not None:
             window = replace(window, looks=CHEAP_LOOKS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window))

@@ -38,7 +38,7 @@ from batch2online.validation import LARGEST_ID
 from batch2online.warm_up import WarmUp
 
 if TYPE_CHECKING:
-    from batch2online.drift.order_monitor import Monitor, OrderVerdict
+    from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""
@@ -119,7 +119,7 @@ class StreamState:
         Rows that nothing could score.
     record : Record or None
         Averages over all rows as they came; None for a candidate that is not the current one.
-    monitor : Monitor or None
+    monitor : OrderMonitor or None
         Whether rows come in random order; None for a candidate as well.
     changes, change_counts
         The newest changes of the model, at most ``KEPT``, and how many there were of each kind.
@@ -144,7 +144,7 @@ class StreamState:
     secondary_loss: float = 0.0
     unscored: Unscored = field(default_factory=Unscored)
     record: Record | None = None
-    monitor: Monitor | None = None
+    monitor: OrderMonitor | None = None
     changes: Events = ()
     change_counts: Counts = ()
     timings: Timings = field(default_factory=Timings)
@@ -185,7 +185,7 @@ class StreamState:
         if warm_up is not None:
             require(not self.has_model, "warm_up: found one beside a model")
             require(warm_up.fits(*self.shape), f"warm_up: found one that does not fit rows of shape {self.shape}")
-            is_alike = self.problem is None or warm_up.is_like(self.problem.warm_up())
+            is_alike = self.problem is None or warm_up.same_settings(self.problem.warm_up())
             require(is_alike, f"warm_up: found {type(warm_up).__name__}, not that of the problem")
         if benefit is not None:
             require(self.has_model and benefit.at <= n, f"benefit: found a refit at row {benefit.at} of {n}")
@@ -397,22 +397,22 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
     problem, weighted, monitor = state.problem, state.sketch.weighted(rows), state.monitor
     warm_up = None if state.has_model else state.warm_up or problem.warm_up()
     if monitor is not None:
-        monitor = monitor.noting(problem.numbers(rows), state.sketch.seed)
+        monitor = monitor.observe(problem.numbers(rows), state.sketch.seed)
     with np.errstate(over="ignore"):
         losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
         totals = weighted_totals(losses, secondary, weighted.weights)
         unscored, record = state.unscored, state.record
         if warm_up is not None and not warm_up.scores:
-            unscored = unscored.after(weighted)
+            unscored = unscored.plus(weighted)
         elif record is not None:
             as_given = totals if weighted is rows else weighted_totals(losses, secondary, rows.weights)
             last = record.with_last(rows, losses, secondary, problem.spread_of(rows)) if record.span else None
-            record = record.after(rows, as_given, last)
+            record = record.plus(rows, as_given, last)
     state = replace(
         state,
         monitor=monitor,
         warm_up=seen,
-        model=state.model if seen is None else problem.initial(seen.answer, *state.shape),
+        model=state.model if seen is None else problem.initial(seen.prediction, *state.shape),
         loss=state.loss + totals.loss,
         secondary_loss=state.secondary_loss + totals.second,
         unscored=unscored,
@@ -428,7 +428,7 @@ def _losses(
     if warm_up is None:
         losses, secondary = problem.losses(model, rows.points, rows.targets)
     else:
-        (losses, secondary), warm_up = warm_up.scored(rows.points, rows.targets, rows.weights)
+        (losses, secondary), warm_up = warm_up.score(rows.points, rows.targets, rows.weights)
         losses, secondary = problem.bounded(losses, secondary)
     check_losses(losses, rows.ids)
     return losses, secondary, warm_up
@@ -671,9 +671,9 @@ def merge(state: StreamState, other: StreamState) -> StreamState:
         n_learned=state.n_learned + other.n_learned,
         loss=state.loss + other.loss,
         secondary_loss=state.secondary_loss + other.secondary_loss,
-        unscored=state.unscored.joined(other.unscored),
-        monitor=None if monitor is None or other.monitor is None else monitor.joined(other.monitor),
-        record=None if record is None or other.record is None else record.joined(other.record),
+        unscored=state.unscored.merge(other.unscored),
+        monitor=None if monitor is None or other.monitor is None else monitor.merge(other.monitor),
+        record=None if record is None or other.record is None else record.merge(other.record),
     )
 
 
@@ -987,7 +987,7 @@ class Stream:
             return state.model
         waiting = state.sketch.weighted(buffer.rows(state.sketch.next_id))
         known = state.warm_up or state.problem.warm_up()
-        answer = known.scored(waiting.points, waiting.targets, waiting.weights)[1].answer
+        answer = known.score(waiting.points, waiting.targets, waiting.weights)[1].prediction
         return state.problem.initial(answer, *state.shape)
 
     @one_thread()

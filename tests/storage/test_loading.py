@@ -424,7 +424,7 @@ def test_no_way_into_a_file_fits(kind, way, tmp_path, monkeypatch, capsys):
 def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypatch):
     path = of_half_lives(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        patch.setattr(EstimatorProblem, "fit_on", lambda *_: pytest.fail("it was fitted"))
         model = load(path)
         assert np.isfinite(model.predict(X)).all()
     twin = load(path).partial_fit(X, Y)
@@ -507,7 +507,7 @@ def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
     model = BatchToOnline(LogisticRegression(), random_state=0).partial_fit(X, ["one"] * len(X))
     model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        patch.setattr(EstimatorProblem, "fit_on", lambda *_: pytest.fail("it was fitted"))
         assert set(load(tmp_path / "model").predict(X[:5])) == {"one"}
 
 

@@ -135,7 +135,7 @@ def test_foreign_files_are_refused(content, path):
     [
         "PRAGMA application_id=1",
         "CREATE TABLE other (a)",
-        "CREATE TRIGGER trap AFTER INSERT ON tail BEGIN DELETE FROM state; END",
+        "CREATE TRIGGER trap AFTER INSERT ON journal BEGIN DELETE FROM state; END",
         "CREATE VIEW window AS SELECT * FROM state",
         "DELETE FROM state WHERE part = 0",
         "DELETE FROM history",

@@ -48,8 +48,8 @@ def write_state(database: Database, state: dict[str, Any]) -> None:
     run("DELETE FROM state")
     for part, content in enumerate(parts):
         run("INSERT INTO state VALUES (?, ?, ?)", (part, content, _digest(part, content)))
-    run("DELETE FROM tail")
-    database.meta |= {"parts": len(parts), "tail": 0, "tail_rows": 0}
+    run("DELETE FROM journal")
+    database.meta |= {"parts": len(parts), "journal": 0, "journal_rows": 0}
 
 
 def _written(database: Database, history: History) -> HistoryPlace:

@@ -17,7 +17,7 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator.row_losses import LastLosses, RowLoss
-from batch2online.methods.any_estimator.weighted_fit import copies, fitted, part_of
+from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
 from batch2online.problem import Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.rows import Rows
 from batch2online.sketches.base import Coreset
@@ -46,7 +46,7 @@ def degrees_of(model: Any) -> float | None:
     return float(np.mean(trees)) if trees else None
 
 
-_ENOUGH = 5_000
+_COMPARISON_ROWS = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
 
 Scores = Callable[[IntArray], BoolArray]
@@ -93,7 +93,7 @@ class DeferredFit(FittedEstimator):
 
     @cached_property
     def model(self) -> Any:
-        return self._problem.solved_on(self.rows).model
+        return self._problem.fit_on(self.rows).model
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class EstimatorProblem(Problem):
 
     def solve(self, construction: Any, current: Any) -> FittedEstimator:
         """Fit the estimator on the coreset; the current model is not used."""
-        return self.solved_on(self._training_rows(construction.coreset()))
+        return self.fit_on(self._training_rows(construction.coreset()))
 
     def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
         """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
@@ -156,13 +156,13 @@ class EstimatorProblem(Problem):
     def _training_rows(self, coreset: Coreset) -> Rows:
         rows = _as_rows(coreset)
         if self.resample:
-            rows = rows[np.repeat(np.arange(len(rows)), copies(coreset, self.epsilon, self.seed))]
+            rows = rows[np.repeat(np.arange(len(rows)), copy_counts(coreset, self.epsilon, self.seed))]
             rows = Rows(rows.points, rows.targets, np.ones(len(rows)), rows.ids)
         if not len(rows):
             raise ValueError("There are no rows to fit on: coreset_size is too small.")
         return rows
 
-    def solved_on(self, rows: Rows) -> FittedEstimator:
+    def fit_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         if not _may_fit.get():
             raise FitNeededError(f"{type(self.estimator).__name__} would be fitted on {len(rows):,} rows.")
@@ -187,12 +187,12 @@ class EstimatorProblem(Problem):
 
         With ``scored``, it is that of the rows that were scored when they came.
         """
-        return self._cost_on(self._judging(construction), model, scored)
+        return self._cost_on(self._comparison_rows(construction), model, scored)
 
-    def _judging(self, construction: Any) -> Coreset:
+    def _comparison_rows(self, construction: Any) -> Coreset:
         """Return the rows on which models are compared."""
         coreset: Coreset = construction.coreset()
-        return part_of(coreset, _ENOUGH, self.seed) if self.resample else coreset
+        return subsample(coreset, _COMPARISON_ROWS, self.seed) if self.resample else coreset
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -212,7 +212,7 @@ class EstimatorProblem(Problem):
 
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
-        return self.loss.sizes(losses)
+        return self.loss.gradient_norms(losses)
 
     def sizes_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
         return self.sizes(self._losses_on(coreset, model))
@@ -262,7 +262,7 @@ class EstimatorProblem(Problem):
 
     def difference(self, old: FittedEstimator, new: FittedEstimator, construction: Any) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
-        coreset = self._judging(construction)
+        coreset = self._comparison_rows(construction)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 

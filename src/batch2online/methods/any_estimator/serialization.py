@@ -246,7 +246,7 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
     expected, has_table = problem.warm_up(), problem.encoding.schema is not None
     for each in learner.states:
         known = each.warm_up
-        is_like = known is None or known.is_like(expected) or (has_table and isinstance(known, Free))
+        is_like = known is None or known.same_settings(expected) or (has_table and isinstance(known, Free))
         if not is_like:
             raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
     later = problem.fitted_later
@@ -282,7 +282,7 @@ def _restored_model(problem: EstimatorProblem, rows: Rows, content: Any, trust: 
         return _fitted_model(problem, rows, content, trust)
     except skops_model.UnusableError as error:
         if may_fit:
-            return problem.solved_on(rows)
+            return problem.fit_on(rows)
         raise CheckpointError(
             f"there is no fitted {type(problem.estimator).__name__} to load: {error} Loading fits nothing by "
             "itself: load(path, refit=True) fits it again on the rows of the file, and "

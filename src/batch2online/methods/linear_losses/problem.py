@@ -28,7 +28,7 @@ class MeanUnderLoss(WarmUp):
     loss: PredictorLoss
     mean: MeanSoFar
 
-    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         away, following = self.mean.residuals(targets, weights)
         y = targets[:, 0]
         losses = self.loss.without_scale(self.loss.predictor(y - away[:, 0]), y)
@@ -40,13 +40,13 @@ class MeanUnderLoss(WarmUp):
         return type(self)(self.loss, self.mean.scaled(factor))
 
     @property
-    def answer(self) -> FloatArray | None:
+    def prediction(self) -> FloatArray | None:
         """The predictor of any row."""
-        mean = self.mean.answer
+        mean = self.mean.prediction
         return None if mean is None else self.loss.predictor(mean)[0]
 
-    def is_like(self, other: object) -> bool:
-        return type(other) is type(self) and other.loss == self.loss and self.mean.is_like(other.mean)
+    def same_settings(self, other: object) -> bool:
+        return type(other) is type(self) and other.loss == self.loss and self.mean.same_settings(other.mean)
 
 
 @storable
