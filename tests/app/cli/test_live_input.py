@@ -81,7 +81,7 @@ def test_the_live_line_shows_rows_while_the_pipe_is_open():
         while not shown.is_set():
             seen.append(os.read(master, 65536).decode())
             text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", "".join(seen))
-            if re.search(r"1 rows +[\d,]+ rows/s +.*standard input", text):
+            if re.search(r"1 rows +[\d,]+/s +.*standard input", text):
                 shown.set()
 
     with command("run", "-", *REGRESSION, stderr=slave) as process:

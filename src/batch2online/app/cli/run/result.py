@@ -19,7 +19,7 @@ from batch2online._types import FloatArray
 from batch2online.app.cli.run.source import Chunk
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.report.context import shared_scale
-from batch2online.headline import HUGE, of_rows
+from batch2online.headline import of_rows
 
 if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
@@ -94,15 +94,6 @@ def point(model: Any) -> dict[str, Any]:
         "ratio": float(regret.ratio),
         "changes": int(model.n_changes_),
     }
-
-
-def format_ratio(ratio: float) -> str:
-    """Return the ratio of a loss to the optimum as a string.
-
-    >>> format_ratio(1.02), format_ratio(float("nan"))
-    ('1.0200 times the optimum', 'with an exact fit in hindsight')
-    """
-    return f"{ratio:.4f} times the optimum" if ratio <= HUGE else "with an exact fit in hindsight"
 
 
 def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
