@@ -71,7 +71,7 @@ def test_settings_of_a_given_construction_count_and_the_seed_given_here_wins():
     model = BatchToOnline(Ridge(), coreset=given, random_state=1).fit(X, y)
     alone = coresets.Leverage(coreset_size=40, epsilon=0.3, random_state=1).add(X, y)
     assert model.coreset_ == alone.coreset()
-    assert given.shape is None
+    assert given.sketch is None
     with pytest.raises(ValueError, match="has seen rows already"):
         BatchToOnline(Ridge(), coreset=alone).fit(X, y)
 
