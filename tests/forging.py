@@ -46,4 +46,4 @@ def _fill(database, parts, segments):
     for number, (shape, rows) in segments.items():
         crc = checksum(f"history {number}", shape, rows)
         database.run("INSERT INTO history VALUES (?, ?, ?, ?)", (number, shape, rows, crc))
-    database.meta |= {"parts": len(parts), "tail": 0, "tail_rows": 0, "history": [0, len(segments)]}
+    database.meta |= {"parts": len(parts), "journal": 0, "journal_rows": 0, "history": [0, len(segments)]}

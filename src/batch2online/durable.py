@@ -156,9 +156,10 @@ class Durable:
             with nullcontext() if refit or model is not None else without_fitting():
                 replayed = journal.replay(self._database, found)
         except FitNeededError as error:
+            rows = self._database.meta["journal_rows"]
             raise StoreError(
-                f"{self.path} was not closed, and opening it learns {self._database.meta['tail_rows']:,} rows again: "
-                f"{error} Pass the estimator, as in Durable(path, BatchToOnline(...)), or refit=True."
+                f"{self.path} was not closed, and opening it learns {rows:,} rows again: {error} Pass the estimator, "
+                "as in Durable(path, BatchToOnline(...)), or refit=True."
             ) from error
         self._model = found
         self.reopened = Reopened(replayed, self._session.was_closed, self._session.lost)
@@ -360,9 +361,9 @@ class Durable:
     def _move_history(self) -> None:
         """Have a history on disk live in this file."""
         stream = self._model._stream
-        history = stream.construction.history
+        history = stream.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
-            self._model._stream = stream.with_history(history.moved_to(self._database))
+            self._model._stream = replace(stream, history=history.moved_to(self._database))
 
     # -- the state ------------------------------------------------------------------------------------
 
@@ -378,7 +379,7 @@ class Durable:
 
     def _checkpoint_if_due(self) -> None:
         """Write the state before the rows of a call come: if that fails, the rows are not learned twice."""
-        if self._database.meta.get("tail_rows", 0) >= self.checkpoint_rows or self.checkpoint_error is not None:
+        if self._database.meta.get("journal_rows", 0) >= self.checkpoint_rows or self.checkpoint_error is not None:
             self.checkpoint_error = None
             try:
                 self.checkpoint()
@@ -392,10 +393,10 @@ class Durable:
     def close(self) -> None:
         """Write the state if rows came since the last, and let others open the file. A second call does nothing."""
         with self._lock:
-            if not self._session.poison and not self._session.was_closed and self._database.meta.get("tail"):
+            if not self._session.poison and not self._session.was_closed and self._database.meta.get("journal"):
                 try:
                     self.checkpoint()
-                except Exception as error:  # the rows are in the tail
+                except Exception as error:  # the rows are in the journal
                     self.checkpoint_error = error
             self._session.close()
 

@@ -305,7 +305,7 @@ CONTENTS = {
     "pages of the log": lambda log: log.read_bytes()[32:40_000],
     "later pages of the log": lambda log: log.read_bytes()[32 + 65_560 :],
     "the file": lambda log: log.with_name("model").read_bytes(),
-    "text of tables": lambda log: b"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT); DROP TABLE tail;" * 9,
+    "text of tables": lambda log: b"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT); DROP TABLE journal;" * 9,
 }
 
 

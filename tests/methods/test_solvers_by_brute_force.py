@@ -204,7 +204,7 @@ def test_copies_are_unbiased():
     """Hoeffding's bound for 40,000 points of each weight: a false alarm in one of 10^6 runs, at 0.014."""
     for weight in (0.3, 1.0, 1.7, 2.45):
         weights = np.r_[np.full(40_000, weight), np.full(40_000, 1.0)]
-        copies = weighted_fit.copies(coreset_of(weights), 0.1, seed=5)
+        copies = weighted_fit.copy_counts(coreset_of(weights), 0.1, seed=5)
         scale = 1.1 ** np.floor(np.log(weights.mean()) / np.log(1.1) + 1e-9)
         for own, exact in ((copies[:40_000], weight / scale), (copies[40_000:], 1 / scale)):
             assert {*own.tolist()} <= {int(exact), int(exact) + 1}
@@ -215,14 +215,14 @@ def test_copies_of_a_point_change_only_with_its_weight_or_the_grid():
     """One weight is changed by half: the mean moves, the grid of scales does not."""
     rng = np.random.default_rng(0)
     weights = rng.uniform(1.2, 1.6, size=2_000)
-    before = weighted_fit.copies(coreset_of(weights), 0.5, seed=1)
+    before = weighted_fit.copy_counts(coreset_of(weights), 0.5, seed=1)
     for i in range(30):
         changed = weights.copy()
         changed[i] *= 1.5
-        after = weighted_fit.copies(coreset_of(changed), 0.5, seed=1)
+        after = weighted_fit.copy_counts(coreset_of(changed), 0.5, seed=1)
         assert np.array_equal(np.delete(before, i), np.delete(after, i))
     kept = np.arange(0, 2_000, 2)
-    fewer = weighted_fit.copies(coreset_of(weights[kept], ids=kept), 0.5, seed=1)
+    fewer = weighted_fit.copy_counts(coreset_of(weights[kept], ids=kept), 0.5, seed=1)
     assert np.array_equal(fewer, before[kept])
 
 

@@ -106,8 +106,8 @@ def test_calls_in_the_tail_that_have_changed_places_are_noticed(path, tmp_path):
     durable.close()
     altered(
         copy,
-        "UPDATE tail SET number = -1 - number WHERE number IN (1, 2)",
-        "UPDATE tail SET number = CASE number WHEN -2 THEN 2 ELSE 1 END WHERE number < 0",
+        "UPDATE journal SET number = -1 - number WHERE number IN (1, 2)",
+        "UPDATE journal SET number = CASE number WHEN -2 THEN 2 ELSE 1 END WHERE number < 0",
     )
     with pytest.raises((CheckpointError, StoreCorrupted)):
         Durable.open(copy, accept_loss=True)
@@ -117,13 +117,13 @@ def test_calls_in_the_tail_that_have_changed_places_are_noticed(path, tmp_path):
     "statement",
     [
         "UPDATE meta SET value = '1' WHERE key = 'parts'",
-        "UPDATE meta SET value = '6' WHERE key = 'tail'",
-        "UPDATE meta SET value = '3' WHERE key = 'tail_rows'",
+        "UPDATE meta SET value = '6' WHERE key = 'journal'",
+        "UPDATE meta SET value = '3' WHERE key = 'journal_rows'",
         "UPDATE meta SET value = '[0, 1]' WHERE key = 'history'",
         "UPDATE meta SET value = '2' WHERE key = 'commit'",
-        "DELETE FROM tail WHERE number = 2",
+        "DELETE FROM journal WHERE number = 2",
         "DELETE FROM history WHERE number = 0",
-        "UPDATE tail SET content = zeroblob(length(content)) WHERE number = 1",
+        "UPDATE journal SET content = zeroblob(length(content)) WHERE number = 1",
         "UPDATE history SET content = zeroblob(length(content)) WHERE number = 0",
         "CREATE TABLE other (a)",
     ],
@@ -139,7 +139,7 @@ def test_altered_counts_lost_rows_and_damaged_blobs_are_noticed(statement, path,
         Durable.open(copy, accept_loss=True)
 
 
-@pytest.mark.parametrize(("statement", "missing"), [("SELECT 1", 1), ("DELETE FROM tail WHERE number = 2", 50)])
+@pytest.mark.parametrize(("statement", "missing"), [("SELECT 1", 1), ("DELETE FROM journal WHERE number = 2", 50)])
 def test_a_tail_of_other_counts_than_were_written_is_refused(statement, missing, path):
     """All checksums are right: a row too few is claimed, or a call is gone and its rows are not claimed."""
     durable = Durable(path, regression(), durability="os")
@@ -149,7 +149,7 @@ def test_a_tail_of_other_counts_than_were_written_is_refused(statement, missing,
 
     def tamper():
         database.run(statement)
-        database.meta["tail_rows"] -= missing
+        database.meta["journal_rows"] -= missing
 
     database.transact(tamper)
     durable._session.abandon()
@@ -218,7 +218,7 @@ def test_replaced_segments_of_a_history_are_written(path, tmp_path):
         expected = state(durable.model)
     again = load(path)
     assert state(again) == expected
-    assert again._stream.view().construction.history.ids().tolist() == [*range(50, 399)]
+    assert again._stream.view().history.ids().tolist() == [*range(50, 399)]
 
 
 # -- what a loss of power may take ------------------------------------------------------------------------------

@@ -213,8 +213,6 @@ def test_a_forged_history_touches_no_folder(tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "rows-000000").write_text("of somebody else")
-    sketch = fields_of(manifest, "learner", "sketch")
-    sketch["history_place"] = str(victim)
     manifest["state"]["dict"]["params"]["dict"]["history"] = str(victim)
     (tmp_path / "evil.b2o").write_bytes(forged(manifest, members))
     before = [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())]
@@ -424,7 +422,7 @@ def test_no_way_into_a_file_fits(kind, way, tmp_path, monkeypatch, capsys):
 def test_models_of_other_half_lives_are_fitted_when_rows_come(tmp_path, monkeypatch):
     path = of_half_lives(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        patch.setattr(EstimatorProblem, "fit_on", lambda *_: pytest.fail("it was fitted"))
         model = load(path)
         assert np.isfinite(model.predict(X)).all()
     twin = load(path).partial_fit(X, Y)
@@ -507,7 +505,7 @@ def test_a_single_class_is_loaded_as_it_was_fitted(tmp_path, monkeypatch):
     model = BatchToOnline(LogisticRegression(), random_state=0).partial_fit(X, ["one"] * len(X))
     model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(EstimatorProblem, "solved_on", lambda *_: pytest.fail("it was fitted"))
+        patch.setattr(EstimatorProblem, "fit_on", lambda *_: pytest.fail("it was fitted"))
         assert set(load(tmp_path / "model").predict(X[:5])) == {"one"}
 
 
@@ -546,11 +544,14 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
         (("learner",), "problem", {"object": "ClusteringProblem", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
         (("learner", "policy"), "growth", NEGATIVE),
         (("learner", "policy"), "growth", NAN),
-        (("learner", "sketch"), "epsilon", NAN),
-        (("learner", "sketch"), "seed", -1),
-        (("learner", "sketch"), "n_rows", 299),
-        (("learner", "sketch"), "intervals", {"list": [{"tuple": [300, 0]}]}),
-        (("learner", "sketch"), "block", 0),
+        (("learner",), "last_id", 10**6),
+        (("learner", "sketch", "settings"), "epsilon", NAN),
+        (("learner", "sketch", "settings"), "seed", -1),
+        (("learner", "sketch", "settings"), "shape", {"tuple": [0, 1]}),
+        (("learner", "sketch", "totals"), "n_rows", 299),
+        (("learner", "sketch", "totals"), "weight", NEGATIVE),
+        ((), "id_ranges", {"list": [{"tuple": [300, 0]}]}),
+        ((), "buffer_id", 2),
         (("learner", "sketch"), "constant", NEGATIVE),
         (("learner", "sketch"), "parts", {"list": []}),
         (("learner", "sketch", "statistics"), "with_targets", None),

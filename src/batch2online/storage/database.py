@@ -1,13 +1,13 @@
 """The SQLite file of a model: its tables, its checksums and counts, one transaction for every change.
 
-=========  =========================================================================================================
-``meta``   format, counts of everything, positions of sources; under a checksum of its own
-``state``  the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
-``tail``   rows learned since the state was written, a call each, to be learned again when the file is opened
+===========  =======================================================================================================
+``meta``     format, counts of everything, positions of sources; under a checksum of its own
+``state``    the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
+``journal``  rows learned since the state was written, a call each, to be learned again when the file is opened
 ``history``  all rows seen, where they are kept, in segments
 ``request``  hashes of the keys of calls that were carried out, in buckets: a call sent twice is carried out once
-``change``  all changes of the model, where these are asked for
-=========  =========================================================================================================
+``change``   all changes of the model, where these are logged
+===========  =======================================================================================================
 
 Every blob has a checksum that covers its place too. Counts in ``meta`` make a lost end an error.
 """
@@ -31,14 +31,14 @@ from batch2online._types import FloatArray
 from batch2online.storage.errors import StoreCorrupted, StoreError, intact, typed
 
 APPLICATION_ID = 0x62326F6E
-SCHEMA = 3
+SCHEMA = 4
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 65_536
 
 _TABLES = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "state": "CREATE TABLE state (part INTEGER PRIMARY KEY, content BLOB NOT NULL, sha256 BLOB NOT NULL)",
-    "tail": "CREATE TABLE tail (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, labels TEXT NOT NULL,"
+    "journal": "CREATE TABLE journal (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, entry TEXT NOT NULL,"
     " content BLOB NOT NULL, crc INTEGER NOT NULL)",
     "history": "CREATE TABLE history (number INTEGER PRIMARY KEY, shape TEXT NOT NULL, content BLOB NOT NULL,"
     " crc INTEGER NOT NULL)",

@@ -32,36 +32,36 @@ BUCKETS = 1024
 
 def append(database: Database, model: Any, batches: list[Given], problem: Any) -> int:
     """Write the rows of one call, with the labels and strings that decode them; return their number."""
-    stream, number, rows = model._stream, database.meta["tail"], database.meta["tail_rows"]
+    stream, number, rows = model._stream, database.meta["journal"], database.meta["journal_rows"]
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(batches or [empty]), strict=True))
     own = np.empty(0) if all_ones(weights) else weights
-    labels = json.dumps(model._journal_entry(points, problem or stream.problem))
-    shape, content, crc = packed(_row_place(number, labels), points, targets, own)
-    database.run("INSERT INTO tail VALUES (?, ?, ?, ?, ?)", (number, shape, labels, content, crc))
-    database.meta |= {"tail": number + 1, "tail_rows": rows + len(points)}
+    entry = json.dumps(model._journal_entry(points, problem or stream.problem))
+    shape, content, crc = packed(_row_place(number, entry), points, targets, own)
+    database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (number, shape, entry, content, crc))
+    database.meta |= {"journal": number + 1, "journal_rows": rows + len(points)}
     return len(points)
 
 
 def replay(database: Database, model: Any) -> int:
     """Learn the rows since the state again; return their number."""
     total = 0
-    stored = database.select("SELECT number FROM tail ORDER BY number")
-    if [number for (number,) in stored] != list(range(database.meta.get("tail", 0))):
-        raise StoreCorrupted(f"{database.path} has lost rows: found {len(stored)} of {database.meta['tail']} calls.")
+    stored = database.select("SELECT number FROM journal ORDER BY number")
+    if [number for (number,) in stored] != list(range(database.meta.get("journal", 0))):
+        raise StoreCorrupted(f"{database.path} has lost rows: found {len(stored)} of {database.meta['journal']} calls.")
     for (number,) in stored:
-        statement = "SELECT shape, labels, content, crc FROM tail WHERE number = ?"
-        ((shape, labels, content, crc),) = database.select(statement, (number,))
-        points, targets, weights = unpacked(_row_place(number, labels), shape, content, crc)
-        model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(labels))
+        statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
+        ((shape, entry, content, crc),) = database.select(statement, (number,))
+        points, targets, weights = unpacked(_row_place(number, entry), shape, content, crc)
+        model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
         total += len(points)
-    if total != database.meta.get("tail_rows", 0):
-        raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['tail_rows']}.")
+    if total != database.meta.get("journal_rows", 0):
+        raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['journal_rows']}.")
     return total
 
 
-def _row_place(number: int, labels: str) -> str:
-    return f"tail {number} with labels {labels}"
+def _row_place(number: int, entry: str) -> str:
+    return f"journal {number} with entry {entry}"
 
 
 # -- keys -----------------------------------------------------------------------------------------------------

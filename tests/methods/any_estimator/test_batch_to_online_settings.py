@@ -23,7 +23,7 @@ from batch2online import BatchToOnline, coresets
 from batch2online.methods.any_estimator import defaults
 from batch2online.methods.any_estimator.problem import LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import LOSSES
-from batch2online.methods.any_estimator.weighted_fit import copies, part_of
+from batch2online.methods.any_estimator.weighted_fit import copy_counts, subsample
 from batch2online.refresh import Geometric
 from wrapped_cases import (
     N,
@@ -61,7 +61,7 @@ def test_the_construction_suits_the_estimator_and_repr_says_so(estimator, settin
     model = BatchToOnline(estimator, **settings, random_state=0)
     X, y = data("labels" if isinstance(estimator, LogisticRegression) else "regression")
     model.partial_fit(X[:200], y[:200])
-    assert type(model._stream.construction) is kind
+    assert type(model._stream.sketch) is kind
     assert kind.__name__ in repr(model)
 
 
@@ -96,9 +96,9 @@ def test_5000_rows_are_kept_when_nothing_is_said():
 def test_without_weights_all_rows_are_kept_up_to_what_the_estimator_bears(estimator, settings, size):
     X, y = np.random.default_rng(0).normal(size=(2, 30, 2))
     model = BatchToOnline(estimator, resample=True, random_state=0, **settings).partial_fit(X, y[:, 0])
-    assert model._stream.construction.expected_size == size
+    assert model._stream.sketch.settings.size == size
     shard = BatchToOnline(estimator, resample=True, random_state=0, **settings).new_shard(0).partial_fit(X, y[:, 0])
-    assert shard._stream.construction.expected_size == size
+    assert shard._stream.sketch.settings.size == size
 
 
 def test_wide_rows_without_weights_are_fewer_and_not_below_5000():
@@ -124,16 +124,16 @@ def test_models_without_weights_are_refits_on_all_rows_at_doublings():
 def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
     X = np.random.default_rng(0).normal(size=(8_000, 2))
     coreset = coresets.Everything().add(X, X[:, 0], weights=np.linspace(1, 3, len(X))).coreset()
-    some = part_of(coreset, 2_000, seed=1)
+    some = subsample(coreset, 2_000, seed=1)
     assert len(some) == 2_000
     assert (np.diff(some.ids) > 0).all()
     np.testing.assert_array_equal(some.points, X[some.ids])
     np.testing.assert_array_equal(some.targets, X[some.ids, 0])
     np.testing.assert_array_equal(some.weights, 4 * coreset.weights[some.ids])
-    totals = [part_of(coreset, 2_000, seed).weights @ X[part_of(coreset, 2_000, seed).ids] for seed in range(200)]
+    totals = [subsample(coreset, 2_000, seed).weights @ X[subsample(coreset, 2_000, seed).ids] for seed in range(200)]
     error = 2 * np.sqrt(len(X) * 4 * 3 / 200)  # of the mean of 200 totals, weights are at most 3 and 2 on average
     assert (np.abs(np.mean(totals, axis=0) - coreset.weights @ X) < 6 * error).all()
-    assert part_of(coreset, 8_000, seed=1) is coreset
+    assert subsample(coreset, 8_000, seed=1) is coreset
 
 
 # -- weights and resampling ------------------------------------------------------------------------------
@@ -167,15 +167,15 @@ def test_weighted_decompositions_are_those_of_repeated_rows(estimator):
 def test_copies_follow_the_weights_and_belong_to_the_point():
     X = np.random.default_rng(0).standard_t(3, size=(20_000, 2))
     coreset = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).coreset()
-    times = copies(coreset, 0.1, seed=0)
+    times = copy_counts(coreset, 0.1, seed=0)
     scale = coreset.weights.sum() / times.sum()
     assert 0.9 < times.sum() / len(coreset) < 1.2
     # a sum of roundings, each with a variance of at most 1/4: six standard deviations are a chance of 2e-9
     assert abs(times.sum() - (coreset.weights / scale).sum()) <= 3 * np.sqrt(len(coreset))
     later = coresets.Leverage(coreset_size=2_000, random_state=0).add(X).add(X[:1]).coreset()
     both, mine, theirs = np.intersect1d(coreset.ids, later.ids, return_indices=True)
-    assert (times[mine] != copies(later, 0.1, seed=0)[theirs]).sum() < 0.01 * len(both)
-    assert (copies(coresets.Everything().add(X[:50]).coreset(), 0.1, seed=0) == 1).all()
+    assert (times[mine] != copy_counts(later, 0.1, seed=0)[theirs]).sum() < 0.01 * len(both)
+    assert (copy_counts(coresets.Everything().add(X[:50]).coreset(), 0.1, seed=0) == 1).all()
 
 
 def test_sample_weights_count_as_repetitions():
@@ -256,9 +256,9 @@ def test_named_losses_are_what_they_say():
     assert expected.keys() == LOSSES.keys()
     for name, (model, targets, losses) in expected.items():
         np.testing.assert_allclose(LOSSES[name](model, X, targets), losses, rtol=1e-6, atol=1e-9, err_msg=name)
-        (losses, _), seen = LOSSES[name].warm_up().scored(X, targets, np.ones(N))
+        (losses, _), seen = LOSSES[name].warm_up().score(X, targets, np.ones(N))
         assert losses.shape == (N,)
-        assert seen.is_like(LOSSES[name].warm_up())
+        assert seen.same_settings(LOSSES[name].warm_up())
 
 
 def test_a_loss_bound_clips_and_says_so():

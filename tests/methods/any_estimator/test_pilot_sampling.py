@@ -88,12 +88,14 @@ def test_a_rare_class_is_kept():
 def test_sizes_of_gradients_are_derivatives_of_losses():
     """By differences: half the slope of a squared loss, that of an absolute loss, one less the probability."""
     residual, h = np.array([0.5, 1.0, 3.0]), 1e-6
-    assert np.allclose(2 * LOSSES["squared"].sizes(residual**2), ((residual + h) ** 2 - residual**2) / h, atol=1e-5)
-    assert np.allclose(LOSSES["absolute"].sizes(residual), 1.0)
+    assert np.allclose(
+        2 * LOSSES["squared"].gradient_norms(residual**2), ((residual + h) ** 2 - residual**2) / h, atol=1e-5
+    )
+    assert np.allclose(LOSSES["absolute"].gradient_norms(residual), 1.0)
     eta = np.array([-2.0, 0.0, 1.5])
     slope = (np.logaddexp(0, -eta - h) - np.logaddexp(0, -eta)) / h
-    assert np.allclose(LOSSES["log"].sizes(np.logaddexp(0, -eta)), -slope, atol=1e-5)
-    assert LOSSES["negative_log_likelihood"].sizes(np.array([-1.0, 2.0])).tolist() == [0.0, 2.0]
+    assert np.allclose(LOSSES["log"].gradient_norms(np.logaddexp(0, -eta)), -slope, atol=1e-5)
+    assert LOSSES["negative_log_likelihood"].gradient_norms(np.array([-1.0, 2.0])).tolist() == [0.0, 2.0]
 
 
 def test_scores_are_one_on_average_and_do_not_depend_on_the_scale_of_columns():
@@ -136,7 +138,7 @@ def test_wide_rows_are_scored_without_leverage():
 def test_a_checkpoint_in_the_middle_of_scores(tmp_path):
     half = learn(new("Ridge"), "Ridge", 600, slice(0, 333))
     half.save(tmp_path / "model")
-    assert load(tmp_path / "model")._stream.construction.gauge is not None
+    assert load(tmp_path / "model")._stream.sketch.gauge is not None
     whole = learn(new("Ridge"), "Ridge", 600)
     assert learn(load(tmp_path / "model"), "Ridge", 100, slice(333, 600)).coreset_ == whole.coreset_
 

@@ -7,10 +7,11 @@ there is a model, rows are scored by those before them, see ``warm_up``.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -23,19 +24,24 @@ from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, WarmUp
 _LEAST_PROBABILITY = 1e-15
 
 
-class RowLoss(Protocol):
+class RowLoss(ABC):
     """The loss of rows under a model, and before there is one."""
 
-    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray: ...
+    @abstractmethod
+    def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return the loss of each row."""
 
-    def warm_up(self) -> WarmUp: ...
+    def warm_up(self) -> WarmUp:
+        """Return the scoring of rows before there is a model; by default they cost nothing."""
+        return Free()
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses: the losses themselves, if nothing else is known."""
         return np.maximum(losses, 0.0)
 
     def measure(self, mean: float) -> tuple[str, float]:
-        """Return what a mean loss is called, and its value in the user's units."""
+        """Return the name of a mean loss, and its value in the user's units."""
+        return "mean loss", mean
 
 
 @dataclass(frozen=True)
@@ -45,19 +51,17 @@ class Deviation(RowLoss):
     power: float = 2.0
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
-        return self._of(targets - np.reshape(model.predict(points), targets.shape))
+        residuals = targets - np.reshape(model.predict(points), targets.shape)
+        return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
 
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=True, power=self.power)
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         return np.asarray(losses ** (1 - 1 / self.power))
 
     def measure(self, mean: float) -> tuple[str, float]:
         return ("RMSE", math.sqrt(mean)) if self.power == 2 else ("MAE", mean)
-
-    def _of(self, residuals: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class LogLoss(RowLoss):
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=True)
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return ``1 - p`` of the true label."""
         return -np.expm1(-losses)
 
@@ -136,12 +140,6 @@ class NegativeLogLikelihood(RowLoss):
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         return np.asarray(-model.score_samples(points))
 
-    def warm_up(self) -> WarmUp:
-        return Free()
-
-    def measure(self, mean: float) -> tuple[str, float]:
-        return "mean loss", mean
-
 
 @dataclass(frozen=True)
 class OwnLoss(RowLoss):
@@ -155,12 +153,6 @@ class OwnLoss(RowLoss):
         if losses.shape != (len(points),):
             raise ValueError(f"loss must return an array of shape ({len(points)},), got shape {losses.shape}.")
         return losses
-
-    def warm_up(self) -> WarmUp:
-        return Free()
-
-    def measure(self, mean: float) -> tuple[str, float]:
-        return "mean loss", mean
 
 
 def _last_step(model: Any, points: Any) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.sketches.base import Coreset
 
-RESAMPLING, ESTIMATOR, JUDGING = 100, 101, 102
+RESAMPLING, ESTIMATOR, COMPARISON = 100, 101, 102
 """Streams of ``randomness``: copies of a point in an unweighted sample; the estimator's own seed; points on which
 models are compared."""
 
@@ -99,7 +99,7 @@ def _takes_weights(estimator: Any) -> bool:
     return has_fit_parameter(estimator, "params") and any(i is not None and _takes_weights(i) for i in inside)
 
 
-def copies(coreset: Coreset, epsilon: float, seed: int) -> Any:
+def copy_counts(coreset: Coreset, epsilon: float, seed: int) -> Any:
     """How often each point stands in an unweighted sample of about the size of the coreset.
 
     Copies are ``w / scale`` rounded at random by a uniform that belongs to the point; the scale is the mean weight
@@ -113,11 +113,11 @@ def copies(coreset: Coreset, epsilon: float, seed: int) -> Any:
     return np.floor(coreset.weights / scale + uniforms).astype(np.int64)
 
 
-def part_of(coreset: Coreset, size: int, seed: int) -> Coreset:
+def subsample(coreset: Coreset, size: int, seed: int) -> Coreset:
     """Return so many points of a larger coreset, chosen uniformly, with weights that make up for the others."""
     if len(coreset) <= size:
         return coreset
-    draws = sampling.uniforms(seed, JUDGING, coreset.ids)
+    draws = sampling.uniforms(seed, COMPARISON, coreset.ids)
     few = np.sort(np.argpartition(draws, size)[:size])
     targets = None if coreset.targets is None else coreset.targets[few]
     return Coreset(coreset.points[few], targets, coreset.weights[few] * (len(coreset) / size), coreset.ids[few])
