@@ -157,8 +157,8 @@ def last_model(model: Any) -> dict[str, Any]:
     """Return the cost of the current model on all rows seen: exact, or measured on the coreset for clustering."""
     now = model._view()
     excluded = now.current.unscored.excluded
-    cost = float(now.problem.cost(now.model, now.construction, *excluded)) if now.is_solved else math.nan
-    cost /= now.construction.newest_weight
+    cost = float(now.problem.cost(now.model, now.snapshot(), *excluded)) if now.has_model else math.nan
+    cost /= now.current.newest_weight
     return {"cost": cost, "ratio": replace(model.regret_, loss=cost).ratio}
 
 
