@@ -53,7 +53,11 @@ def replay(database: Database, model: Any) -> int:
         statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
         ((shape, entry, content, crc),) = database.select(statement, (number,))
         points, targets, weights = unpacked(_row_place(number, entry), shape, content, crc)
-        model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+        try:
+            model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            why = f"the rows of call {number} cannot be learned again: {error}"
+            raise StoreCorrupted(f"{database.path} is damaged: {why}") from error
         total += len(points)
     if total != database.meta.get("journal_rows", 0):
         raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['journal_rows']}.")

@@ -38,7 +38,7 @@ from batch2online.results import Regret
 from batch2online.sketches.base import Construction, Coreset
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
-from batch2online.stream import Stream
+from batch2online.stream import Given, Stream
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
@@ -665,13 +665,13 @@ class BatchToOnline(Labelled):
         strings = encoding.strings.listed(points[:, encoding.schema.string_columns])
         return {"labels": labels, "schema": schema, "strings": strings}
 
-    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
+    def _journalled_problem(self, batch: Given, entry: Any) -> Any:
         if not isinstance(entry, dict):
-            return super()._journalled_problem(points, entry)
+            return super()._journalled_problem(batch, entry)
         schema: Any = decoded(entry["schema"], [])
         if not isinstance(schema, FrameSchema):
             raise CheckpointError(f"schema: found a {type(schema).__name__}")
         encoding = replace(self._encoding, schema=schema)
         encoding.strings.add({hash_code(string): string for string in entry["strings"]})
-        encoding.check(points)
-        return replace(super()._journalled_problem(points, entry["labels"]), encoding=encoding)
+        encoding.check(batch[0])
+        return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)
