@@ -199,7 +199,7 @@ class Construction(Intake):
 
     @property
     def takes_any_rows(self) -> bool:
-        """Whether rows may hold what stands for texts and gaps: scores read none, or know which columns to read."""
+        """Whether rows may hold codes of strings and missing values: scores read none, or select their columns."""
         return False
 
     @property
