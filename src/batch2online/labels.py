@@ -16,8 +16,9 @@ from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.frames.strings import hash_code
 from batch2online.input import PreparedRow, flattened, target_array
+from batch2online.rows import Batch
 from batch2online.schema import check_value, require
-from batch2online.stream import Given, Stream
+from batch2online.stream import Stream
 from batch2online.validation import LARGEST
 
 _WHOLE = 2**53
@@ -196,7 +197,7 @@ class Labelled(OnlineEstimator):
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
         return [[code, label] for code, label in problem.labels.items()]
 
-    def _journalled_problem(self, batch: Given, entry: Any) -> Any:
+    def _journalled_problem(self, batch: Batch, entry: Any) -> Any:
         labels = self._checked_codes([tuple(label) for label in entry], [batch[1]])
         return replace(self._stream.problem, labels=labels)
 

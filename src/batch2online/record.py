@@ -1,7 +1,7 @@
-"""What rows have cost when they came: plain sums over all of them, the last rows, and the largest losses.
+"""Record of prequential losses: sums over all rows, the losses of the last rows, and the largest losses.
 
-Each row counts with the weight that it was given, whatever a half-life or a window makes of it later: these are the
-averages that people read. Loss and optimum of ``regret_`` are other sums, of the weights that models are solved for.
+Each row counts with its given weight, without decay or window: these are the averages of ``metrics_``. Loss and optimum
+of ``regret_`` are other sums, with the weights that models are fitted with.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from batch2online.rows import Intervals, Rows, all_ones, united
 from batch2online.schema import Count, Weight, above, ascending, at_most, finite, require, shape, storable
 
 RECENT, FEWEST_RECENT = 1_000, 100
-"""Rows that are averaged as the last ones: so many, or fewer where a half-life or a window is shorter."""
+"""Number of last rows that are averaged, and its minimum where a half-life or a window is shorter."""
 
 LARGEST = 10
-"""Rows whose losses are kept one by one."""
+"""Number of largest losses that are stored."""
 
 MANY = 100
-"""A handful is at most one row in so many."""
+"""A handful is at most one row in this many."""
 
 
 class Handful(NamedTuple):
-    """A few rows that hold more than half of the loss: how many, their share and their ids, the largest loss first."""
+    """A few rows with more than half of the loss: their number, share and ids, the largest loss first."""
 
     rows: int
     share: float
@@ -38,9 +38,9 @@ class Handful(NamedTuple):
 
 @dataclass(frozen=True)
 class Averages:
-    """What some rows have cost in all, each as it came, and what the mean of their targets would have cost.
+    """Sums of prequential losses of some rows, and the loss of the mean of their targets (``total``, NaN if unknown).
 
-    ``total`` is not a number where it is not known; losses up to ``resolution`` are rounding.
+    Losses up to ``resolution`` are rounding.
     """
 
     rows: int
@@ -66,8 +66,8 @@ class Averages:
 class Spread:
     """Weight, mean and sum of squared distances to the mean of weighted values, updated without cancellation.
 
-    >>> one = Spread().after(np.array([[1.0], [3.0]]), np.ones(2)).after(np.array([[1e9]]), np.ones(1))
-    >>> one.weight, Spread().after(np.array([[1.0], [3.0]]), np.ones(2)).total(around_zero=True)
+    >>> one = Spread().plus(np.array([[1.0], [3.0]]), np.ones(2)).plus(np.array([[1e9]]), np.ones(1))
+    >>> one.weight, Spread().plus(np.array([[1.0], [3.0]]), np.ones(2)).total(around_zero=True)
     (3.0, 10.0)
     """
 
@@ -79,19 +79,19 @@ class Spread:
         require(not self.squares < 0, f"squares: found {self.squares}, expected at least 0")
         require((self.mean is None) == (self.weight == 0), f"mean: found {self.mean} of rows of weight {self.weight}")
 
-    def after(self, values: FloatArray, weights: FloatArray) -> Spread:
+    def plus(self, values: FloatArray, weights: FloatArray) -> Spread:
         """Return the spread with these values (n, k) as well."""
         if all_ones(weights):
-            flat = values[:, 0] if values.shape[1] == 1 else values  # several times as fast where there is one column
+            flat = values[:, 0] if values.shape[1] == 1 else values  # several times as fast for one column
             mean = flat.mean(axis=0)
             away = np.ravel(flat - mean)
-            return self.joined(Spread(float(len(values)), np.atleast_1d(mean), float(away @ away)))
+            return self.merge(Spread(float(len(values)), np.atleast_1d(mean), float(away @ away)))
         weight = float(weights.sum())
         mean = weights @ values / weight
         away = values - mean
-        return self.joined(Spread(weight, mean, float(weights @ np.einsum("ij,ij->i", away, away))))
+        return self.merge(Spread(weight, mean, float(weights @ np.einsum("ij,ij->i", away, away))))
 
-    def joined(self, other: Spread) -> Spread:
+    def merge(self, other: Spread) -> Spread:
         """Return the spread of the values of both."""
         if self.mean is None or other.mean is None:
             return other if self.mean is None else self
@@ -107,7 +107,7 @@ class Spread:
 
 
 class Last(NamedTuple):
-    """What a record keeps of the last rows, and the spread of all, as it names them."""
+    """Fields of a record about the last rows, and the spread of all rows."""
 
     recent: FloatArray
     recent_ids: IntArray
@@ -117,11 +117,22 @@ class Last(NamedTuple):
 @storable
 @dataclass(frozen=True)
 class Record:
-    """Sums over all rows that were scored; ``span`` is how many of the last ones are kept, 0 where none are.
+    """Sums over all rows that were scored.
 
-    No loss is below ``least``. ``largest`` are the largest weighted losses in falling order, the earlier row first
-    of equal ones. ``recent`` (3, m) are weights, weighted losses and weighted secondary losses of the last rows.
-    ``spread`` is that of the targets, or of the rows, where the last rows are kept and the problem asks for it.
+    Attributes
+    ----------
+    span : int
+        Number of last rows that are stored.
+    rows, weight, loss, secondary_loss : int, float, float, float
+        Sums over all rows.
+    least : float
+        Lower bound of all losses.
+    largest, largest_ids : arrays (n,)
+        The largest weighted losses in descending order, the earlier row first of equal ones, and their ids.
+    recent, recent_ids : arrays (3, m) and (m,)
+        Weights, weighted losses and weighted secondary losses of the last rows, and their ids.
+    spread : Spread or None
+        Spread of the targets, or of the rows, if last rows are stored and the problem has a spread.
     """
 
     span: Annotated[Count, at_most(RECENT)] = 0
@@ -143,10 +154,10 @@ class Record:
         require(len(np.unique(self.largest_ids)) == n, f"largest_ids: found {self.largest_ids}, expected each one once")
         require(m <= min(self.span, self.rows), f"recent: found {m} of {self.rows} rows, expected at most {self.span}")
 
-    def after(self, rows: Rows, totals: Totals, last: Last | None = None) -> Record:
+    def plus(self, rows: Rows, totals: Totals, last: Last | None = None) -> Record:
         """Return the record with these rows, whose weighted losses have these totals.
 
-        ``last`` is what is kept of the last rows, for a record with a ``span``.
+        ``last`` holds the fields about the last rows, for a record with a ``span``.
         """
         new = object.__new__(Record)  # several times as fast as a call of it
         new.__dict__.update(
@@ -158,22 +169,19 @@ class Record:
             least=min(self.least, totals.least),
         )
         if totals.largest > self._threshold:
-            largest, ids = self._with_largest(totals.losses(), rows.ids)
+            losses = totals.losses()
+            found = np.flatnonzero(losses > self._threshold)
+            largest, ids = _largest((self.largest, losses[found]), (self.largest_ids, rows.ids[found]))
             new.__dict__.update(largest=largest, largest_ids=ids)
         return new
 
     @property
     def _threshold(self) -> float:
-        """What a loss must be above to be among the largest."""
+        """A loss is among the largest if it is above this."""
         return float(self.largest[-1]) if len(self.largest) == LARGEST else 0.0
 
-    def _with_largest(self, losses: FloatArray, ids: IntArray) -> tuple[FloatArray, IntArray]:
-        """Return the largest losses and their ids, these rows among them; of equal ones those that came first."""
-        found = np.flatnonzero(losses > self._threshold)
-        return _largest((self.largest, losses[found]), (self.largest_ids, ids[found]))
-
     def with_last(self, rows: Rows, losses: FloatArray, secondary: FloatArray, values: FloatArray | None) -> Last:
-        """Return what is kept of the last rows with these, and the spread with their values."""
+        """Return the fields about the last rows after these, and the spread with their values."""
         some, n = slice(-self.span, None), len(rows)
         both = np.empty((3, min(n, self.span)))
         both[0], both[1], both[2] = rows.weights[some], losses[some], secondary[some]
@@ -181,12 +189,13 @@ class Record:
         kept = slice(max(0, len(self.recent_ids) + both.shape[1] - self.span), None)
         recent = np.concatenate([self.recent[:, kept], both], axis=1)
         ids = np.concatenate([self.recent_ids[kept], rows.ids[some]])
-        return Last(recent, ids, None if values is None else (self.spread or Spread()).after(values, rows.weights))
+        return Last(recent, ids, None if values is None else (self.spread or Spread()).plus(values, rows.weights))
 
-    def joined(self, other: Record) -> Record:
+    def merge(self, other: Record) -> Record:
         """Return the record of the rows of both; the last ones are those of the largest ids."""
         largest, largest_ids = _largest((self.largest, other.largest), (self.largest_ids, other.largest_ids))
-        recent, recent_ids = self._last_of_both(other)
+        ids = np.concatenate([self.recent_ids, other.recent_ids])
+        last = np.argsort(ids, kind="stable")[len(ids) - min(len(ids), self.span) :]
         spreads = [each.spread for each in (self, other) if each.spread is not None]
         return Record(
             span=self.span,
@@ -197,33 +206,28 @@ class Record:
             least=min(self.least, other.least),
             largest=largest,
             largest_ids=largest_ids,
-            recent=recent,
-            recent_ids=recent_ids,
-            spread=spreads[0].joined(spreads[1]) if len(spreads) == 2 else next(iter(spreads), None),
+            recent=np.concatenate([self.recent, other.recent], axis=1)[:, last],
+            recent_ids=ids[last],
+            spread=spreads[0].merge(spreads[1]) if len(spreads) == 2 else next(iter(spreads), None),
         )
 
-    def _last_of_both(self, other: Record) -> tuple[FloatArray, IntArray]:
-        ids = np.concatenate([self.recent_ids, other.recent_ids])
-        order = np.argsort(ids, kind="stable")[len(ids) - min(len(ids), self.span) :]
-        return np.concatenate([self.recent, other.recent], axis=1)[:, order], ids[order]
-
     def averages(self, total: float = math.nan, resolution: float = 0.0) -> Averages | None:
-        """Return the sums of all rows; None before the first one is scored."""
+        """Return the sums over all rows; None before the first one is scored."""
         if not self.weight > 0:
             return None
         return Averages(self.rows, self.weight, self.loss, self.secondary_loss, total, resolution)
 
     def of_recent(self) -> Averages | None:
-        """Return the sums of the last rows; None where they are not kept, or are all there are."""
+        """Return the sums over the last rows; None if they are not stored, or are all rows."""
         if not 0 < self.span < self.rows:
             return None
         weight, loss, secondary = self.recent.sum(axis=1).tolist()
         return Averages(len(self.recent_ids), weight, loss, secondary)
 
     def handful(self, resolution: float = 0.0) -> Handful | None:
-        """Return the fewest rows that hold more than half of the loss, if they are a handful among many.
+        """Return the fewest rows with more than half of the loss, if they are a handful among many.
 
-        None where losses are rounding, or negative as those of densities may be: then there are no shares.
+        None if losses are rounding, or negative as those of densities can be: then there are no shares.
         """
         if not resolution < self.loss < math.inf or self.least < 0:
             return None
@@ -235,14 +239,14 @@ class Record:
 
 
 def _largest(losses: tuple[FloatArray, ...], ids: tuple[IntArray, ...]) -> tuple[FloatArray, IntArray]:
-    """Return the largest of several losses in falling order, and their ids."""
+    """Return the largest of several losses in descending order, and their ids."""
     each, of = np.concatenate(losses), np.concatenate(ids)
     order = np.lexsort((of, -each))[:LARGEST]
     return each[order], of[order]
 
 
 def weighted_totals(losses: FloatArray, second: FloatArray, weights: FloatArray) -> Totals:
-    """Return the totals of rows with these losses and second numbers, each with its weight."""
+    """Return the weighted totals of losses and secondary losses."""
     if all_ones(weights):
         return totals_of(losses, second)
     with np.errstate(over="ignore"):
@@ -252,10 +256,10 @@ def weighted_totals(losses: FloatArray, second: FloatArray, weights: FloatArray)
 @storable
 @dataclass(frozen=True)
 class Unscored:
-    """How many rows were not scored, their weight under decay, and half-open intervals of their ids.
+    """Rows that were not scored: their number, decayed weight, and half-open intervals of their ids.
 
     >>> rows = Rows(np.empty((3, 0)), np.empty((3, 0)), np.ones(3), np.arange(5, 8))
-    >>> Unscored().after(rows).scored(np.array([4, 5, 7, 8])).tolist()
+    >>> Unscored().plus(rows).scored(np.array([4, 5, 7, 8])).tolist()
     [True, False, False, True]
     """
 
@@ -267,26 +271,27 @@ class Unscored:
         is_right = all(start < stop for start, stop in self.intervals)
         require(is_right, f"intervals: found {self.intervals}, expected none that is empty")
 
-    def after(self, rows: Rows) -> Unscored:
-        """Return the same with these rows, which have the weights that they have under decay."""
-        return self.joined(Unscored(len(rows), float(rows.weights.sum()), _interval(rows)))
+    def plus(self, rows: Rows) -> Unscored:
+        """Return the unscored rows with these, whose weights are decayed."""
+        interval: Intervals = [(int(rows.ids[0]), int(rows.ids[-1]) + 1)] if len(rows) else []
+        return self.merge(Unscored(len(rows), float(rows.weights.sum()), interval))
 
-    def joined(self, other: Unscored) -> Unscored:
-        """Return the rows of both."""
+    def merge(self, other: Unscored) -> Unscored:
+        """Return the unscored rows of both."""
         return Unscored(self.rows + other.rows, self.weight + other.weight, united(self.intervals, other.intervals))
 
     def scaled(self, factor: float) -> Unscored:
-        """Return the same with weights multiplied by this."""
+        """Return the unscored rows for weights multiplied by a factor."""
         return replace(self, weight=self.weight * factor)
 
     def within(self, parts: Iterable[Rows]) -> Unscored:
-        """Return those that are among these rows."""
+        """Return the unscored ones of these rows."""
         found = [part[~self.scored(part.ids)] for part in parts] if self.rows else []
         return Unscored(sum(map(len, found)), float(sum(rows.weights.sum() for rows in found)), self.intervals)
 
     @property
     def excluded(self) -> tuple[Callable[[IntArray], BoolArray], ...]:
-        """Further arguments of a problem's ``cost`` and ``hindsight`` that leave these rows out, if there are any."""
+        """Further arguments of ``Problem.hindsight`` that leave these rows out, if there are any."""
         return (self.scored,) if self.rows else ()
 
     def scored(self, ids: IntArray) -> BoolArray:
@@ -295,7 +300,3 @@ class Unscored:
         for start, stop in self.intervals:
             is_scored &= (ids < start) | (ids >= stop)
         return is_scored
-
-
-def _interval(rows: Rows) -> Intervals:
-    return [(int(rows.ids[0]), int(rows.ids[-1]) + 1)] if len(rows) else []

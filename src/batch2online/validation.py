@@ -1,4 +1,4 @@
-"""Checks at the public edge. What passes here is trusted everywhere inside."""
+"""Validation of rows, targets and weights at the public interface; internal code relies on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ decay (down to ``2**-900``), neither vanish nor overflow."""
 LARGEST_ID = _rows.LARGEST_ID
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _SINGLE_THREADED = 10_000
-"""Sums of more products than this OpenBLAS divides among threads."""
+"""Number of products above which OpenBLAS divides a sum among threads."""
 
 _FEW_PIECES = 4
 
@@ -31,7 +31,7 @@ _FEW_PIECES = 4
 def check_rows(
     rows: Any, width: int | None = None, names: Sequence[str] | None = None, largest: float = LARGEST
 ) -> FloatArray:
-    """Rows as a C-ordered (n, d) array of finite doubles; the array itself where it is one already."""
+    """Return rows as a C-ordered (n, d) array of finite doubles, without a copy if they are one."""
     array = _as_doubles(rows, "X")
     if array.ndim != 2:
         raise ValueError(f"Expected a 2D array of rows, got {array.ndim}D; reshape(1, -1) makes one row of one point.")
@@ -42,7 +42,7 @@ def check_rows(
 
 
 def check_targets(targets: Any, n: int) -> FloatArray:
-    """Targets of n rows as an (n, k) array, with no columns where there are none."""
+    """Return targets of n rows as an (n, k) array, k = 0 for None."""
     if targets is None:
         return np.empty((n, 0))
     plain = type(targets) is np.ndarray and targets.dtype == np.float64 and targets.flags.c_contiguous
@@ -57,7 +57,7 @@ def check_targets(targets: Any, n: int) -> FloatArray:
 
 
 def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: int = 0) -> FloatArray:
-    """Weights as an (n,) array of numbers that are zero, or between ``1 / LARGEST_WEIGHT`` and ``LARGEST_WEIGHT``."""
+    """Return weights as an (n,) array, each zero or between ``1 / LARGEST_WEIGHT`` and ``LARGEST_WEIGHT``."""
     n = len(points)
     if weights is None:
         return ones(n)
@@ -89,7 +89,7 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: 
 def check_finite(
     array: FloatArray, what: str, names: Sequence[str] | None = None, first: int = 0, largest: float = LARGEST
 ) -> None:
-    """Refuse NaN, infinity and magnitudes beyond ``largest``, naming the row and column of the first."""
+    """Raise ValueError for NaN, infinity and magnitudes beyond ``largest``; the message names row and column."""
     if array.dtype.char == "f":
         largest = min(largest, _LARGEST_SINGLE)
     if _sum_of_squares(array.reshape(-1)) <= largest**2:  # false for NaN as well
@@ -106,8 +106,8 @@ def check_finite(
 
 
 def _sum_of_squares(flat: FloatArray) -> float:
-    dot = blas.sdot if flat.dtype.char == "f" else blas.ddot  # NumPy's own warns of overflow
-    if flat.size <= _FEW_PIECES * _SINGLE_THREADED:  # asking for one thread takes longer
+    dot = blas.sdot if flat.dtype.char == "f" else blas.ddot  # np.dot warns of overflow
+    if flat.size <= _FEW_PIECES * _SINGLE_THREADED:  # limiting threads takes longer
         pieces = (flat[start : start + _SINGLE_THREADED] for start in range(0, flat.size, _SINGLE_THREADED))
         return float(sum(dot(piece, piece) for piece in pieces))
     with one_thread():
@@ -115,7 +115,7 @@ def _sum_of_squares(flat: FloatArray) -> float:
 
 
 def unmasked(values: Any, what: str) -> Any:
-    """Return values with NaN in the place of masked cells: they are missing, whatever number lies below the mask."""
+    """Return values with NaN for masked entries."""
     if not np.ma.isMaskedArray(values) or not np.ma.is_masked(values):
         return values
     if values.dtype.kind not in "fiub":
@@ -134,7 +134,7 @@ def _as_doubles(values: Any, what: str) -> FloatArray:
 
 
 def _converted(array: Any, what: str) -> FloatArray:
-    """Objects or strings as doubles; the first that is no real number is named."""
+    """Return objects or strings as doubles; the error names the first that is no real number."""
     try:
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -146,7 +146,7 @@ def _converted(array: Any, what: str) -> FloatArray:
 
 
 def first_no_number(array: Any) -> tuple[int, ...] | None:
-    """Where the first cell stands that ``float`` refuses."""
+    """Return the index of the first value that is no number."""
     for index, value in np.ndenumerate(np.asarray(array, dtype=object)):
         try:
             float(value)

@@ -1,11 +1,11 @@
-"""What rows are scored by until there is a model: the simplest answer that the rows before them give.
+"""Scores of rows before the first model: the simplest prediction from the rows before them.
 
 A row of regression is predicted by the mean of the targets before it, a row without targets by the mean of the rows
-before it, a label by the labels before it. So a loss does not depend on where the origin lies: adding a constant to
-all values changes none. The very first row has nothing before it and costs nothing.
+before it, a label by the labels before it. So losses do not depend on the origin: adding a constant to all values
+changes none. The very first row has nothing before it and costs nothing.
 
-A warm-up is a value, in checkpoints too: scoring returns another one. One for a further loss is a storable dataclass
-with ``scored``, ``answer`` and ``is_like``; the problem returns an empty one from ``Problem.warm_up``.
+A warm-up is a value, in files too: ``score`` returns another one. One for a further loss is a storable dataclass with
+``score``, ``prediction`` and ``same_settings``; the problem returns an empty one from ``Problem.warm_up``.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from batch2online.numerics.distances import power
 from batch2online.schema import Weight, above, at_least, finite, require, shape, storable
 
 Scored = tuple[FloatArray, FloatArray]
-"""The loss of each row, and the problem's second number for it."""
+"""Loss and secondary loss of each row."""
 
 
 class WarmUp(ABC):
-    """What scores rows until the first model."""
+    """Base class: scores rows until the first model."""
 
     scores: ClassVar[bool] = True
-    """Whether it knows what rows cost; otherwise they are left out of all sums of losses."""
+    """Whether rows have a loss; otherwise they are left out of all sums of losses."""
 
     @abstractmethod
-    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
-        """Return the losses of rows, each by those before it alone, and the warm-up that has seen them all."""
+    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+        """Return the losses of rows, each from the rows before it alone, and the warm-up after all of them."""
 
     def scaled(self, factor: float) -> Self:
-        """Return the same with the weights of all rows so far multiplied by a power of 4."""
+        """Return the warm-up for weights multiplied by a power of 4."""
         return self
 
     @property
-    def answer(self) -> Any:
-        """What the rows so far predict of any row; None where there is no such thing."""
+    def prediction(self) -> Any:
+        """Prediction for any row from the rows so far; None if there is none."""
         return None
 
     def fits(self, width: int, n_targets: int) -> bool:
-        """Whether the warm-up can be one of rows of this shape."""
+        """Return whether the warm-up fits rows of this shape."""
         return True
 
-    def is_like(self, other: object) -> bool:
-        """Whether another warm-up is of the same kind, whatever it has seen."""
+    def same_settings(self, other: object) -> bool:
+        """Return whether another warm-up has the same type and settings, whatever its rows."""
         return type(self) is type(other)
 
 
 @storable
 @dataclass(frozen=True)
 class MeanSoFar(WarmUp):
-    """The weighted mean of the targets, or of the rows, so far; the loss is the distance to it, to a power.
+    """Predict the weighted mean of the targets, or of the rows, so far; the loss is the distance to it, to a power.
 
     ``sums`` are those of the differences from the first row, so that no digits are lost far from the origin.
 
     >>> targets = np.array([[1e9], [1e9 + 2], [1e9 + 4]])
-    >>> (losses, _), mean = MeanSoFar(of_targets=True).scored(np.empty((3, 0)), targets, np.ones(3))
-    >>> losses.tolist(), float(mean.answer[0] - 1e9)
+    >>> (losses, _), mean = MeanSoFar(of_targets=True).score(np.empty((3, 0)), targets, np.ones(3))
+    >>> losses.tolist(), float(mean.prediction[0] - 1e9)
     ([0.0, 4.0, 9.0], 2.0)
     """
 
@@ -75,12 +75,12 @@ class MeanSoFar(WarmUp):
         is_complete = (self.first is None) == (self.sums is None) == (self.weight == 0)
         require(is_complete, f"first and sums: found {self.first} and {self.sums} for rows of weight {self.weight}")
 
-    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         away, following = self.residuals(targets if self.of_targets else points, weights)
         return self.losses(away), following
 
     def residuals(self, values: FloatArray, weights: FloatArray) -> tuple[FloatArray, Self]:
-        """Return how far each row lies from the mean of those before it, and what knows these rows as well."""
+        """Return the difference of each row from the mean of those before it, and the warm-up after these rows."""
         if not len(values):
             return values, self
         first = values[0].copy() if self.first is None else self.first
@@ -96,30 +96,30 @@ class MeanSoFar(WarmUp):
         return replace(self, sums=None if self.sums is None else self.sums * factor, weight=self.weight * factor)
 
     def losses(self, away: FloatArray) -> Scored:
-        """Return the losses of rows that lie so far from the mean."""
+        """Return the losses of rows with these differences from the mean."""
         squared = np.square(away).sum(axis=1)
         return power(squared, self.power), np.sqrt(squared)
 
     @property
-    def answer(self) -> FloatArray | None:
+    def prediction(self) -> FloatArray | None:
         return None if self.first is None or self.sums is None else self.first + self.sums / self.weight
 
     def fits(self, width: int, n_targets: int) -> bool:
         return self.first is None or self.first.shape == (n_targets if self.of_targets else width,)
 
-    def is_like(self, other: object) -> bool:
+    def same_settings(self, other: object) -> bool:
         return type(other) is type(self) and (other.of_targets, other.power) == (self.of_targets, self.power)
 
 
 @storable
 @dataclass(frozen=True)
 class LabelsSoFar(WarmUp):
-    """The labels so far, as codes: the logarithmic loss by their shares, or 1 where the most frequent is another.
+    """Predict the shares of the labels so far, as codes: logarithmic loss, or 1 if the most frequent label is wrong.
 
-    A share has half a label added to each one known, and to all others together, so that a new one has a chance.
+    Half a label is added to each known one, and to all others together, so that a new one has a positive probability.
 
     >>> codes = np.array([[5.0], [5.0], [7.0]])
-    >>> (losses, _), _ = LabelsSoFar(is_log=False).scored(np.empty((3, 0)), codes, np.ones(3))
+    >>> (losses, _), _ = LabelsSoFar(is_log=False).score(np.empty((3, 0)), codes, np.ones(3))
     >>> losses.tolist()
     [0.0, 0.0, 1.0]
     """
@@ -131,7 +131,7 @@ class LabelsSoFar(WarmUp):
     def validate(self) -> None:
         require((self.codes is None) == (self.weights is None), f"weights: found {self.weights} for {self.codes}")
 
-    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         shares = self._shares()
         rows = zip(targets[:, 0].tolist(), weights.tolist(), strict=True)
         found = np.array([self._count(shares, code, weight) for code, weight in rows]).reshape(-1, 2)
@@ -148,7 +148,7 @@ class LabelsSoFar(WarmUp):
 
     @staticmethod
     def _count(shares: dict[float, float], code: float, weight: float) -> tuple[float, float]:
-        """Return the logarithmic loss of one label and whether the most frequent one is another; then count it."""
+        """Return the logarithmic loss of one label and whether the most frequent one is wrong; then count it."""
         share, is_wrong = 1.0, 0.0
         if shares:
             share = (shares.get(code, 0.0) + 0.5) / (sum(shares.values()) + 0.5 * (len(shares) + 1))
@@ -159,17 +159,17 @@ class LabelsSoFar(WarmUp):
     def fits(self, width: int, n_targets: int) -> bool:
         return n_targets == 1
 
-    def is_like(self, other: object) -> bool:
+    def same_settings(self, other: object) -> bool:
         return type(other) is type(self) and other.is_log == self.is_log
 
 
 @storable
 @dataclass(frozen=True)
 class Free(WarmUp):
-    """Rows are not scored: for losses of which nothing is known without a model."""
+    """Do not score rows: for losses that are undefined without a model."""
 
     scores: ClassVar[bool] = False
 
-    def scored(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
+    def score(self, points: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[Scored, Self]:
         nothing = np.zeros(len(points))
         return (nothing, nothing), self

@@ -14,9 +14,9 @@ import batch2online
 from batch2online import BatchToOnline, OnlineClustering, OnlineLowRank, OnlineRegression, evaluate, refresh
 from batch2online.app.cli.app import run_safely
 from batch2online.drift import betting
-from batch2online.drift.betting import BINS, BLOCK, CELLS, Capital, ranked
-from batch2online.drift.order_monitor import FREEZES, LEVEL, Monitor, runs_of
-from batch2online.drift.reference_model import THINNINGS, ReferenceModel, Watched, n_watched
+from batch2online.drift.betting import BINS, BLOCK, CELLS, BettingCapital, ranked
+from batch2online.drift.order_monitor import FREEZES, LEVEL, OrderMonitor, runs_of
+from batch2online.drift.reference_model import THINNINGS, ReferenceModel, WatchedBlocks, n_watched
 from batch2online.rows import Rows, ones
 from batch2online.schema import check_instance
 
@@ -33,7 +33,7 @@ def rows_of(X, y, first=0):
 
 
 def watched(X, y, cuts=(), seed=0):
-    monitor = Monitor.new(X.shape[1], 0 if y is None else 1)
+    monitor = OrderMonitor.new(X.shape[1], 0 if y is None else 1)
     for part in np.split(np.arange(len(X)), cuts):
         if len(part):
             monitor = monitor.after(rows_of(X[part], None if y is None else y[part], part[0]), seed)
@@ -87,7 +87,7 @@ def test_every_bet_is_fair():
 def test_shares_are_spread_without_loss():
     rng = np.random.default_rng(0)
     counts = rng.multinomial(BLOCK, np.full(CELLS, 1 / CELLS), size=(50, 2))
-    capital, logarithms = Capital.of(2).after(counts)
+    capital, logarithms = BettingCapital.of(2).after(counts)
     np.testing.assert_allclose(capital.shares.sum(axis=1), 1, rtol=1e-12)
     assert (capital.shares > 0).all()
     assert logarithms.shape == (50, 2)
@@ -117,7 +117,7 @@ def test_capital_is_that_of_the_definition():
     rng = np.random.default_rng(0)
     tilted = np.linspace(0.6, 1.4, CELLS) / CELLS  # ranks that are high more often than low
     counts = np.stack([rng.multinomial(BLOCK, shares, size=150) for shares in (tilted, tilted[::-1])], axis=1)
-    first, early = Capital.of(2).after(counts[:70])
+    first, early = BettingCapital.of(2).after(counts[:70])
     _, late = first.after(counts[70:])
     for k in range(2):
         expected = capital_by_definition(counts[:, k])
@@ -126,7 +126,7 @@ def test_capital_is_that_of_the_definition():
 
 def test_an_alarm_takes_as_many_times_the_capital_as_there_are_scores():
     """By the union bound: the chance that one of K capitals ever reaches K times 1,000 is at most 1/1,000."""
-    for monitor, scores in ((Monitor.new(3, 1), 4), (Monitor.new(1, 0), 2), (Monitor.new(9, 0), 4)):
+    for monitor, scores in ((OrderMonitor.new(3, 1), 4), (OrderMonitor.new(1, 0), 2), (OrderMonitor.new(9, 0), 4)):
         assert np.exp(monitor.threshold) == pytest.approx(scores / LEVEL)
         reached = replace(
             monitor,
@@ -211,7 +211,7 @@ def test_a_reference_that_has_seen_the_rows_it_ranks_is_caught():
         bins = model.bins(model.values(X[600:], y[600:, None]))[:, : 53 * BLOCK].reshape(4, -1, BLOCK)
         u = np.random.default_rng(seed).random((53, BLOCK))
         cells, _ = ranked(bins, u, np.zeros((4, BINS), dtype=np.int64))
-        return Capital.of(4).after(cells)[1].max()
+        return BettingCapital.of(4).after(cells)[1].max()
 
     honest, peeking = ([evidence(first, seed) for seed in range(10)] for first in (480, 600))
     assert np.median(peeking) > np.log(4 / LEVEL) > max(honest)
@@ -222,8 +222,8 @@ def test_ranks_that_ignore_ties_are_caught():
     bins = np.random.default_rng(0).integers(0, 2, size=(1, 100, BLOCK)).astype(np.uint8)
     none = np.zeros((1, BINS), dtype=np.int64)
     fair = np.random.default_rng(1).random((100, BLOCK))
-    assert Capital.of(1).after(ranked(bins, fair, none)[0])[1].max() < np.log(1e6)
-    assert Capital.of(1).after(ranked(bins, np.full((100, BLOCK), 0.5), none)[0])[1].max() > np.log(1e6)
+    assert BettingCapital.of(1).after(ranked(bins, fair, none)[0])[1].max() < np.log(1e6)
+    assert BettingCapital.of(1).after(ranked(bins, np.full((100, BLOCK), 0.5), none)[0])[1].max() > np.log(1e6)
 
 
 # -- what it notices ----------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     X[5_000:] += 1
     y[5_000:] += 1
     one, other = learned(name, X, y, 500), learned(name, X, y, 77)
-    same(*(each._stream.view().current.monitor.settled() for each in (one, other)))
+    same(*(each._stream.view().current.monitor.with_bets() for each in (one, other)))
     assert 5_000 < one.order_.alarm <= 6_000
     assert one.order_.rows == 6_000
     half = learned(name, X[:4_321], y[:4_321], 1_000)
@@ -329,14 +329,14 @@ def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     resumed = batch2online.load(tmp_path / "model")
     target = {"regression": y, "any": (y > 0).astype(int)}.get(name)
     resumed.partial_fit(X[4_321:], None if target is None else target[4_321:])
-    same(*(each._stream.view().current.monitor.settled() for each in (resumed, one)))
+    same(*(each._stream.view().current.monitor.with_bets() for each in (resumed, one)))
 
 
 def test_forgetting_gives_the_monitor_of_the_other_rows():
     X, y = stream(3_000)
     model = OnlineRegression(keep_history=True, random_state=0).partial_fit(X, y).forget([5, 700, 2_999])
     assert model.order_.rows == 2_997
-    assert model._stream.current.monitor.settled().counts.sum() == 4 * ((2_997 - 600) // BLOCK * BLOCK)
+    assert model._stream.current.monitor.with_bets().counts.sum() == 4 * ((2_997 - 600) // BLOCK * BLOCK)
 
 
 def test_merging_halves_what_both_have_found():
@@ -357,9 +357,9 @@ def test_merging_halves_what_both_have_found():
 
 def test_capital_counts_half_after_merging():
     one, other = watched(*stream(3_000)), watched(*stream(3_000, seed=1))
-    merged = one.joined(other)
+    merged = one.merge(other)
     np.testing.assert_allclose(merged.capital.logarithm, one.capital.logarithm - np.log(2))
-    assert merged.joined(Monitor.new(3, 1)).capital is merged.capital  # one that has found nothing
+    assert merged.merge(OrderMonitor.new(3, 1)).capital is merged.capital  # one that has found nothing
 
 
 def test_freezes_are_at_fixed_counts():
@@ -403,7 +403,7 @@ def test_rows_that_are_watched_are_those_of_watched_blocks(first, n):
     blocks = np.array(watched_blocks(first + n))
     numbers = np.arange(first, first + n)
     expected = numbers[np.isin(numbers // BLOCK * BLOCK, blocks)]
-    watched = Watched(first, n)
+    watched = WatchedBlocks(first, n)
     np.testing.assert_array_equal(watched.of_values(numbers), expected)
     rows = numbers[:, None] * np.array([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(watched.of_rows(rows, None), expected[:, None] * [1.0, 2.0, 3.0])

@@ -199,17 +199,17 @@ def test_largest_losses_are_exact_whatever_the_chunks_and_merges():
     def recorded(*cuts):
         record = Record()
         for some in np.split(np.arange(5_000), cuts):
-            record = record.after(rows[some], totals_of(losses[some], losses[some]))
+            record = record.plus(rows[some], totals_of(losses[some], losses[some]))
         return record
 
     order = np.lexsort((np.arange(5_000), -losses))[:10]
-    halves = [Record().after(rows[s], totals_of(losses[s], losses[s])) for s in (slice(0, 2500), slice(2500, None))]
+    halves = [Record().plus(rows[s], totals_of(losses[s], losses[s])) for s in (slice(0, 2500), slice(2500, None))]
     for record in (
         recorded(),
         recorded(3, 1_500, 1_501),
         recorded(*range(7, 5_000, 7)),
-        halves[0].joined(halves[1]),
-        halves[1].joined(halves[0]),
+        halves[0].merge(halves[1]),
+        halves[1].merge(halves[0]),
     ):
         assert record.largest_ids.tolist() == order.tolist()
         np.testing.assert_array_equal(record.largest, losses[order])
@@ -231,7 +231,7 @@ def test_what_a_handful_is(losses, expected):
     losses = np.array(losses)
     n = len(losses)
     rows = Rows(np.zeros((n, 1)), np.zeros((n, 0)), ones(n), np.arange(n))
-    found = Record().after(rows, totals_of(losses, losses)).handful()
+    found = Record().plus(rows, totals_of(losses, losses)).handful()
     assert (None if found is None else found.rows) == expected
 
 

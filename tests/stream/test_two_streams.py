@@ -116,7 +116,7 @@ def test_the_comparison_notices_what_is_left(monkeypatch, defect):
         new = forgotten(self, ids)
         left = getattr(self.learner, defect)
         if defect == "model":
-            left = new.problem.solve(new.construction, left)
+            left = new.problem.fit(new.snapshot(), left).model
         return replace(new, learner=replace(new.learner, **{defect: left}))
 
     X, y = stream("heavy_tailed", N)
@@ -192,12 +192,12 @@ def test_shards_of_which_all_rows_are_kept_are_those_of_fit_whatever_the_scores(
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
-def mean_loss(model, X, y, width):
-    """What a model costs for each row, without its penalty; residuals on the scale of one width for all models."""
+def mean_loss(model, X, y, scale):
+    """What a model costs for each row, without its penalty; residuals on the scale of one scale for all models."""
     if isinstance(model, OnlineClassifier):
         found = model.predict_proba(X)[np.arange(len(X)), np.searchsorted(model.classes_, y)]
         return -np.log(found).mean()
-    own = replace(model._stream.model, width=width)
+    own = replace(model._stream.model, scale=scale)
     return model._stream.problem.losses(own, X, y[:, None])[0].mean()
 
 
@@ -207,12 +207,12 @@ def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(n
     X, y = stream("gaussian", 3_000)
     y = targets_of(name, y)
     best = OTHERS[name](coreset_size=10_000, random_state=7).fit(X, y)
-    width = best._stream.model.width
-    least = mean_loss(best, X, y, width)
+    scale = best._stream.model.scale
+    least = mean_loss(best, X, y, scale)
     for order in ORDERS:
         merged = merged_shards(name, X, y, order, 300, (0, 700, 1_700, 3_000))
         assert len(merged.coreset_) < 450
-        assert mean_loss(merged, X, y, width) <= least * (1 + 5 * merged.error_ + 1e-4)
+        assert mean_loss(merged, X, y, scale) <= least * (1 + 5 * merged.error_ + 1e-4)
         assert merged.error_ < 0.05
 
 

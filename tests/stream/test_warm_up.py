@@ -106,7 +106,7 @@ def test_a_checkpoint_before_the_first_model_goes_on_with_the_same_bits(name, at
 def test_weights_count_as_copies():
     weights = RNG.integers(1, 4, size=30).astype(float)
     once = OnlineRegression(refresh=LATE, random_state=0).partial_fit(X[:30], Y[:30], weights)
-    (losses, _), seen = MeanSoFar(of_targets=True).scored(X[:30], Y[:30, None], weights)
+    (losses, _), seen = MeanSoFar(of_targets=True).score(X[:30], Y[:30, None], weights)
     means = [np.average(Y[:t], weights=weights[:t]) for t in range(1, 30)]
     assert losses[1:] == pytest.approx(np.square(Y[1:30] - means), rel=1e-12)
     assert once.regret_.loss == pytest.approx(weights @ losses, rel=1e-12)

@@ -25,10 +25,10 @@ def test_a_row_costs_its_distance_to_the_weighted_mean_of_the_rows_before_it(z, 
     apart = np.array([np.linalg.norm(value - mean) for value, mean in zip(values, means, strict=False)])
     warm_up = MeanSoFar(of_targets, z)
     for part in (slice(0, 5), slice(5, 6), slice(6, 12)):
-        (losses, unsquared), warm_up = warm_up.scored(points[part], targets[part], weights[part])
+        (losses, unsquared), warm_up = warm_up.score(points[part], targets[part], weights[part])
         np.testing.assert_allclose(losses, apart[part] ** z, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(unsquared, apart[part], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(warm_up.answer, means[part.stop], rtol=1e-12)
+        np.testing.assert_allclose(warm_up.prediction, means[part.stop], rtol=1e-12)
 
 
 def test_shares_of_labels_and_of_a_new_one_add_to_one():
@@ -36,10 +36,10 @@ def test_shares_of_labels_and_of_a_new_one_add_to_one():
     codes, weights = np.array([[3.0], [3.0], [5.0], [8.0], [5.0]]), np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     warm_up = LabelsSoFar(is_log=True)
     for code, weight in zip(codes, weights, strict=True):
-        warm_up = warm_up.scored(np.empty((1, 0)), code[None], np.array([weight]))[1]
+        warm_up = warm_up.score(np.empty((1, 0)), code[None], np.array([weight]))[1]
     chances = []
     for code in (3.0, 5.0, 8.0, 99.0):
-        (losses, _), _ = warm_up.scored(np.empty((1, 0)), np.array([[code]]), np.ones(1))
+        (losses, _), _ = warm_up.score(np.empty((1, 0)), np.array([[code]]), np.ones(1))
         chances.append(math.exp(-losses[0]))
     assert sum(chances) == pytest.approx(1.0)
     assert chances[0] == pytest.approx(3.5 / 7.5)

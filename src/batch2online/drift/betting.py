@@ -1,10 +1,10 @@
 """Bets against uniform ranks: a martingale if the ranks are independent and uniform, whatever the bets.
 
 A rank in (0, 1) falls into one of ``CELLS`` equal cells. A bet is a table of payoffs over the cells with mean one,
-chosen before the rank is known. Several gamblers bet side by side, each with its own kind of table, over blocks of
-``BLOCK`` rows; between blocks a share ``1 / (b + 2)`` of the capital is spread anew over all of them, so that a gambler
-who was wrong for long can still win when rows change. The total capital starts at one. It is a non-negative martingale
-in the filtration of the ranks, so the chance that it ever reaches ``1 / alpha`` is at most alpha (Ville's inequality).
+chosen before the rank is known. Several gamblers bet side by side, each with its own table, over blocks of ``BLOCK``
+rows; between blocks a share ``1 / (b + 2)`` of the capital is redistributed over all of them, so that a gambler who was
+wrong for long can still win when rows change. The total capital starts at one. It is a non-negative martingale in the
+filtration of the ranks, so the chance that it ever reaches ``1 / alpha`` is at most alpha (Ville's inequality).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MIDDLES = (np.arange(CELLS) + 0.5) / CELLS - 0.5
 _TILTS = (0.3, 0.8, 1.6)
 _TAILS = (0.3, 0.8)
 _MEMORIES = np.array([1.0, 0.98, 0.85])[:, None, None]
-"""What a gambler who learns keeps of the past at each block: all of it, about 3,000 rows, about 400 rows."""
+"""Decay of the past of learning gamblers per block: none, over about 3,000 rows, over about 400 rows."""
 
 _PERIOD = 64
-"""Blocks after which what is remembered is brought to scale."""
+"""Blocks after which the decayed past is rescaled."""
 
 _DOUBT = 8.0
-"""Ranks in each cell that such a gambler imagines to have seen."""
+"""Prior number of ranks in each cell, for learning gamblers."""
 
 
 def _fixed_tables() -> FloatArray:
@@ -46,12 +46,12 @@ _FIXED = np.log(_fixed_tables())
 GAMBLERS = len(_FIXED) + len(_MEMORIES)
 _START = np.full(GAMBLERS, 0.5 / (GAMBLERS - 1))
 _ONES = np.ones((GAMBLERS, 1))
-_START[0] = 0.5  # half of the capital does not bet: a long calm costs little
+_START[0] = 0.5  # half of the capital does not bet: random order costs little
 
 
 @storable
 @dataclass(frozen=True)
-class Capital:
+class BettingCapital:
     """The gamblers of K scores after some blocks.
 
     ``shares`` (K, gamblers) are their shares in the capital, ``logarithm`` (K,) the logarithm of the capital, ``past``
@@ -68,12 +68,12 @@ class Capital:
         require((np.abs(sums - 1) < 1e-6).all(), f"shares: found sums of {sums}, expected 1")
 
     @classmethod
-    def of(cls, scores: int) -> Capital:
-        """Return a capital of one for each of so many scores."""
+    def of(cls, scores: int) -> BettingCapital:
+        """Return a capital of one for each score."""
         return cls(0, np.tile(_START, (scores, 1)), np.zeros(scores), np.zeros((len(_MEMORIES), scores, CELLS)))
 
-    def after(self, counts: IntArray) -> tuple[Capital, FloatArray]:
-        """Return the capital after blocks whose ranks fall into cells this often, and its logarithm after each.
+    def after(self, counts: IntArray) -> tuple[BettingCapital, FloatArray]:
+        """Return the capital after blocks with these counts of ranks by cell, and its logarithm after each block.
 
         ``counts`` is (blocks, K, cells); the logarithms are (blocks, K).
         """
@@ -81,7 +81,7 @@ class Capital:
         gains = np.exp(_log_gains(counts, past))
         shares, totals = self._shared(gains)
         logarithms = np.cumsum(np.concatenate([self.logarithm[None], np.log(totals)]), axis=0)[1:]
-        return Capital(self.blocks + len(counts), shares, logarithms[-1], known), logarithms
+        return BettingCapital(self.blocks + len(counts), shares, logarithms[-1], known), logarithms
 
     def _pasts(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return what is remembered before each block, and what is kept of it after the last.
@@ -103,7 +103,7 @@ class Capital:
         return past, known
 
     def _shared(self, gains: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the shares after all blocks, and by which factor each block has multiplied the capital."""
+        """Return the shares after all blocks, and the factor by which each block has multiplied the capital."""
         shares, totals = self.shares.copy(), np.empty((*gains.shape[:2], 1))
         rates = 1 / (np.arange(self.blocks, self.blocks + len(gains)) + 2.0)
         kept, spread = 1 - rates, rates[:, None] * _START
@@ -116,7 +116,7 @@ class Capital:
 
 
 def _log_gains(counts: IntArray, past: FloatArray) -> FloatArray:
-    """Return the logarithm of what each gambler's capital is multiplied by, (blocks, K, gamblers)."""
+    """Return the logarithm of the gain of each gambler, (blocks, K, gamblers)."""
     learned = past + _DOUBT
     learned *= CELLS / learned.sum(axis=-1, keepdims=True)
     np.log(learned, out=learned)
@@ -133,16 +133,16 @@ _EARLIER = (np.uint64(1) << np.arange(BLOCK, dtype=np.uint64)) - np.uint64(1)
 
 
 def ranked(bins: ByteArray, u: FloatArray, counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return how often ranks fall into the cells, (blocks, K, cells), and the counts of the bins after these rows.
+    """Return counts of ranks by cell, (blocks, K, cells), and the counts of the bins after these rows.
 
     Parameters
     ----------
     bins : array of bytes (K, blocks, 64)
-        Where the scores of the rows fall.
+        Bins of the scores of the rows.
     u : array (blocks, 64)
-        The uniforms that the rows own.
+        Uniforms of the rows.
     counts : array (K, bins)
-        How often each bin has come before.
+        Counts of each bin before.
     """
     scores, blocks, _ = bins.shape
     places = bins + BINS * np.arange(scores * blocks).reshape(scores, blocks, 1)
@@ -155,7 +155,7 @@ def ranked(bins: ByteArray, u: FloatArray, counts: IntArray) -> tuple[IntArray, 
     less = _up_to(_lower(before[:, :-1]), _lower(members), places)
     t = int(counts[0].sum()) + np.arange(1, blocks * BLOCK + 1).reshape(blocks, BLOCK)
     cells = ((less + u * (equal + 1)) * (CELLS / t)).astype(np.intp)
-    np.minimum(cells, CELLS - 1, out=cells)  # where rounding has made a rank of one
+    np.minimum(cells, CELLS - 1, out=cells)  # rounding can give a rank of one
     cells += CELLS * np.arange(scores * blocks).reshape(scores, blocks, 1)
     found = np.bincount(cells.reshape(-1), minlength=scores * blocks * CELLS).reshape(scores, blocks, CELLS)
     return found.transpose(1, 0, 2), before[:, -1]
@@ -172,7 +172,7 @@ def _members(places: IntArray) -> WordArray:
 
 
 def _lower(of_bins: Any) -> Any:
-    """Return for each bin what those below it have together."""
+    """Return for each bin the sum over the bins below it."""
     total = np.cumsum(of_bins, axis=2, dtype=of_bins.dtype)
     total -= of_bins
     return total

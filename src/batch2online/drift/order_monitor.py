@@ -1,4 +1,8 @@
-"""What the monitor says about the order of the rows."""
+"""Monitor of the order of rows: evidence against random order, which the guarantees assume, as a test martingale.
+
+Scores of rows under a frozen reference model are ranked among those before them; bets against uniform ranks
+(:mod:`~batch2online.drift.betting`) gain capital if rows are not exchangeable.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ import numpy as np
 
 from batch2online import sampling
 from batch2online._types import ByteArray, FloatArray, IntArray, WordArray
-from batch2online.drift.betting import BINS, BLOCK, Capital, ranked
-from batch2online.drift.reference_model import THINNINGS, ReferenceModel, Watched, n_watched, names_of
+from batch2online.drift.betting import BINS, BLOCK, BettingCapital, ranked
+from batch2online.drift.reference_model import THINNINGS, ReferenceModel, WatchedBlocks, n_watched, names_of
 from batch2online.rows import Rows, check_width
 from batch2online.schema import (
     Count,
@@ -32,7 +36,7 @@ from batch2online.schema import (
 _REMEDY = "the guarantee does not apply; --order random for a file, --half-life for a stream"
 
 _BEYOND = 100
-"""Evidence from here on is not told in digits."""
+"""Evidence beyond this is not printed in digits."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,17 @@ class OrderVerdict:
     alarm : int or None
         Rows seen when the evidence first reached 3; None while it has not.
     score : str or None
-        The score that shows it most clearly, None while there is no alarm.
+        The score with the largest evidence; None while there is no alarm.
     rows : int
         Rows seen.
     ranked : int
-        Rows that were ranked: the first ones only fix the reference model.
+        Rows that were ranked: the first ones only fit the reference model.
     scores : dict
         The evidence of each score.
     curve_rows, curve : arrays
         Row counts, and the evidence at each of them; it may fall again.
     within : str or None
-        What the guarantee is limited to where old rows are let go: "a half-life" or "the window".
+        What the guarantee is limited to where old rows are forgotten: "a half-life" or "the window".
     """
 
     evidence: float
@@ -76,53 +80,60 @@ class OrderVerdict:
         return self.alarm is None
 
     @property
-    def told(self) -> str:
-        """The e-value in short; beyond any doubt there is no need for digits."""
+    def e_value(self) -> str:
+        """The e-value as a short string."""
         return f"1e{self.evidence:.0f}" if self.evidence < _BEYOND else f"beyond 1e{_BEYOND}"
 
     def sentence(self) -> str:
         """Return the verdict in words."""
         if self.alarm is not None:
             so = _REMEDY if self.within is None else f"the guarantee holds for rows that are alike within {self.within}"
-            return f"not in random order (evidence {self.told} from row {self.alarm:,}): {so}"
+            return f"not in random order (evidence {self.e_value} from row {self.alarm:,}): {so}"
         return "order looks random" if self.ranked else "too few rows to tell whether their order is random"
 
 
 MOST_BYTES = 2**20
-"""So much may be noted before it is packed, and twice as much when it is, before bets are made."""
+"""Bytes of pending scores at which they are packed; bets are made if packed ones take twice as much."""
 
 MOST_PARTS = 2**8
 
 _TOGETHER = 2**14
-"""Rows that are packed together, about."""
+"""Approximate number of rows that are packed together."""
 
 
-class Run(NamedTuple):
-    """Rows in a row: the number of the first since the reference model was made, its id, and how many they are."""
+class IdRun(NamedTuple):
+    """Rows with consecutive ids: number of the first since the fit of the reference model, its id, and the count."""
 
     number: int
     first_id: int
     n: int
 
-    def is_followed_by(self, other: Run) -> bool:
-        """Whether both are one, in which the same share of the blocks is watched."""
+    def is_followed_by(self, other: IdRun) -> bool:
+        """Return whether both can be merged: consecutive, with the same share of watched blocks."""
         number, first_id = self.number + self.n, self.first_id + self.n
         return other.number == number and other.first_id == first_id and number not in THINNINGS
 
 
 @dataclass(frozen=True)
-class Noted:
-    """Rows that were watched and not yet bet on.
+class PendingScores:
+    """Scores of watched rows on which no bets were made yet.
 
-    Their ``values`` (m, n) under the ``reference`` model, whose first rows they may be, or the bins of their scores, as
-    bytes; the runs of rows that they are the watched ones of; the row count at which numbers begin; the bytes of values
-    noted so far.
+    Attributes
+    ----------
+    reference, is_first : ReferenceModel, bool
+        The model that scores the rows, and whether they are its first rows.
+    values : array (m, n)
+        Values of the rows under the model, or the bins of their scores as bytes.
+    runs : tuple of IdRun
+        All rows among which these are the watched ones.
+    origin, seed, total : int
+        Row count at which numbers begin, the seed, and bytes of values pending so far.
     """
 
     reference: ReferenceModel
     is_first: bool
     values: Any
-    runs: tuple[Run, ...]
+    runs: tuple[IdRun, ...]
     origin: int
     seed: int
     total: int
@@ -132,49 +143,48 @@ class Noted:
         return self.values if self.values.dtype == np.uint8 else self.reference.bins(self.values)
 
     def uniforms(self) -> FloatArray:
-        """Return the uniforms that rows own, which break ties."""
+        """Return the uniforms of rows, which break ties."""
         return sampling.uniforms_of(np.concatenate([_words(self.seed, run) for run in self.runs]))
 
     def ends(self) -> IntArray:
         """Return the row counts after the blocks of these rows."""
-        return (
-            self.origin + BLOCK + np.unique(np.concatenate([Watched(run.number, run.n).blocks() for run in self.runs]))
-        )
+        blocks = np.unique(np.concatenate([WatchedBlocks(run.number, run.n).blocks() for run in self.runs]))
+        return self.origin + BLOCK + blocks
 
 
-def _words(seed: int, run: Run) -> WordArray:
-    """Return the words of rows that are watched: drawn with those between them, which is fastest."""
+def _words(seed: int, run: IdRun) -> WordArray:
+    """Return the random draws of watched rows: drawn with those between them, which is fastest."""
     words = sampling.words(seed, sampling.ORDER, range(run.first_id, run.first_id + run.n))
-    watched: WordArray = Watched(run.number, run.n).of_values(words)
+    watched: WordArray = WatchedBlocks(run.number, run.n).of_values(words)
     return watched
 
 
-def runs_of(number: int, ids: IntArray) -> tuple[Run, ...]:
-    """Return the runs that rows with these ids consist of, the first of which has this number.
+def runs_of(number: int, ids: IntArray) -> tuple[IdRun, ...]:
+    """Return the runs of consecutive ids; the first row has this number.
 
     >>> runs_of(100, np.array([3, 4, 5, 9]))
-    (Run(number=100, first_id=3, n=3), Run(number=103, first_id=9, n=1))
+    (IdRun(number=100, first_id=3, n=3), IdRun(number=103, first_id=9, n=1))
     """
     if int(ids[-1] - ids[0]) == len(ids) - 1:
-        return (Run(number, int(ids[0]), len(ids)),)
+        return (IdRun(number, int(ids[0]), len(ids)),)
     cuts = [0, *(np.flatnonzero(np.diff(ids) != 1) + 1).tolist(), len(ids)]
-    return tuple(Run(number + start, int(ids[start]), stop - start) for start, stop in pairwise(cuts))
+    return tuple(IdRun(number + start, int(ids[start]), stop - start) for start, stop in pairwise(cuts))
 
 
-def is_much(parts: tuple[Noted, ...]) -> bool:
-    """Whether what is noted is to be packed."""
+def is_large(parts: tuple[PendingScores, ...]) -> bool:
+    """Return whether pending scores should be packed."""
     return len(parts) > MOST_PARTS or (bool(parts) and parts[-1].total > MOST_BYTES)
 
 
-def packed(parts: tuple[Noted, ...]) -> tuple[Noted, ...]:
-    """Return the same in bins, those that one reference model has scored together, but not too many."""
+def packed(parts: tuple[PendingScores, ...]) -> tuple[PendingScores, ...]:
+    """Return the pending scores as bins, in batches of one reference model."""
     groups = groupby(parts, key=lambda part: (id(part.reference), part.seed))
     return tuple(_as_one(own) for _, group in groups for own in _batches(group))
 
 
-def _batches(parts: Iterable[Noted]) -> list[list[Noted]]:
-    """Return the parts in lists of enough rows each, but for the last: bets are made on one at a time."""
-    batches: list[list[Noted]] = [[]]
+def _batches(parts: Iterable[PendingScores]) -> list[list[PendingScores]]:
+    """Return the parts in batches of enough rows each, except for the last."""
+    batches: list[list[PendingScores]] = [[]]
     for part in parts:
         batches[-1].append(part)
         if sum(each.values.shape[1] for each in batches[-1]) >= _TOGETHER:
@@ -182,15 +192,15 @@ def _batches(parts: Iterable[Noted]) -> list[list[Noted]]:
     return [batch for batch in batches if batch]
 
 
-def _as_one(parts: list[Noted]) -> Noted:
+def _as_one(parts: list[PendingScores]) -> PendingScores:
     if len(parts) == 1 and parts[0].values.dtype == np.uint8:
         return parts[0]
     bins = np.concatenate([part.bins() for part in parts], axis=1)
     return replace(parts[0], values=bins, runs=_joined([run for part in parts for run in part.runs]), total=0)
 
 
-def _joined(runs: list[Run]) -> tuple[Run, ...]:
-    """Return the same rows in as few runs as possible."""
+def _joined(runs: list[IdRun]) -> tuple[IdRun, ...]:
+    """Return the rows in as few runs as possible."""
     result = runs[:1]
     for run in runs[1:]:
         last = result[-1]
@@ -202,14 +212,14 @@ def _joined(runs: list[Run]) -> tuple[Run, ...]:
 
 
 FREEZES = ((0, 600), (3600, 4800))
-"""Rows that a reference model is made of: it is current from the last of them on."""
+"""Row counts between which rows are collected for a reference model, which is current from the last of them on."""
 
 _REFERENCES_AT = tuple(last for _, last in FREEZES)
 _CUTS = (*(at for window in FREEZES for at in window), *(_REFERENCES_AT[-1] + at for at in THINNINGS))
-"""Row counts at which the monitor changes what it does with rows."""
+"""Row counts at which the monitor changes how it treats rows."""
 
 LEVEL = 1e-3
-"""Chance of ever raising a false alarm, at most."""
+"""Maximum probability of a false alarm, ever."""
 
 _AT_ONCE = 160 * BLOCK
 _CURVE = 1.05
@@ -217,32 +227,32 @@ _CURVE = 1.05
 
 @storable
 @dataclass(frozen=True)
-class Monitor:
-    """What is known of the order of the rows so far.
+class OrderMonitor:
+    """Monitor of the order of rows.
 
     Parameters
     ----------
     width, n_targets : int
         Columns of the rows, and of their targets.
     rows, skipped : int
-        Rows watched, and those that had come before.
+        Rows observed, and rows before those.
     kept : tuple of Rows
         Rows for the next reference model.
     reference : ReferenceModel or None
         The current reference model.
     counts : array (K, bins)
-        How often each bin has come since it is.
-    waiting, uniforms : bytes (K, m), array (m,)
-        Bins and uniforms of rows of the last block, not complete yet.
-    capital : Capital
+        Counts of each bin since then.
+    buffered, uniforms : bytes (K, m), array (m,)
+        Bins and uniforms of the rows of the last, incomplete block.
+    capital : BettingCapital
     best : array (K,)
         The largest logarithm of each capital so far.
     alarm : int or None
         Rows seen when the first alarm was raised.
     curve_rows, curve : arrays
         Row counts that grow by a twentieth, and the logarithm of the largest capital there.
-    noted : tuple of Noted
-        Rows that no bets were made on yet.
+    pending : tuple of PendingScores
+        Rows on which no bets were made yet.
     """
 
     width: Annotated[int, at_least(1)]
@@ -252,27 +262,27 @@ class Monitor:
     kept: tuple[Rows, ...]
     reference: ReferenceModel | None
     counts: Annotated[IntArray, shape("k", BINS), at_least(0)]
-    waiting: Annotated[ByteArray, shape("k", "m"), below(BINS)]
+    buffered: Annotated[ByteArray, shape("k", "m"), below(BINS)]
     uniforms: Annotated[FloatArray, shape("m"), above(0), below(1)]
-    capital: Capital
+    capital: BettingCapital
     best: Annotated[FloatArray, shape("k"), number]
     alarm: int | None
     curve_rows: Annotated[IntArray, shape("curve"), ascending, above(0)]
     curve: Annotated[FloatArray, shape("curve"), finite]
-    noted: tuple[Noted, ...] = ()
+    pending: tuple[PendingScores, ...] = ()
 
     def validate(self) -> None:
-        """Require counts that are those of the rows watched, and a reference model of their width."""
+        """Require counts of the rows observed, and a reference model of their width."""
         k = len(names_of(self.width, self.n_targets))
         require_equal("scores", (len(self.best), len(self.capital.logarithm)), (k, k))
         require(self.alarm is None or 0 < self.alarm <= self.seen, f"alarm: found row {self.alarm} of {self.seen}")
         frozen = max((last for _, last in FREEZES if last <= self.rows), default=None)
         require((self.reference is None) == (frozen is None), f"reference: found {self.reference} at row {self.rows}")
         n_ranked = 0 if frozen is None else n_watched(self.rows - frozen)
-        waiting = n_ranked % BLOCK
-        require_equal("buffered rows", len(self.uniforms), waiting)
+        buffered = n_ranked % BLOCK
+        require_equal("buffered rows", len(self.uniforms), buffered)
         counts = self.counts.sum(axis=1)
-        require((counts == n_ranked - waiting).all(), f"counts: found {counts} rows, expected {n_ranked - waiting}")
+        require((counts == n_ranked - buffered).all(), f"counts: found {counts} rows, expected {n_ranked - buffered}")
         if (model := self.reference) is not None:
             require_equal("scores of the reference", (len(model.middles), len(model.targets)), (k, self.n_targets))
             d = len(model.mean) - 1 if model.columns is None else int(model.columns[-1])
@@ -283,13 +293,13 @@ class Monitor:
         check_width(self.kept, self.width, self.n_targets)
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds: no bet is left to be made."""
-        monitor = self.settled()
-        return {field.name: getattr(monitor, field.name) for field in fields(self) if field.name != "noted"}
+        """Return the fields of a file, after all bets."""
+        monitor = self.with_bets()
+        return {field.name: getattr(monitor, field.name) for field in fields(self) if field.name != "pending"}
 
     @classmethod
-    def new(cls, width: int, n_targets: int, skipped: int = 0) -> Monitor:
-        """Return a monitor of rows of this shape, after so many that it has not seen."""
+    def new(cls, width: int, n_targets: int, skipped: int = 0) -> OrderMonitor:
+        """Return a monitor of rows of this shape, after ``skipped`` rows that it does not observe."""
         k = len(names_of(width, n_targets))
         return cls(
             width=width,
@@ -299,86 +309,86 @@ class Monitor:
             kept=(),
             reference=None,
             counts=np.zeros((k, BINS), dtype=np.int64),
-            waiting=np.empty((k, 0), dtype=np.uint8),
+            buffered=np.empty((k, 0), dtype=np.uint8),
             uniforms=np.empty(0),
-            capital=Capital.of(k),
+            capital=BettingCapital.of(k),
             best=np.zeros(k),
             alarm=None,
             curve_rows=np.empty(0, dtype=np.int64),
             curve=np.empty(0),
         )
 
-    def after(self, rows: Rows, seed: int) -> Monitor:
+    def after(self, rows: Rows, seed: int) -> OrderMonitor:
         """Return the monitor after these rows, all bets made."""
-        return self.noting(rows, seed).settled()
+        return self.observe(rows, seed).with_bets()
 
-    def noting(self, rows: Rows, seed: int) -> Monitor:
-        """Return the monitor that has noted these rows, cut where a reference model is made."""
+    def observe(self, rows: Rows, seed: int) -> OrderMonitor:
+        """Return the monitor after these rows, without bets."""
         monitor, start = self, 0
         while start < len(rows):
             cut = next((at for at in _CUTS if at > monitor.rows), self.rows + len(rows))
             stop = min(len(rows), cut - self.rows)
-            monitor = monitor._noting(rows if stop - start == len(rows) else rows[start:stop], seed)
+            monitor = monitor._observe(rows if stop - start == len(rows) else rows[start:stop], seed)
             start = stop
-        return monitor._packed() if is_much(monitor.noted) else monitor
+        return monitor._packed() if is_large(monitor.pending) else monitor
 
-    def _packed(self) -> Monitor:
-        """Return the same with what is noted in less room, and with bets made if it is too much even so."""
-        new = replace(self, noted=packed(self.noted))
-        return new.settled() if sum(part.values.nbytes for part in new.noted) > 2 * MOST_BYTES else new
+    def _packed(self) -> OrderMonitor:
+        """Return the monitor with packed scores, and with bets made if they are too large even so."""
+        new = replace(self, pending=packed(self.pending))
+        return new.with_bets() if sum(part.values.nbytes for part in new.pending) > 2 * MOST_BYTES else new
 
-    def _noting(self, rows: Rows, seed: int) -> Monitor:
-        """Return the monitor after rows that are all before the next freeze, or that end there."""
+    def _observe(self, rows: Rows, seed: int) -> OrderMonitor:
+        """Return the monitor after rows up to the next fit of a reference model."""
         seen = self.rows + len(rows)
         changed: dict[str, Any] = {"rows": seen}
         if self.reference is not None:
-            changed["noted"] = self._noted(self.reference, rows, seed)
+            changed["pending"] = self._pending(self.reference, rows, seed)
         if any(first <= self.rows < last for first, last in FREEZES):
             own = Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())
             changed["kept"] = (*self.kept, own)
             if seen in _REFERENCES_AT:
                 changed |= {"reference": ReferenceModel.of(Rows.concatenate(list(changed["kept"]))), "kept": ()}
-        new = object.__new__(Monitor)
+        new = object.__new__(OrderMonitor)
         vars(new).update(vars(self), **changed)
         return new
 
-    def _noted(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[Noted, ...]:
-        """Return what is noted with these rows as well, as far as they are watched."""
+    def _pending(self, reference: ReferenceModel, rows: Rows, seed: int) -> tuple[PendingScores, ...]:
+        """Return the pending scores with those of the watched ones of these rows."""
         freeze = frozen_at(self.rows)
         number = self.rows - freeze
-        watched = Watched(number, len(rows))
+        watched = WatchedBlocks(number, len(rows))
         if not len(watched):
-            return self.noted
+            return self.pending
         with np.errstate(all="ignore"):
             values = reference.values(rows.points, rows.targets, watched)
-        total = values.nbytes + (self.noted[-1].total if self.noted else 0)
+        total = values.nbytes + (self.pending[-1].total if self.pending else 0)
         runs, origin = runs_of(number, rows.ids), freeze + self.skipped
-        return (*self.noted, Noted(reference, number == 0, values, runs, origin, seed, total))
+        return (*self.pending, PendingScores(reference, number == 0, values, runs, origin, seed, total))
 
-    def settled(self) -> Monitor:
-        """Return the same with all bets made on rows that are noted."""
-        monitor = replace(self, noted=()) if self.noted else self
-        for part in self.noted:
-            monitor = (monitor._ranking_anew() if part.is_first else monitor)._bet(part)
-        return monitor._ranking_anew() if self.rows in _REFERENCES_AT else monitor
+    def with_bets(self) -> OrderMonitor:
+        """Return the monitor with bets made on all pending scores; the result is the same whenever that happens."""
+        monitor = replace(self, pending=()) if self.pending else self
+        for part in self.pending:
+            monitor = (monitor._with_new_ranks() if part.is_first else monitor)._bet(part)
+        return monitor._with_new_ranks() if self.rows in _REFERENCES_AT else monitor
 
-    def _ranking_anew(self) -> Monitor:
-        """Return the monitor that ranks rows among those to come alone."""
-        return replace(self, counts=0 * self.counts, waiting=self.waiting[:, :0], uniforms=self.uniforms[:0])
+    def _with_new_ranks(self) -> OrderMonitor:
+        """Return the monitor that ranks further rows among themselves alone."""
+        return replace(self, counts=0 * self.counts, buffered=self.buffered[:, :0], uniforms=self.uniforms[:0])
 
-    def _bet(self, part: Noted) -> Monitor:
-        """Return the monitor after rows that one reference model has scored; the first may complete a block."""
-        bins = np.concatenate([self.waiting, part.bins()], axis=1)
+    def _bet(self, part: PendingScores) -> OrderMonitor:
+        """Return the monitor after bets on rows that one reference model has scored; the first may complete a block."""
+        bins = np.concatenate([self.buffered, part.bins()], axis=1)
         uniforms = np.concatenate([self.uniforms, part.uniforms()])
         whole, ends = len(uniforms) // BLOCK * BLOCK, part.ends()
         new = self
         for start in range(0, whole, _AT_ONCE):
             stop = min(start + _AT_ONCE, whole)
             new = new._with_blocks(bins[:, start:stop], uniforms[start:stop], ends[start // BLOCK : stop // BLOCK])
-        return replace(new, waiting=bins[:, whole:].copy(), uniforms=uniforms[whole:].copy())
+        return replace(new, buffered=bins[:, whole:].copy(), uniforms=uniforms[whole:].copy())
 
-    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, ends: IntArray) -> Monitor:
-        """Return the monitor after whole blocks, after which so many rows were seen."""
+    def _with_blocks(self, bins: ByteArray, uniforms: FloatArray, ends: IntArray) -> OrderMonitor:
+        """Return the monitor after whole blocks, which end at these row counts."""
         cells, counts = ranked(bins.reshape(len(bins), -1, BLOCK), uniforms.reshape(-1, BLOCK), self.counts)
         capital, logarithms = self.capital.after(cells)
         largest = logarithms.max(axis=1)
@@ -400,13 +410,13 @@ class Monitor:
             due = int(ends[at]) * _CURVE
         return np.array(rows, dtype=np.int64), np.array(values)
 
-    def joined(self, other: Monitor) -> Monitor:
-        """Return the monitor of this stream after another one's rows were merged into it.
+    def merge(self, other: OrderMonitor) -> OrderMonitor:
+        """Return the monitor of this stream after the rows of another one were merged into it.
 
-        It goes on with its own ranks. What both have found counts half: the chance that either raises a false alarm
-        then stays what it was.
+        It continues with its own ranks. The evidence of each counts half, so that the probability of a false alarm
+        stays the same.
         """
-        self, other = self.settled(), other.settled()
+        self, other = self.with_bets(), other.with_bets()
         if not other.capital.blocks:
             return replace(self, skipped=self.skipped + other.seen)
         best = np.maximum(self.best, other.best) - math.log(2)
@@ -416,13 +426,13 @@ class Monitor:
 
     @property
     def seen(self) -> int:
-        """Rows of the stream, those among them that were not watched."""
+        """Rows of the stream, with those that were skipped."""
         return self.skipped + self.rows
 
     def verdict(self) -> OrderVerdict:
-        """Return what is to be said of the order now."""
-        if self.noted:
-            return self.settled().verdict()
+        """Return the verdict on the order of the rows so far."""
+        if self.pending:
+            return self.with_bets().verdict()
         evidence = (self.best - math.log(len(self.best))) / math.log(10)
         names = names_of(self.width, self.n_targets)
         return OrderVerdict(

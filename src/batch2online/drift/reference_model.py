@@ -1,7 +1,8 @@
-"""Which rows the monitor watches: blocks of 64, all of the first, then fewer and fewer, one in sixteen in the end.
+"""The reference model of the order monitor, which scores rows, and the sampling plan of watched blocks.
 
-Places are fixed beforehand: a choice that does not look at the rows leaves their order random. Fewer blocks cost less,
-and the delay of an alarm grows as they get fewer, but not without end.
+All of the first blocks of 64 rows are watched, then fewer and fewer, one in sixteen in the end. Positions are fixed in
+advance: a choice that does not depend on the rows leaves their order random. Fewer blocks cost less; the delay of an
+alarm grows with the thinning, up to a limit.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ THINNINGS = (2**15, 2**16, 2**18, 2**20)
 """Row numbers from which on half as many blocks are watched as before."""
 
 
-class Watched:
-    """Those of n rows from number ``first`` on that are watched: one block in ``every``, at multiples of it.
+class WatchedBlocks:
+    """The watched ones of n rows from number ``first`` on: one block in ``every``, at multiples of it.
 
-    The rows lie between two thinnings. Written into lines as long as it is from one watched block to the next, those
-    that are watched are the first columns.
+    The rows lie between two thinnings. Reshaped into lines as long as the distance between watched blocks, the watched
+    rows are the first columns.
     """
 
     def __init__(self, first: int, n: int, every: int | None = None) -> None:
@@ -42,7 +43,7 @@ class Watched:
         return int(self._span.stop - self._span.start)
 
     def of_values(self, values: Any) -> Any:
-        """Return those of n values, one a row, that belong to rows that are watched."""
+        """Return the values of watched rows, given one value per row."""
         if self.every == 1:
             return values
         room = np.empty(self._lines * self._length, dtype=values.dtype)
@@ -50,37 +51,37 @@ class Watched:
         return room.reshape(self._lines, self._length)[:, :BLOCK].reshape(-1)[self._span]
 
     def of_rows(self, points: FloatArray, columns: IntArray | None) -> FloatArray:
-        """Return these columns, or all, of those of n rows that are watched."""
+        """Return these columns, or all, of the watched rows."""
         if self.every == 1:
             return points if columns is None else points[:, columns]
         places = self.of_values(np.arange(self.n))
         return np.asarray(points[places] if columns is None else points[places[:, None], columns])
 
     def blocks(self) -> IntArray:
-        """Return the row numbers at which watched blocks begin that these rows lie in."""
+        """Return the row numbers at which the watched blocks of these rows begin."""
         first = self._first_line + (self._span.start == BLOCK and self.every > 1)  # none of the first line is watched
         return np.asarray(np.arange(first, self._first_line + self._lines) * self._length)
 
 
 def n_watched(rows: int) -> int:
-    """Return how many of so many rows are watched.
+    """Return the number of watched rows among the first ``rows``.
 
     >>> n_watched(1000), n_watched(10**6)
     (1000, 190592)
     """
     cuts = [0, *(at for at in THINNINGS if at < rows), rows]
-    return sum(len(Watched(start, stop - start)) for start, stop in itertools.pairwise(cuts) if stop > start)
+    return sum(len(WatchedBlocks(start, stop - start)) for start, stop in itertools.pairwise(cuts) if stop > start)
 
 
 SUPERVISED = ("loss", "residual", "prediction", "target")
 UNSUPERVISED = ("distance", "first coordinate", "second coordinate", "third coordinate")
 
 COLUMNS = 64
-"""Columns that a reference looks at: those that vary most."""
+"""Maximum number of columns that a reference model uses: those of largest variance."""
 
 GRID = 4096
 _OUTER = 8
-"""Bins on either side for values beyond those of the first rows."""
+"""Bins on either side for values outside the range of the first rows."""
 
 _SHRINKAGE = 0.01
 
@@ -93,24 +94,24 @@ def names_of(width: int, n_targets: int) -> tuple[str, ...]:
 @storable
 @dataclass(frozen=True)
 class ReferenceModel:
-    """The frozen model: linear functions of a row, and a monotone map of each score to bins.
+    """A frozen model that scores rows: linear functions of a row, and a monotone map of each score to bins.
 
     Parameters
     ----------
     columns : array of int, or None
-        The columns that are looked at; None is all.
+        The columns used; None for all.
     mean, scale : arrays (columns,)
         Of these columns.
     directions : array (columns, m)
         Coefficients of the prediction, or of the leading coordinates.
     targets : array (n_targets,)
-        Coefficients of the targets; their sum is what is predicted.
+        Coefficients of the targets; the model predicts their weighted sum.
     middles, ranges : arrays (K,)
         Of the scores of the first rows.
     tables : bytes (K, GRID)
         The bin of each cell of a grid over all numbers.
     offset : float
-        Mean of what is predicted.
+        Mean of the predicted sum.
     """
 
     columns: Annotated[IntArray, shape("d"), ascending, at_least(0)] | None
@@ -144,14 +145,14 @@ class ReferenceModel:
             middles, ranges, tables = _quantiser(new.scores(new.values(rows.points, rows.targets)))
         return replace(new, middles=middles, ranges=ranges, tables=tables)
 
-    def values(self, points: FloatArray, targets: FloatArray, watched: Watched | None = None) -> FloatArray:
-        """Return what the scores of rows are functions of, (m, n), in single precision: of those watched, or of all.
+    def values(self, points: FloatArray, targets: FloatArray, watched: WatchedBlocks | None = None) -> FloatArray:
+        """Return values (m, n) of the watched rows, or of all, from which scores follow, in single precision.
 
-        These are predictions and targets, or the scores.
+        These are predictions and targets, or the scores themselves.
         """
-        watched = Watched(0, len(points), every=1) if watched is None else watched
+        watched = WatchedBlocks(0, len(points), every=1) if watched is None else watched
         if len(self.targets):
-            predictions = watched.of_values(points @ self._direction(points.shape[1]))  # quicker than to pick rows
+            predictions = watched.of_values(points @ self._direction(points.shape[1]))  # faster than to select rows
             one = targets[:, 0] if len(self.targets) == 1 else targets @ self.targets
             one = watched.of_values(one) * (self.targets[0] if len(self.targets) == 1 else 1.0)
             return np.array([predictions - self._middle, one - self.offset], dtype=np.float32)
@@ -161,7 +162,7 @@ class ReferenceModel:
         return np.array([away @ self.scale**-2.0, *along.T], dtype=np.float32)
 
     def _direction(self, width: int) -> FloatArray:
-        """Return the coefficients of the prediction for all columns: quicker than to pick columns out of rows."""
+        """Return the coefficients of the prediction for all columns, which is faster than to select columns of rows."""
         if self.columns is None:
             return self._coefficients
         wide = np.zeros(width)
@@ -192,14 +193,14 @@ class ReferenceModel:
 
 
 def _most_varied(points: FloatArray) -> IntArray | None:
-    """Return the columns that vary most, in ascending order; None for all of them."""
+    """Return the columns of largest variance, in ascending order; None for all."""
     if points.shape[1] <= COLUMNS:
         return None
     return np.sort(np.argsort(-np.nan_to_num(points.var(axis=0)), kind="stable")[:COLUMNS])
 
 
 def _scales(values: FloatArray) -> FloatArray:
-    """Return standard deviations; of columns that are constant, their magnitude, or one."""
+    """Return standard deviations; for constant columns their magnitude, or one."""
     spread, size = values.std(axis=0), np.abs(values).max(axis=0, initial=0.0)
     return np.where(spread > 1e-9 * size, spread, np.where(size > 0, size, 1.0))
 
@@ -236,7 +237,7 @@ def _table(cells: IntArray) -> ByteArray:
 
 
 def _cells(scores: FloatArray, middles: FloatArray, ranges: FloatArray) -> IntArray:
-    """Return where scores fall on a grid over all numbers, by ``t / (1 + |t|)``; half of it is within the ranges."""
+    """Return the cells of scores on a grid over all numbers, by ``t / (1 + |t|)``; half of it covers the ranges."""
     t = scores - middles[:, None].astype(scores.dtype)
     t /= ranges[:, None].astype(scores.dtype)
     divisor = np.abs(t)

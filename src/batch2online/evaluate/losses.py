@@ -118,7 +118,7 @@ class Loss(ABC):
 
     def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
         """Loss of each row by those before it, as ``regret_`` has it, and what has seen these as well."""
-        (losses, _), warm_up = warm_up.scored(X, _columns(X, y), np.ones(len(X)))
+        (losses, _), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
         return losses, warm_up
 
     def differ(self, old: Any, new: Any) -> bool:
@@ -170,7 +170,7 @@ class Absolute(Squared):
         return np.sqrt(super().losses(answer, X, y))
 
     def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
-        (_, roots), warm_up = warm_up.scored(X, _columns(X, y), np.ones(len(X)))
+        (_, roots), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
         return roots, warm_up
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
-from batch2online.drift.order_monitor import Monitor, OrderVerdict
+from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.numerics.threads import one_thread
 from batch2online.rows import Rows, block_rows, ones
 from batch2online.sampling import seed_from
@@ -160,7 +160,7 @@ def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
     (True, True)
     """
     points, targets = check_rows(X), check_targets(_numbers(y), len(X))
-    seed, monitor = seed_from(random_state), Monitor.new(points.shape[1], targets.shape[1])
+    seed, monitor = seed_from(random_state), OrderMonitor.new(points.shape[1], targets.shape[1])
     step = block_rows(points.shape[1])
     with one_thread():
         for start in range(0, len(points), step):

@@ -1,7 +1,7 @@
-"""Memory that a state will take, compared with what there is before it is asked for.
+"""Comparison of the memory that a state needs with what is available, before it is allocated.
 
-A process that asks for more memory than there is may be ended by the system without a word. What a state takes follows
-from its numbers of columns, classes and rows, so that a call can be refused first.
+A process that allocates more memory than there is may be killed by the system without a message. The size of a state
+follows from its numbers of columns, classes and rows, so that a call can be refused first.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ALWAYS_THERE = 2**26
-"""Bytes below which nothing is compared: to ask the system takes longer than to take them."""
+"""Bytes below which nothing is compared: reading what is available takes longer."""
 
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
 
 
 class NotEnoughMemoryError(MemoryError):
-    """More memory would be needed than there is; nothing was changed."""
+    """More memory is needed than available; nothing was changed."""
 
 
 def check_available(needed: float, what: str, instead: str) -> None:
-    """Refuse what would take so many bytes if there are fewer; ``instead`` says what to do.
+    """Raise NotEnoughMemoryError if so many bytes are not available; ``instead`` says what to do.
 
     >>> check_available(1e21, "A matrix of 1e20 numbers", "Use fewer columns.")
     Traceback (most recent call last):
@@ -39,7 +39,7 @@ def check_available(needed: float, what: str, instead: str) -> None:
 
 
 def in_units(size: float) -> str:
-    """Return a number of bytes as people read it.
+    """Return a number of bytes with a unit.
 
     >>> in_units(512), in_units(12.8e9)
     ('512 bytes', '12.8 GB')
@@ -51,10 +51,10 @@ def in_units(size: float) -> str:
 
 
 def available() -> float | None:
-    """Return the bytes that this process can still take; None where the system does not say.
+    """Return the bytes that this process can still allocate; None if the system does not report it.
 
-    The least of what the machine has free, what its control groups leave (containers, batch systems), and what limits
-    of the process leave (``ulimit -v``).
+    The minimum of the free memory of the machine, what its control groups leave (containers, batch systems), and what
+    the limits of the process leave (``ulimit -v``).
     """
     known = [*_of_machine(), *_of_control_groups(), *_of_limits()]
     return max(0.0, min(known)) if known else None
@@ -64,12 +64,12 @@ def _of_machine() -> Iterator[float]:
     free = _fields(_PROC / "meminfo").get("MemAvailable")
     if free is not None:
         yield 1024 * free
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS says only what there is in all
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS reports the total alone
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _of_control_groups() -> Iterator[float]:
-    """Yield what each group around this process leaves; files in the cache give way."""
+    """Yield what each control group of this process leaves; cached files can be evicted."""
     names = (
         ("memory.max", "memory.current", "inactive_file"),
         (

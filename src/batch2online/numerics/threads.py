@@ -1,9 +1,9 @@
-"""One BLAS thread, unless somebody asks for more.
+"""Limit BLAS to one thread, unless an environment variable sets the number of threads.
 
 Blocks of rows are small work for BLAS. On an idle machine a second thread gains little, and nothing for few columns; on
-a busy one threads wait for each other, which costs up to a hundred times the work. Whoever has the machine for himself
-and hundreds of columns asks for threads by the variable that his BLAS knows, such as ``OPENBLAS_NUM_THREADS``. Learning
-from rows of fewer columns takes one thread all the same.
+a busy one threads wait for each other, which costs up to a hundred times the work. If you have the machine for yourself
+and hundreds of columns, set the variable of your BLAS, such as ``OPENBLAS_NUM_THREADS``. Learning from rows of fewer
+columns takes one thread all the same.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def _blas_libraries() -> list[Any]:
 
 
 @cache
-def _is_asked_for() -> bool:
-    """Whether threads were asked for when the first was needed."""
+def _is_set() -> bool:
+    """Return whether a variable set the number of threads at the first call."""
     return any(os.environ.get(name) for name in _VARIABLES)
 
 
 @contextmanager
 def one_thread(columns: int | None = None) -> Iterator[None]:
-    """Limit BLAS to one thread while rows of so many columns are learned, or for any other work; also a decorator."""
+    """Limit BLAS to one thread, for rows of so many columns or for any other work; also a decorator."""
     is_small = columns is not None and columns <= _FEW_COLUMNS
-    libraries = _blas_libraries() if is_small or not _is_asked_for() else []
+    libraries = _blas_libraries() if is_small or not _is_set() else []
     before = [library.get_num_threads() for library in libraries]
     if all(count == 1 for count in before):
         yield

@@ -19,27 +19,27 @@ SensitivityBound = Callable[[int], float]
 
 
 class DependsOn(Enum):
-    """What a new model is computed from, and so what it reacts to when a single row is left out."""
+    """What a new model depends on, and so what it reacts to when a single row is left out."""
 
     CORESET = "the coreset alone"
-    CURRENT_MODEL = "the coreset and the model in force, which remembers the order of rows"
+    CURRENT_MODEL = "the coreset and the current model, which depends on the order of rows"
     ALL_ROWS = "statistics of all rows"
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What the theorem of a policy promises for rows in random order and losses in [0, 1], or clipped at 1.
+    """Guarantee of a policy for rows in random order and losses in [0, 1], or clipped at 1.
 
     Attributes
     ----------
     factor : float
-        What multiplies the hindsight optimum, which is that of losses that are not clipped.
+        Factor of the hindsight optimum, which is that of losses that are not clipped.
     additive : float
-        What the expected prequential loss may be beyond that; it grows in proportion to a bound of the losses.
+        Additive term of the bound of the expected prequential loss, in units of the bound of the losses.
     models : float
-        The most models that come into force (in expectation for :class:`OnChange`).
+        Maximum number of models (in expectation for :class:`OnChange`).
     kept : float
-        The part of ``additive`` that models which are kept may cost. It grows in proportion to the bound of the losses
+        The part of ``additive`` due to models that are kept. It grows in proportion to the bound of the losses
         or, where losses are clipped there, to the mean loss of the best model if that is larger.
     """
 

@@ -1,4 +1,4 @@
-"""What the theorems promise for a run so far, next to what was measured."""
+"""Certificates: what the theorems guarantee for a run so far, next to what was measured."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _SO_MANY_ROWS = 2**62
 
 @dataclass(frozen=True)
 class Certificate:
-    """A promise and a measurement, both of the prequential loss and of the number of models.
+    """Guaranteed and measured prequential loss and number of models of a run.
 
     Attributes
     ----------
     rows : int
         Rows seen.
     loss_bound : float
-        The L at which losses are clipped in what is promised; where they lie in [0, L], nothing is.
+        The L at which losses are clipped in the guarantee; losses in [0, L] are not changed.
     loss_bound_is_given : bool
-        Whether L was given, or is only the largest loss found on the coreset under the current model.
+        Whether L was given; otherwise it is the largest loss on the coreset under the current model.
     factor : float
-        What multiplies the optimum: 1 + epsilon (1 for exact least squares), 1 + tolerance for ``Lazy``, and where
-        costs are measured on the coreset what its error of epsilon allows: (1 + epsilon) / (1 - epsilon) for costs
+        Factor of the optimum: 1 + epsilon (1 for exact least squares), 1 + tolerance for ``Lazy``, and where costs are
+        measured on the coreset that of its error epsilon: (1 + epsilon) / (1 - epsilon) for costs
         that are compared, 1 / (1 - epsilon) for an optimum.
     optimum : float
-        The hindsight optimum on the rows seen, or the best that is known: that of losses that are not clipped, which is
-        what models are fitted to.
+        The hindsight optimum on the rows seen, or the best known one, of losses that are not clipped, to which models
+        are fitted.
     additive : float
-        What the theorem allows beyond ``factor * optimum``.
+        Additive term of the guarantee, beyond ``factor * optimum``.
     measured : float
         The prequential loss, which is not clipped.
     models_promised, models_measured : float, int
-        The most models that the schedule can make (in expectation for ``OnChange``), and those that came into force.
+        Maximum number of models by the schedule (in expectation for ``OnChange``), and the number that became current.
     gaps : tuple of str
-        Why no theorem covers this run; then the promise is no more than L a row.
+        Why no theorem covers this run; then the guarantee is no more than L a row.
     is_clipped : bool
-        Whether losses above L are known, those of the coreset under the current model: the promise is then for clipped
-        losses, and what was measured may exceed it.
+        Whether losses of the coreset under the current model exceed L: the guarantee is then for clipped losses, and
+        the measured loss may exceed it.
     """
 
     rows: int
@@ -69,12 +69,12 @@ class Certificate:
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether the promise says no more than that every row costs L at most."""
+        """Whether the guarantee says no more than that every row costs L at most."""
         return bool(self.gaps) or not self.promised < self.loss_bound * self.rows
 
     @property
     def holds(self) -> bool:
-        """Whether the measured loss, a single draw, is below the promise, a bound of its mean."""
+        """Whether the measured loss, a single draw, is below the guaranteed bound of its mean."""
         return self.measured <= self.promised
 
     def __str__(self) -> str:
@@ -99,13 +99,13 @@ class Certificate:
 
 
 def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Certificate:
-    """Return what the theorem of its refresh policy promises for an online estimator so far, next to what it measured.
+    """Return what the theorem of its refresh policy guarantees for an online estimator so far, and what was measured.
 
-    The promise is for rows of weight one that came in random order, one stream without merging or forgetting, an
+    The guarantee is for rows of weight one that came in random order, one stream without merging or forgetting, an
     algorithm that is (1 + epsilon)-approximate in expectation, losses in [0, L] or clipped there, and, where costs are
     measured on the coreset, costs there within 1 +- epsilon of those on all rows. What is known to be otherwise is
     named in ``gaps``.
-    At ordinary sizes the promise is often vacuous; then ``is_vacuous`` says so.
+    At ordinary sizes the guarantee is often vacuous, see ``is_vacuous``.
 
     Parameters
     ----------
@@ -128,63 +128,64 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
     largest = _largest_loss(engine)
     bound = float(largest if given is None else given)
     regret, gaps = model.regret_, tuple(_gaps(engine))
-    promise = _promise(engine, is_covered=not gaps)
+    guarantee = _guarantee(engine, is_covered=not gaps)
     return Certificate(
         rows=engine.n_learned,
         loss_bound=bound,
         loss_bound_is_given=given is not None,
-        factor=promise.factor * _distortion(engine),
+        factor=guarantee.factor * _distortion(engine),
         optimum=regret.optimum,
-        additive=bound * promise.additive + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * promise.kept,
+        additive=bound * guarantee.additive
+        + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * guarantee.kept,
         measured=regret.loss,
-        models_promised=promise.models,
-        models_measured=engine.n_changes + bool(engine.is_solved),
+        models_promised=guarantee.models,
+        models_measured=engine.n_changes + bool(engine.has_model),
         gaps=gaps,
         is_clipped=bool(largest > bound),
     )
 
 
 def _gaps(engine: Stream) -> list[str]:
-    """Return why no theorem covers the run, as far as the engine knows."""
-    construction, is_exact = engine.construction, engine.problem.models_depend_on is DependsOn.ALL_ROWS
+    """Return why no theorem covers the run, as far as is known."""
+    data, is_exact = engine.snapshot(), engine.problem.models_depend_on is DependsOn.ALL_ROWS
     found = {
         "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
         and engine.current.policy.needs_coupling,
         "no stability is proved for models of statistics of all rows": is_exact
-        and engine.problem.stability(construction) is None,
+        and engine.problem.stability(data) is None,
         "no average sensitivity is proved for this coreset": not is_exact
-        and construction.sensitivity(_SO_MANY_ROWS) >= 1,
+        and data.sketch.sensitivity(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.current.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
         "when to solve depends on losses that were measured": engine.current.policy.measures_benefit,
         "older rows count less": engine.learner.within is not None,
-        "rows have weights other than one": construction.weight != construction.n_rows,
+        "rows have weights other than one": data.totals.weight != data.totals.n_rows,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
     }
     return [gap for gap, is_there in found.items() if is_there]
 
 
-def _promise(engine: Stream, is_covered: bool) -> Guarantee:
-    """Return what the engine's policy promises for the rows so far, by what is proved of its coreset and its solver."""
-    construction = engine.construction
-    stability = engine.problem.stability(construction)
-    known = construction.sensitivity if stability is None else stability
+def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
+    """Return the guarantee of the policy for the rows so far, by what is proved of its coreset and its solver."""
+    data = engine.snapshot()
+    stability = engine.problem.stability(data)
+    known = data.sketch.sensitivity if stability is None else stability
     return engine.current.policy.guarantee(
         known if is_covered else _unknown,
         engine.n_learned,
-        construction.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
+        data.sketch.settings.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
         warm_starts=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
-        degrees_of_freedom=engine.problem.degrees(engine.model, construction),
+        degrees_of_freedom=engine.problem.degrees(engine.current.model, data),
     )
 
 
 def _distortion(engine: Stream) -> float:
-    """Return the factor that costs on the coreset add, where they stand in for those of all rows."""
-    epsilon = engine.construction.epsilon
+    """Return the factor by which costs on the coreset can differ from those on all rows."""
+    epsilon = engine.sketch.settings.epsilon
     if engine.problem.costs_are_exact:
         return 1.0
     compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
-    return compared if engine.construction.history is not None else compared / (1 - epsilon)
+    return compared if engine.snapshot().history is not None else compared / (1 - epsilon)
 
 
 def _unknown(n: int) -> float:
@@ -193,11 +194,11 @@ def _unknown(n: int) -> float:
 
 
 def _largest_loss(engine: Stream) -> float:
-    coreset = engine.construction.coreset()
+    coreset = engine.coreset()
     if not len(coreset):
         return 0.0
-    if engine.model is None:
+    if engine.current.model is None:
         return math.inf
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets.reshape(len(coreset), -1)
-    losses: FloatArray = engine.problem.losses(engine.model, coreset.points, targets)[0]
+    losses: FloatArray = engine.problem.losses(engine.current.model, coreset.points, targets)[0]
     return max(0.0, float(losses.max())) if not math.isnan(losses.max()) else math.inf

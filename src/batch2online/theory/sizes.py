@@ -1,15 +1,15 @@
-"""Sizes of coresets: what the paper asks for, and what measurements show to be enough. Every constant in one place."""
+"""Sizes of coresets: those of the paper, and those that are enough in measurements."""
 
 from __future__ import annotations
 
 import math
 
 FAILURE = 0.01
-"""The probability delta with which a coreset may miss its accuracy, in the sizes below."""
+"""Probability delta with which a coreset may miss its accuracy, in the sizes below."""
 
 
 AUDIT = 20.0
-"""The constant of a coreset that is there to measure with: so many rows a column, twice as many a component."""
+"""Constant of a coreset for audits alone: rows per column, half the rows per component."""
 
 
 def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
@@ -26,16 +26,16 @@ def leverage_constant(dimension: int, epsilon: float, failure: float = FAILURE) 
 
 
 def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FAILURE) -> float:
-    """Return the constant that the paper's Theorem 8.4 (Woodruff 2014) asks for: epsilon^-2 ln(d / delta)."""
+    """Return the constant of the paper's Theorem 8.4 (Woodruff 2014): epsilon^-2 ln(d / delta)."""
     return math.log(dimension / failure) / epsilon**2
 
 
-def sampling_constant(coreset_size: int | str | None, total_score: float, dimension: int, epsilon: float) -> float:
+def sampling_constant(coreset_size: float | str | None, total_score: float, dimension: int, epsilon: float) -> float:
     """Return the constant c for a requested expected size: an integer, "theory", or None for the measured one.
 
-    "audit" is 20, whatever epsilon is: for coresets on which no model is solved.
+    "audit" is 20 for any epsilon: for coresets to which no model is fitted.
 
-    The size is divided by a bound of the total score that no data moves, never by the total itself: scores
+    The size is divided by a bound of the total score that does not depend on data, never by the total itself: scores
     times c must not rise as rows are added.
     """
     if total_score == math.inf:
@@ -52,7 +52,7 @@ def sampling_constant(coreset_size: int | str | None, total_score: float, dimens
 
 
 def anchored_size(parameters: int, outputs: int = 1) -> int:
-    """Rows of an anchored coreset for a model of so many parameters, the smallest that was enough in measurements.
+    """Return the size of an anchored coreset for a model of so many parameters, the smallest that was enough.
 
     Each row is kept with its ``outputs`` predictors: with many classes there are fewer rows, so that all of these take
     half a gigabyte at most.
@@ -64,9 +64,9 @@ def anchored_size(parameters: int, outputs: int = 1) -> int:
 
 
 def keeps_matrix(outputs: int, columns: int, parts: int = 1) -> bool:
-    """Whether an anchored coreset keeps expansions of second order: a row costs ``(outputs * columns)^2`` then.
+    """Return whether an anchored coreset keeps expansions of Taylor order 2, at ``(outputs * columns)^2`` per row.
 
-    ``parts`` of them are kept, one for each class where those are to weigh the same.
+    There are ``parts`` of them, one per class if classes are balanced.
     """
     parameters = outputs * columns
     return parameters <= (1024 if outputs == 1 else 256) and (parts == 1 or parts * parameters**2 <= 2**18)

@@ -61,7 +61,7 @@ def test_the_construction_suits_the_estimator_and_repr_says_so(estimator, settin
     model = BatchToOnline(estimator, **settings, random_state=0)
     X, y = data("labels" if isinstance(estimator, LogisticRegression) else "regression")
     model.partial_fit(X[:200], y[:200])
-    assert type(model._stream.construction) is kind
+    assert type(model._stream.sketch) is kind
     assert kind.__name__ in repr(model)
 
 
@@ -96,9 +96,9 @@ def test_5000_rows_are_kept_when_nothing_is_said():
 def test_without_weights_all_rows_are_kept_up_to_what_the_estimator_bears(estimator, settings, size):
     X, y = np.random.default_rng(0).normal(size=(2, 30, 2))
     model = BatchToOnline(estimator, resample=True, random_state=0, **settings).partial_fit(X, y[:, 0])
-    assert model._stream.construction.expected_size == size
+    assert model._stream.sketch.settings.size == size
     shard = BatchToOnline(estimator, resample=True, random_state=0, **settings).new_shard(0).partial_fit(X, y[:, 0])
-    assert shard._stream.construction.expected_size == size
+    assert shard._stream.sketch.settings.size == size
 
 
 def test_wide_rows_without_weights_are_fewer_and_not_below_5000():
@@ -256,9 +256,9 @@ def test_named_losses_are_what_they_say():
     assert expected.keys() == LOSSES.keys()
     for name, (model, targets, losses) in expected.items():
         np.testing.assert_allclose(LOSSES[name](model, X, targets), losses, rtol=1e-6, atol=1e-9, err_msg=name)
-        (losses, _), seen = LOSSES[name].warm_up().scored(X, targets, np.ones(N))
+        (losses, _), seen = LOSSES[name].warm_up().score(X, targets, np.ones(N))
         assert losses.shape == (N,)
-        assert seen.is_like(LOSSES[name].warm_up())
+        assert seen.same_settings(LOSSES[name].warm_up())
 
 
 def test_a_loss_bound_clips_and_says_so():

@@ -196,6 +196,7 @@ class RidgeMoments:
     """Moments of rows ``m = a`` or ``[1 | a - shift]``. Immutable: adding returns a new object."""
 
     has_cheap_bounds: ClassVar[bool] = True
+    has_coarse_bounds: ClassVar[bool] = True
     width: Annotated[int, at_least(1)]
     intercept: bool
     rank: Annotated[int, at_least(1)]

@@ -12,7 +12,7 @@ from batch2online.app.cli.files import json_text
 from batch2online.app.cli.run.source import open_input
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks.task import RegressionTask
-from batch2online.drift.order_monitor import FREEZES, Monitor, OrderVerdict
+from batch2online.drift.order_monitor import FREEZES, OrderMonitor, OrderVerdict
 from batch2online.frames.columns import ColumnType
 from batch2online.labels import encoded
 from batch2online.rows import Rows, ones
@@ -36,7 +36,7 @@ def check(path: str, as_json: bool, target: str | None, **given: Any) -> None:
         lines: list[tuple[str, terminal.Value]] = [
             ("order", verdict.sentence()),
             ("rows", f"{verdict.rows:,}"),
-            ("evidence", f"at most {verdict.told} against random order{strongest}; 1e3 raises an alarm"),
+            ("evidence", f"at most {verdict.e_value} against random order{strongest}; 1e3 raises an alarm"),
         ]
         terminal.print_apart(terminal.pairs(lines))
 
@@ -45,12 +45,12 @@ def verdict_of(path: str, settings: Settings) -> OrderVerdict:
     """Return the verdict on the rows of a file, which are read once and not stored."""
     task = tasks.task_for(settings) if settings.target is None else _AnyTarget(settings)
     stream = open_input([path], None, task)
-    monitor: Monitor | None = None
+    monitor: OrderMonitor | None = None
     for points, targets in stream.chunks():
         values = np.empty((len(points), 0))
         if targets is not None:  # labels have the codes that classifiers give them
             values = (targets if targets.dtype.kind == "f" else encoded(targets, {})[0])[:, None]
-        monitor = monitor or Monitor.new(points.shape[1], values.shape[1])
+        monitor = monitor or OrderMonitor.new(points.shape[1], values.shape[1])
         ids = np.arange(monitor.rows, monitor.rows + len(points))
         monitor = monitor.after(Rows(points, values, ones(len(ids)), ids), settings.seed)
     if monitor is None:
