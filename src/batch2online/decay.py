@@ -1,7 +1,7 @@
-"""Rows that count for less as others come: forward decay.
+"""Forward decay: rows lose weight as others come.
 
 The weight of a row is ``2 ** (id / half_life)``, relative to a reference id. Weights relative to each other never
-change, so nothing has to be taken back as rows come: statistics are sums as ever, and scores never rise. The reference
+change, so nothing has to be subtracted as rows come: statistics stay sums, and scores never rise. The reference
 moves on by two half-lives at a time. All sums are then multiplied by exactly 1/4, and by 1/2 where roots of weights
 enter, which binary numbers do without rounding. So nothing depends on when that happens.
 """
@@ -20,16 +20,16 @@ from batch2online.rows import LARGEST_ID, Rows
 from batch2online.schema import at_least, at_most, require, storable
 
 _LEAST, _MOST = -900, 900
-"""Exponents of weights are kept between these: what is beyond counts as nothing next to the rest."""
+"""Exponents of weights are clipped to these: weights beyond are negligible next to the rest."""
 
 LEAST_WEIGHT = 2.0**_LEAST
-"""A row weighs no less: it is there, but for nothing."""
+"""Smallest weight of a row."""
 
 _TOGETHER = 64
-"""Half-lives of rows that are taken in together, at most."""
+"""Half-lives of rows in one segment, at most."""
 
-LOOKS = 4
-"""Looks in a half-life, at least."""
+CHECKS = 4
+"""Checks in a half-life, at least."""
 
 
 @storable
@@ -50,7 +50,7 @@ class ForwardDecay:
 
     @classmethod
     def of(cls, half_life: object) -> ForwardDecay | None:
-        """Return the decay with this half-life, none for None; refuse what is no number of rows.
+        """Return the decay with this half-life, None for None; refuse anything but a positive integer.
 
         >>> ForwardDecay.of(0.5)
         Traceback (most recent call last):
@@ -78,13 +78,13 @@ class ForwardDecay:
         return replace(rows, weights=rows.weights * self.factors(rows.ids))
 
     def rows_to_cut(self, at: int) -> int:
-        """Return how many rows from this id on may be taken in together, so that no weight is too large."""
+        """Return how many rows from this id on may form one segment, so that no weight is too large."""
         return _TOGETHER * self.half_life - at % (_TOGETHER * self.half_life)
 
     @property
     def longest_step(self) -> int:
-        """Rows between two looks, at most: a quarter of a half-life."""
-        return max(1, self.half_life // LOOKS)
+        """Rows between two checks, at most: a quarter of a half-life."""
+        return max(1, self.half_life // CHECKS)
 
 
 def weighted_history(history: History | None, decay: ForwardDecay | None) -> History | DecayedHistory | None:

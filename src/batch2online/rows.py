@@ -38,7 +38,7 @@ LARGEST_ID = 2**63 - 2
 
 
 def check_ids(ids: Any, known: IntArray, otherwise: str = "were never seen or are forgotten already") -> IntArray:
-    """Return the ids as an array of integers, all of them known; ``otherwise`` is said of those that are not."""
+    """Return the ids as an array of integers, all of them known; the error says ``otherwise`` of unknown ones."""
     array = np.atleast_1d(np.asarray(ids))
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -94,12 +94,12 @@ PIECE_ENTRIES = 250_000
 
 
 def ones(n: int) -> FloatArray:
-    """Weights of rows that all count once, without the memory."""
+    """Return n weights of one, without the memory."""
     return _ONES[:n]
 
 
 def all_ones(weights: FloatArray) -> bool:
-    """Whether all rows count once; known at sight for :func:`ones`."""
+    """Whether all weights are one; free for :func:`ones`."""
     return weights.strides == (0,) or bool((weights == 1.0).all())
 
 
@@ -183,7 +183,7 @@ def _packed(array: Any) -> memoryview:
 @storable
 @stores(width=int, columns=int, block=Count, values=FloatArray, weights=FloatArray | None)
 class RowBuffer:
-    """Rows that wait, in the order in which they came."""
+    """Buffered rows, in the order in which they came."""
 
     def __init__(self, width: int, n_targets: int, block: int = 0) -> None:
         self.width, self.columns, self.block = width, width + n_targets, block
@@ -194,11 +194,11 @@ class RowBuffer:
         return self.count
 
     def cleared(self) -> RowBuffer:
-        """Return a buffer of the same kind in which nothing waits."""
+        """Return an empty buffer of the same shape."""
         return RowBuffer(self.width, self.columns - self.width, self.block)
 
     def copy(self) -> Self:
-        """Return a buffer in which the same rows wait; what is added to one is not in the other."""
+        """Return a buffer of the same rows; what is added to one is not in the other."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
@@ -231,7 +231,7 @@ class RowBuffer:
         return self.append(*taken).rows(first_id), self.cleared(), rest
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
-        """Add one row of Python floats to this buffer itself if fewer than ``most`` wait then; whether that was done.
+        """Add one row of Python floats in place if it then holds fewer than ``most``; return whether that was done.
 
         The last step makes the row visible.
         """
@@ -251,7 +251,7 @@ class RowBuffer:
         return True
 
     def rows(self, first_id: int) -> Rows:
-        """Return the rows that wait, numbered from ``first_id`` on, in arrays that nobody writes to again."""
+        """Return the buffered rows, numbered from ``first_id`` on, in arrays that nothing writes to again."""
         count, room = self.count, self._room
         weights = ones(count) if room.weights is None else room.weights[:count]
         return Rows(room.points[:count], room.targets[:count], weights, np.arange(first_id, first_id + count))
@@ -284,7 +284,7 @@ class RowBuffer:
         check_ascending([self.rows(0)])
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds: the rows that wait and nothing else."""
+        """Return what a file holds: the rows and nothing else."""
         rows = self.rows(0)
         return {
             "width": self.width,
@@ -303,7 +303,7 @@ class RowBuffer:
         return buffer.append(values[:, :width], values[:, width:], weights) if len(values) else buffer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle the rows that wait, never the shared arrays."""
+        """Copy and pickle the rows, never the shared arrays."""
         return type(self).from_fields, (self.stored_fields(),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RowBuffer:

@@ -1,8 +1,8 @@
-"""A model of the last rows alone: they are kept, and what is known of them is summed anew at every look.
+"""A model of the last rows alone: they are kept, and their sketch is computed anew at every check.
 
 Nothing is ever subtracted, so no digits are lost however long the stream is, and the sketch at a check is, bit for
 bit, one that has seen these rows alone. Checks come every quarter of a window at least, every sixteenth where a
-solution takes little; between two of them rows are added. A row is so taken in about five times, or seventeen.
+refit is cheap; between two of them rows are added. So a row is added about five times, or seventeen.
 """
 
 from __future__ import annotations

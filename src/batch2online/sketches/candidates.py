@@ -20,7 +20,7 @@ from batch2online.schema import above, at_most, require_equal, shape, storable
 class Candidates:
     """Rows that may be in the coreset, sorted by id.
 
-    Each has the random word it owns, and a limit that its inclusion probability never exceeds again.
+    Each has its random draw, and a limit that its inclusion probability never exceeds again.
     """
 
     rows: Rows
@@ -38,7 +38,7 @@ class Candidates:
         return Candidates(self.rows[index], self.words[index], self.limits[index])
 
     def within(self, q: FloatArray) -> Candidates:
-        """Those that these inclusion probabilities keep."""
+        """Return those that these inclusion probabilities keep."""
         return self[np.flatnonzero(kept(sampling.inclusion_uniforms(self.words), q))]
 
     def scaled(self, factor: float) -> Candidates:
@@ -57,5 +57,5 @@ class Candidates:
 
 
 def copied(rows: Rows) -> Rows:
-    """Rows whose arrays belong to nobody else."""
+    """Return rows in arrays that nothing else refers to."""
     return Rows(rows.points.copy(), rows.targets.copy(), rows.weights.copy(), rows.ids.copy())
