@@ -410,6 +410,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             now = self.get_params(deep=True)
             former = {name: before.get(name) for name in params} | vars(self).get("_former", {})
             self._former = {name: value for name, value in former.items() if not _is_same(value, now.get(name))}
+            self.__dict__.pop("_reader", None)  # single rows are checked again, too
         return self
 
     def _check_settings(self) -> None:
@@ -506,6 +507,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         try:
             is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
             if is_real and hypot(*x) <= self._largest:
+                if "feature_names_in_" not in vars(self) and "_reader" not in vars(self):
+                    self._reader = RowReader(None, self._stream.width, self._largest, self._plain_targets())
                 return x
         except (OverflowError, TypeError):
             pass
@@ -524,11 +527,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _reader_of_names(self) -> RowReader:
         reader: RowReader | None = self.__dict__.get("_reader")
-        if reader is None:
+        if reader is None or reader.names is None:
             names = list(getattr(self, "feature_names_in_", ()))
             if not names:
                 raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
-            reader = self._reader = RowReader(names, self._largest, self._plain_targets())
+            reader = self._reader = RowReader(names, len(names), self._largest, self._plain_targets())
         return reader
 
     def _plain_targets(self) -> int | None:
