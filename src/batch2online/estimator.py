@@ -805,7 +805,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "estimator": type(self).__name__,
             "params": {name: _plain(value) for name, value in params.items()},
             "columns": None if names is None else [str(name) for name in names],
-            "engine": engine,
+            "stream": engine,
         }
 
     def _timings_state(self) -> tuple[Any, ...]:
@@ -830,7 +830,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator = cls(**state["params"])
-        stream: Stream = state["engine"]
+        stream: Stream = state["stream"]
         timings = timings_from(state.get("timings"))
         estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
         estimator.n_features_in_ = estimator._stream.width
@@ -931,11 +931,11 @@ def estimator_from(
 
 def check_state(state: Any, cls: Any) -> None:
     """Raise ValueError unless this is the state of an estimator of this class."""
-    for name, kind in {"params": dict, "engine": Stream, "columns": list[str] | None}.items():
+    for name, kind in {"params": dict, "stream": Stream, "columns": list[str] | None}.items():
         check_value(name, state.get(name), kind)
     unknown = state["params"].keys() - signature(cls).parameters.keys()
     require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")
-    problem, columns, width = state["engine"].problem, state["columns"], state["engine"].width
+    problem, columns, width = state["stream"].problem, state["columns"], state["stream"].width
     require(isinstance(problem, cls._problem), f"problem: found a {type(problem).__name__} of a {cls.__name__}")
     require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
 

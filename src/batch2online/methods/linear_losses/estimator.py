@@ -305,9 +305,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
-        engine = state["engine"]
+        engine = state["stream"]
         state["labels"] = list(engine.problem.labels.items())
-        state["engine"] = engine.append([], replace(engine.problem, labels={}))
+        state["stream"] = engine.append([], replace(engine.problem, labels={}))
         if isinstance(self.class_weight, Mapping):
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state
