@@ -301,7 +301,7 @@ class Construction(Intake):
             draft.begin(points.shape[1], values.shape[1])
         draft.flat_targets = targets is not None and np.ndim(targets) == 1
         draft.feed(points, values, weight, draft.rows_to_block_end, draft.absorb)
-        return self._become(draft)
+        return self._replace_state(draft)
 
     def coreset(self) -> Coreset:
         """Return the coreset of the rows seen so far, a pure function of them and the seed."""
@@ -312,7 +312,7 @@ class Construction(Intake):
         """Take in all that another construction of the same kind, seed and settings has seen."""
         draft = self.copy()
         draft.join(other)
-        self._become(draft).tidy()
+        self._replace_state(draft).tidy()
         return self
 
     def forget(self, ids: Any) -> Self:
@@ -326,10 +326,10 @@ class Construction(Intake):
             kept = rows[~np.isin(rows.ids, unwanted)]
             if len(kept):
                 draft.take(kept)
-        self._become(draft).tidy()
+        self._replace_state(draft).tidy()
         return self
 
-    def _become(self, draft: Self) -> Self:
+    def _replace_state(self, draft: Self) -> Self:
         """Replace the state as a whole, in one step."""
         self.__dict__.update(draft.__dict__)
 
