@@ -9,7 +9,17 @@ import numpy as np
 
 from batch2online.checks import check_estimator
 from batch2online.coresets import Uniform
-from batch2online.extend import Coreset, FloatArray, MeanSoFar, OnlineEstimator, Problem, Stream, storable
+from batch2online.extend import (
+    Coreset,
+    FitResult,
+    FloatArray,
+    MeanSoFar,
+    OnlineEstimator,
+    Problem,
+    Snapshot,
+    Stream,
+    storable,
+)
 from batch2online.refresh import Lazy, Policy
 
 
@@ -41,20 +51,17 @@ class Medians(Problem):
         loss = np.abs(points - model).sum(axis=1)
         return loss, loss
 
-    def solve(self, construction: Uniform, current: FloatArray | None) -> FloatArray:
-        return weighted_medians(construction.coreset())
+    def fit(self, data: Snapshot, current: FloatArray | None) -> FitResult:
+        return FitResult(weighted_medians(data.coreset), n_rows=len(data.coreset))
 
-    def cost(self, model: FloatArray, construction: Uniform) -> float:
-        coreset = construction.coreset()
+    def cost(self, model: FloatArray, data: Snapshot) -> float:
+        coreset = data.coreset
         return float(coreset.weights @ np.abs(coreset.points - model).sum(axis=1))
 
-    def lower_bound(self, construction: Uniform) -> float:
-        return 0.0
+    def optimum(self, data: Snapshot, model: FloatArray) -> float:
+        return self.cost(weighted_medians(data.coreset), data)
 
-    def optimum(self, construction: Uniform, model: FloatArray) -> float:
-        return self.cost(self.solve(construction, None), construction)
-
-    def difference(self, old: FloatArray, new: FloatArray, construction: Uniform) -> dict[str, Any]:
+    def difference(self, old: FloatArray, new: FloatArray, data: Snapshot) -> dict[str, Any]:
         return {"magnitude": float(np.abs(new - old).sum())}
 
     def same(self, old: FloatArray, new: FloatArray) -> bool:

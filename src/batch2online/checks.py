@@ -1,4 +1,4 @@
-"""Checks that every online estimator and every coreset construction passes, yours included.
+"""Checks that every online estimator and every coreset passes, yours included.
 
 :func:`check_estimator` and :func:`check_sketch` feed small streams and compare: the result must not depend on how rows
 are cut into chunks or shards, copies and files must continue bit for bit, bad values must be refused with their row and
@@ -39,7 +39,8 @@ from sklearn.exceptions import NotFittedError
 from batch2online import load
 from batch2online.refresh import Geometric
 from batch2online.results import Timings
-from batch2online.sketches.base import Construction, Coreset
+from batch2online.sketches.base import Coreset
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage.tree import parts_of, state_of
 
 __all__ = ["Case", "check_estimator", "check_sketch", "estimator_checks", "sketch_checks"]
@@ -65,7 +66,7 @@ class Case:
     Parameters
     ----------
     make : callable
-        Returns a new estimator or construction that has seen no rows; takes ``coreset_size``, ``random_state``,
+        Returns a new estimator or coreset that has seen no rows; takes ``coreset_size``, ``random_state``,
         ``first_id``, ``epsilon`` and, for estimators, ``refresh`` as keywords.
     targets : {"none", "numbers", "several", "labels", "counts", "codes", "classes"}
         Which targets the rows of the stream have.
@@ -142,12 +143,12 @@ def check_estimator(
 def check_sketch(
     make: Callable[..., Any], *, targets: str = "none", only: Iterable[str] | None = None, **known: Any
 ) -> None:
-    """Raise AssertionError, with the name of the check, if a coreset construction breaks a promise of the package.
+    """Raise AssertionError, with the name of the check, if a coreset breaks a promise of the package.
 
     Parameters
     ----------
     make : callable
-        A construction's class, or a function that returns a new one; see :class:`Case`.
+        A coreset's class, or a function that returns a new one; see :class:`Case`.
     targets, only, **known
         As for :func:`check_estimator`.
 
@@ -209,7 +210,7 @@ def stream() -> tuple[Any, dict[str, Any], Any]:
 
 def state(subject: Any) -> Any:
     """All that a subject is: the bytes of its checkpoint; the attributes of an estimator that has seen no rows."""
-    if isinstance(subject, Construction):
+    if isinstance(subject, CoresetBuilder):
         return _bytes_of(subject, subject)
     if not subject.__sklearn_is_fitted__():
         return {name: value for name, value in vars(subject).items() if name[0] != "_"}
@@ -222,24 +223,24 @@ def _bytes_of(content: object, subject: Any) -> bytes:
         return b"".join(len(each).to_bytes(8, "little") + each for each in parts_of(content))
     except TypeError:
         twin = copy.deepcopy(subject)
-        if not isinstance(twin, Construction):
+        if not isinstance(twin, CoresetBuilder):
             stream = twin._stream  # seconds differ from run to run
-            twin._stream = replace(stream, learner=stream.learner.map(lambda state: replace(state, timings=Timings())))
+            twin._stream = stream.map(lambda state: replace(state, timings=Timings()))
         return pickle.dumps(twin)
 
 
 def learn(subject: Any, rows: Any, targets: Any = None, weights: Any = None) -> Any:
-    act = subject.add if isinstance(subject, Construction) else subject.partial_fit
+    act = subject.add if isinstance(subject, CoresetBuilder) else subject.partial_fit
     return act(rows, targets, weights)
 
 
 def coreset_of(subject: Any) -> Coreset:
-    return subject.coreset() if isinstance(subject, Construction) else subject.coreset_
+    return subject.coreset() if isinstance(subject, CoresetBuilder) else subject.coreset_
 
 
 def n_seen(subject: Any) -> int:
-    if isinstance(subject, Construction):
-        return subject.caught_up().n_rows
+    if isinstance(subject, CoresetBuilder):
+        return 0 if subject.sketch is None else int(subject.sketch.totals.n_rows)
     return subject.n_seen_ if subject.__sklearn_is_fitted__() else 0
 
 
@@ -275,7 +276,7 @@ def assert_same(one: Any, other: Any, rows: Any) -> None:
     """All that can be seen of two subjects is the same, bit for bit."""
     assert n_seen(one) == n_seen(other), "rows are missing or counted twice"
     assert_same_coreset(coreset_of(one), coreset_of(other))
-    if isinstance(one, Construction):
+    if isinstance(one, CoresetBuilder):
         return
     assert one.changes_ == other.changes_, "the changes differ"
     assert one.regret_ == other.regret_, "the regret differs"
@@ -387,7 +388,7 @@ def read(subject: Any) -> None:
     arrays = (coreset.points, coreset.weights, coreset.ids, coreset.targets)
     assert not any(array.flags.writeable for array in arrays if array is not None), "a coreset can be written into"
     assert (np.diff(coreset.ids) > 0).all(), "ids are not in order"
-    if not isinstance(subject, Construction):
+    if not isinstance(subject, CoresetBuilder):
         assert subject.regret_.rows == subject.n_seen_ - subject._stream.view().current.unscored.rows
         assert subject.n_changes_ == len(subject.changes_)
         subject.changes_.clear()
@@ -537,7 +538,7 @@ def a_saved_subject_continues_where_it_was(case: Case, folder: Path) -> None:
 
 
 def saved_and_loaded(subject: Any, folder: Path) -> Any:
-    if isinstance(subject, Construction):
+    if isinstance(subject, CoresetBuilder):
         return state_of(parts_of(subject))
     subject.save(folder / "model")
     twin = load(folder / "model")
@@ -882,14 +883,14 @@ def clone_and_fit_start_with_none_of_the_rows(case: Case, folder: Path) -> None:
 # -- interruptions ------------------------------------------------------------------------------------
 
 
-def failing_on_call(solve: Callable[..., Any], number: int, exception: type[BaseException]) -> Callable[..., Any]:
+def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseException]) -> Callable[..., Any]:
     calls: list[Any] = []
 
-    def failing(self: Any, construction: Any, current: Any) -> Any:
+    def failing(self: Any, data: Any, current: Any) -> Any:
         calls.append(current)
         if len(calls) == number:
             raise exception
-        return solve(self, construction, current)
+        return fit(self, data, current)
 
     return failing
 
@@ -897,8 +898,7 @@ def failing_on_call(solve: Callable[..., Any], number: int, exception: type[Base
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
     """Strike the solver of this model, in one of the calls to come."""
     problem = type(model._stream.problem)
-    solver = "contender" if "contender" in vars(problem) else "solve"  # what all solves of this problem go through
-    return patch.object(problem, solver, failing_on_call(getattr(problem, solver), number, exception))
+    return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 
 
 @_of_estimators

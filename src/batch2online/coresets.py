@@ -1,4 +1,4 @@
-"""Coreset constructions: weighted subsets that stand for all rows seen.
+"""Coresets: weighted subsets that stand for all rows seen.
 
 Each has ``add(rows, targets=None, weights=None)``, ``merge(other)``, ``forget(ids)`` and ``coreset()``.
 :func:`error` measures how well a coreset stands for its rows.

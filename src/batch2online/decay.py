@@ -87,6 +87,11 @@ class ForwardDecay:
         return max(1, self.half_life // LOOKS)
 
 
+def weighted_history(history: History | None, decay: ForwardDecay | None) -> History | DecayedHistory | None:
+    """Return the rows of a history with the weights that they have under decay."""
+    return history if history is None or decay is None else DecayedHistory(history, decay)
+
+
 @dataclass(frozen=True)
 class DecayedHistory:
     """The rows of a history with the weights that they have under decay. The history itself holds those given."""

@@ -361,9 +361,9 @@ class Durable:
     def _move_history(self) -> None:
         """Have a history on disk live in this file."""
         stream = self._model._stream
-        history = stream.construction.history
+        history = stream.history
         if isinstance(history, DiskHistory) and history.database is not self._database:
-            self._model._stream = stream.with_history(history.moved_to(self._database))
+            self._model._stream = replace(stream, history=history.moved_to(self._database))
 
     # -- the state ------------------------------------------------------------------------------------
 

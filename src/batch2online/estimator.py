@@ -30,10 +30,11 @@ from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
-from batch2online.rows import ones
+from batch2online.rows import Batch, ones
 from batch2online.schema import Count, Weight, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
-from batch2online.stream import Given, Stream, StreamState
+from batch2online.state import StreamState
+from batch2online.stream import Stream
 from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
 
 _FIRST_CALLS = RLock()
@@ -101,8 +102,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _new_stream(self, n_targets: int) -> Stream:
         """Return a new stream for ``n_features_in_`` columns and this many targets."""
 
-    def _sampling(self, for_audit: bool = False) -> dict[str, Any]:
-        """Return the parameters of every construction; ``for_audit`` if no model is fitted to the coreset."""
+    def _sampling(self, without_use: bool = False) -> dict[str, Any]:
+        """Return the parameters that every coreset takes; ``without_use`` if no model is solved on the coreset."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
         settings = {name: getattr(self, name) for name in names}
         if getattr(self, "half_life", None) not in (None, "auto"):
@@ -247,7 +248,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if not is_first and self._is_plain_array(X, y, sample_weight):
             check_finite(X, "X", largest=self._largest)
             if X.nbytes > _MANY_BYTES:
-                self._stream.construction.check_rows_fit(len(X))
+                self._stream.check_rows_fit(len(X))
             targets = check_targets(y if self._needs_targets else None, len(X))
             self._check_target_shape(y, targets)
             return PreparedRows([(X, targets, ones(len(X)))], is_single_batch=True)
@@ -255,12 +256,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
         if is_first:
-            stream = self._new_stream(targets.shape[1])
-            stream.construction.flat_targets = y is not None and y.ndim == 1
+            stream = self._new_stream(targets.shape[1]).with_flat_targets(y is not None and y.ndim == 1)
             self._stream = self._begun(self._with_drift(stream))
         else:
             self._check_target_shape(y, targets)
-        self._stream.construction.check_rows_fit(X.shape[0])
+        self._stream.check_rows_fit(X.shape[0])
         problem = None
         for change in (of_rows, of_targets):
             if change is not None:
@@ -300,8 +300,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return
         engine = self._stream
         flat = (y.ndim if type(y) is np.ndarray else np.ndim(y)) == 1
-        if flat != engine.construction.flat_targets or targets.shape[1] != engine.n_targets:
-            expected = "(n,)" if engine.construction.flat_targets else f"(n, {engine.n_targets})"
+        if flat != engine.flat_targets or targets.shape[1] != engine.n_targets:
+            expected = "(n,)" if engine.flat_targets else f"(n, {engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
 
     # -- merging and forgetting ------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         with self._stream.lock:
             self._check_mergeable(other)
             self._stream = self._merged(self._stream, other._stream)
-            self._stream.construction.tidy()
+            self._stream.tidy()
         return self
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
@@ -349,7 +349,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
-        if self._stream.construction.flat_targets != other._stream.construction.flat_targets:
+        if self._stream.flat_targets != other._stream.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
 
     def _is_same_setting(self, own: Any, others: Any) -> bool:
@@ -364,7 +364,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_settings()
         with self._check_fitted().lock:
             self._stream = self._stream.forget(ids)
-            self._stream.construction.tidy()
+            self._stream.tidy()
         return self
 
     def __copy__(self) -> Self:
@@ -427,15 +427,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return a new stream that monitors the order of rows, with a window of rows, or several half-lives."""
         half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
         if window is not None and half_life is not None:
-            raise ValueError("half_life and window are two ways to forget old rows: choose one.")
-        history = engine.construction.history
+            raise ValueError("half_life and window are two ways to let old rows go: choose one.")
+        history = engine.history
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
-        refit_cost = engine.problem.refit_cost(engine.construction.keep_history)
+        refit_cost = engine.problem.refit_cost(history is not None)
         state = replace(engine.learner, monitor=OrderMonitor.new(engine.width, engine.n_targets))
         if window is not None:
             window = replace(window, looks=CHEAP_LOOKS) if refit_cost == "moments" else window
-            return replace(engine, learner=SlidingWindow.of(state, window))
+            return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
         if half_life == "auto":
             return replace(engine, learner=HalfLifeSelection.of(state, HALF_LIVES[refit_cost]))
         return replace(engine, learner=state)
@@ -535,12 +535,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the number of targets of a row, None if they need a conversion."""
         if not self._needs_targets:
             return 0
-        return 1 if self._takes_any_number and self._stream.construction.flat_targets else None
+        return 1 if self._takes_any_number and self._stream.flat_targets else None
 
     def _target_of(self, y: Any) -> Any:
         if not self._needs_targets:
             return ()
-        if type(y) is float and -LARGEST <= y <= LARGEST and self._stream.construction.flat_targets:
+        if type(y) is float and -LARGEST <= y <= LARGEST and self._stream.flat_targets:
             return (y,)
         given = np.asarray([unmasked(y, "y")])
         target = check_targets(given, 1)
@@ -611,7 +611,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _seed_of_shards(self) -> int:
         if self.__sklearn_is_fitted__():
-            return int(self._stream.construction.seed)
+            return int(self._stream.sketch.settings.seed)
         if not isinstance(self.random_state, int | np.integer):
             raise ValueError(f"Shards share a seed: random_state must be an integer, got {self.random_state!r}.")
         return int(self.random_state)
@@ -620,9 +620,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return a stream without rows as it is, or as that of a shard."""
         if self._is_shard:
             engine.check_all_rows_count("A shard")
-            return engine.unordered() if engine.construction.needs_no_order else engine
+            return engine.unordered() if engine.sketch.pilot == "none" else engine
         if self._sums_exactly and engine.width <= WIDEST and isinstance(engine.learner, StreamState):
-            engine.construction.sum_exactly()
+            return engine.summing()
         return engine
 
     # -- fitted attributes -----------------------------------------------------------------------------------
@@ -639,8 +639,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def has_model_(self) -> bool:
-        """Whether a first model was fitted; until then the mean of the rows, or of the targets, is used."""
-        return self._check_fitted().is_solved
+        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
+        return self._check_fitted().has_model
 
     @property
     def n_changes_(self) -> int:
@@ -799,7 +799,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _state(self) -> dict[str, Any]:
         engine, params = self._check_fitted().whole(), self.get_params(deep=False)
         if not isinstance(params["random_state"], int | None):
-            params["random_state"] = engine.construction.seed
+            params["random_state"] = engine.sketch.settings.seed
         names = getattr(self, "feature_names_in_", None)
         return {
             "estimator": type(self).__name__,
@@ -878,8 +878,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
-    def _replay(self, batch: Given, entry: Any) -> None:
-        """Learn rows of a journal, after validation: the file may be forged."""
+    def _replay(self, batch: Batch, entry: Any) -> None:
+        """Learn rows of a journal, which may come from somebody else."""
         points, targets, weights = batch
         stream, n = self._stream, len(points)
         if n:
@@ -889,7 +889,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             )
             if found != expected:
                 raise ValueError(f"rows: found points, targets and weights of shapes {found}, expected {expected}")
-            check_finite(points, "X", largest=stream.construction.largest)
+            check_finite(points, "X", largest=self._largest)
             check_finite(targets, "y")
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")

@@ -1,17 +1,19 @@
-"""What a problem, a construction or an estimator of one's own is made of.
+"""What a problem, a sketch or an estimator of one's own is made of.
 
-``Problem``
-    A batch problem: what a model is, what it costs, how to solve for one.
+``Problem``, ``FitResult``, ``Snapshot``
+    A batch problem: what a model is, what it costs, how to fit one; what ``fit`` returns, and what it reads.
 ``WarmUp``, ``MeanSoFar``
     What rows are scored by until the first model; the mean of the rows, or of the targets, before them.
 ``Stream``
-    What joins a problem, a construction and a refresh policy.
+    What joins a problem, a coreset and a refresh policy.
 ``OnlineEstimator``
     Base of the estimators: validation, single rows, checkpoints, merging, forgetting, the log of changes.
-``Construction``, ``Antitone``, ``Statistics``
-    Base of all coreset constructions; base of those whose scores never rise; what these know of the rows seen.
+``Sketch``, ``AntitoneSketch``, ``Statistics``, ``SketchSettings``
+    Base of all sketches; base of those whose scores never rise; the statistics of these; settings of all.
+``CoresetBuilder``
+    Base of the classes of :mod:`batch2online.coresets`, which add rows to a sketch.
 ``Coreset``, ``Rows``
-    The weighted rows that a construction gives; rows with targets, weights and ids, as it takes them in.
+    The weighted rows that a sketch returns; rows with targets, weights and ids, as it takes them.
 ``storable``
     Marks a class whose instances a checkpoint may hold.
 
@@ -20,23 +22,28 @@ The page "Adding a problem" of the documentation shows them at work.
 
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.problem import Problem
+from batch2online.problem import FitResult, Problem
 from batch2online.rows import Rows
 from batch2online.schema import storable
-from batch2online.sketches.antitone import Antitone, Statistics
-from batch2online.sketches.base import Construction, Coreset
+from batch2online.sketches.antitone import AntitoneSketch, Statistics
+from batch2online.sketches.base import Coreset, Sketch, SketchSettings, Snapshot
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.stream import Stream
 from batch2online.warm_up import MeanSoFar, WarmUp
 
 __all__ = [
-    "Antitone",
-    "Construction",
+    "AntitoneSketch",
     "Coreset",
+    "CoresetBuilder",
+    "FitResult",
     "FloatArray",
     "MeanSoFar",
     "OnlineEstimator",
     "Problem",
     "Rows",
+    "Sketch",
+    "SketchSettings",
+    "Snapshot",
     "Statistics",
     "Stream",
     "WarmUp",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -67,10 +67,12 @@ class History:
     def tidy(self) -> None:
         """Remove from disk what only histories before this one hold."""
 
-    def append(self, rows: Rows) -> None:
-        """Add a copy of rows of one block, with larger ids than all before."""
-        self._add(len(rows), _copied(rows))
-        self._join_small_ones()
+    def append(self, rows: Rows) -> Self:
+        """Return the history with a copy of rows of one block, with larger ids than all before."""
+        new = self.copy()
+        new._add(len(rows), _copied(rows))
+        new._join_small_ones()
+        return new
 
     def _add(self, n: int, rows: Rows | None) -> None:
         segment = len(self) + n, rows
@@ -178,24 +180,31 @@ class History:
         """Return the ids of all rows."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(rows.ids for rows in self)])
 
+    def of(self, blocks: Iterable[Rows]) -> Self:
+        """Return a history of these rows, which are not copied, in the place of its own."""
+        new = self.emptied()
+        for rows in blocks:
+            new._add(len(rows), rows)
+        return new
+
     def merged(self, other: History) -> History:
         """Return both together; ids are disjoint."""
         new = self.emptied()
         for rows in _interleaved(self, other):
-            new.append(rows)
+            new = new.append(rows)
         return new
 
-    def emptied(self) -> History:
+    def emptied(self) -> Self:
         """Return a history of the same shape and in the same place without any rows."""
         return type(self)(self.block, self.width, self.n_targets)
 
-    def copy(self) -> History:
+    def copy(self) -> Self:
         """Return an independent copy; what is appended later to one is not in the other."""
-        twin: History = object.__new__(type(self))
+        twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 
-    def for_reading(self) -> History:
+    def for_reading(self) -> Self:
         """Return a copy to look at with further rows: nothing of it reaches a disk."""
         return self.copy()
 

@@ -14,8 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from batch2online._types import FloatArray
-from batch2online.rows import ones
-from batch2online.stream import Given
+from batch2online.rows import Batch, ones
 from batch2online.validation import check_finite, check_weights, unmasked
 
 _PIECE_ROWS = 10_000
@@ -27,7 +26,7 @@ class PreparedRows(NamedTuple):
     ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays.
     """
 
-    batches: Iterable[Given]
+    batches: Iterable[Batch]
     problem: Any = None
     is_single_batch: bool = False
 
@@ -76,7 +75,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
     return X
 
 
-def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Given]:
+def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Batch]:
     """Iterate over rows of positive weight as arrays of doubles, with their targets and weights."""
     if sample_weight is not None:
         sample_weight = np.asarray(unmasked(sample_weight, "sample_weight"))

@@ -13,21 +13,30 @@ import numpy as np
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.rows import Rows
 from batch2online.schema import require
-from batch2online.sketches.base import Construction, Coreset
+from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import WarmUp
 
 
-class Contender(NamedTuple):
-    """A model that may replace the current one.
+class FitResult(NamedTuple):
+    """A fitted model.
 
-    What the current one and it cost, where the solver has found out; and how evenly rows share that: the share of them
-    that would say as much if all cost the same, 1 where nothing is known.
+    Attributes
+    ----------
+    model
+        What ``losses`` and ``cost`` take.
+    n_rows : int
+        Rows that it was fitted to.
+    costs : (float, float) or None
+        Costs of the current model and of this one, where the solver computes them anyway.
+    ess_ratio : float
+        Effective-sample-size ratio of the losses: the share of the rows that would say as much if all cost the same.
     """
 
     model: Any
+    n_rows: int
     costs: tuple[float, float] | None = None
-    evenness: float = 1.0
+    ess_ratio: float = 1.0
 
 
 class Totals(NamedTuple):
@@ -46,8 +55,8 @@ class Totals(NamedTuple):
 class Problem(ABC):
     """A batch problem: what a model is, what it costs, and how to solve for one."""
 
-    needs: ClassVar[type] = Construction
-    """The kind of construction that the problem can be solved on."""
+    sketch_type: ClassVar[type] = Sketch
+    """The type of sketch that models are fitted on."""
 
     loss_bound: float | None = None
     """No row costs more than this; None where nothing is known."""
@@ -62,20 +71,15 @@ class Problem(ABC):
         return "secondary loss"
 
     @property
-    def tells_costs(self) -> bool:
-        """Whether ``contender`` mostly tells what models cost: it is then not worth finding out before."""
-        return False
-
-    @property
     def models_depend_on(self) -> DependsOn:
-        """What ``solve`` looks at: the theorems promise less where it is more than the coreset."""
+        """What ``fit`` reads: the theorems promise less where it is more than the coreset."""
         return DependsOn.CORESET
 
     def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
         """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
         return "moments" if self.models_depend_on is DependsOn.ALL_ROWS else "high"
 
-    def stability(self, construction: Any) -> Callable[[int], float] | None:
+    def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return a bound of what leaving one of n rows out costs that row on average, in units of a bound of losses.
 
         For models of statistics of all rows; None where none is proved.
@@ -101,10 +105,10 @@ class Problem(ABC):
         The engine sums both. The second is named by ``secondary_name``.
         """
 
-    def validate_model(self, model: Any, construction: Any) -> None:
+    def validate_model(self, model: Any, sketch: Any) -> None:
         """Raise ValueError unless a model out of a file is one of this problem, and fits what was learned."""
-        is_right = isinstance(construction, self.needs)
-        require(is_right, f"sketch: found a {type(construction).__name__}, expected a {self.needs.__name__}")
+        is_right = isinstance(sketch, self.sketch_type)
+        require(is_right, f"sketch: found a {type(sketch).__name__}, expected a {self.sketch_type.__name__}")
 
     def numbers(self, rows: Rows) -> Rows:
         """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""
@@ -119,33 +123,36 @@ class Problem(ABC):
         return losses, second
 
     @abstractmethod
-    def solve(self, construction: Any, current: Any) -> Any:
-        """Return the batch algorithm, run on the coreset."""
+    def fit(self, data: Snapshot, current: Any) -> FitResult:
+        """Run the batch algorithm on the coreset or the statistics; it may start from the current model, None at first.
 
-    def contender(self, construction: Any, current: Any) -> Contender:
-        """Return a solution beside the current model, and what the solver knows of both."""
-        return Contender(self.solve(construction, current))
-
-    @abstractmethod
-    def cost(self, model: Any, construction: Any) -> float:
-        """Total loss on all rows seen: exact, or measured on the coreset."""
+        ``fit_result`` makes the result of a model.
+        """
 
     @abstractmethod
-    def lower_bound(self, construction: Any) -> float:
-        """Return a bound that no model's cost is below; 0 where nothing better is known."""
+    def cost(self, model: Any, data: Snapshot) -> float:
+        """Return the total loss on all rows seen: exact, or measured on the coreset."""
+
+    def lower_bound(self, data: Snapshot) -> float | None:
+        """Return a bound that no model's cost is below, 0 where nothing better is known.
+
+        A check whose current model is within tolerance of it does not refit. None where ``fit`` mostly returns costs:
+        the current model is then not priced before.
+        """
+        return 0.0
 
     @abstractmethod
-    def optimum(self, construction: Any, model: Any) -> float:
+    def optimum(self, data: Snapshot, model: Any) -> float:
         """Return the hindsight optimum on all rows seen, or the best that is known."""
 
-    def hindsight(self, construction: Any, model: Any) -> Hindsight:
+    def hindsight(self, data: Snapshot, model: Any) -> Hindsight:
         """Return the optimum, and all that is known beside it."""
-        return Hindsight(self.optimum(construction, model))
+        return Hindsight(self.optimum(data, model))
 
-    def solved_rows(self, model: Any, construction: Any) -> int:
-        """Return on how many rows a model was solved that has just come out."""
+    def fit_result(self, model: Any, data: Snapshot) -> FitResult:
+        """Return a model that was fitted to the coreset, or to all rows if models depend on them."""
         is_exact = self.models_depend_on is DependsOn.ALL_ROWS
-        return int(construction.n_rows if is_exact else len(construction.coreset()))
+        return FitResult(model, data.totals.n_rows if is_exact else len(data.coreset))
 
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return how much rows with these losses pull at the model: as much as they cost, where no more is known."""
@@ -156,7 +163,7 @@ class Problem(ABC):
         targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
         return self.sizes(self.losses(model, coreset.points, targets.reshape(len(coreset), -1))[0])
 
-    def degrees(self, model: Any, construction: Any) -> float:
+    def degrees(self, model: Any, data: Snapshot) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.
 
         A model solved on n rows costs these about ``1 - degrees / n`` times what it costs others like them.
@@ -164,7 +171,7 @@ class Problem(ABC):
         """
         return 1.0
 
-    def unevenness(self, model: Any, construction: Any) -> float:
+    def unevenness(self, model: Any, data: Snapshot) -> float:
         """Return by which factor a fresh model is noisier than its degrees of freedom tell, at least 1.
 
         They tell it of rows whose losses are alike; a few rows that pull at a model more than others make it noisier.
@@ -173,7 +180,7 @@ class Problem(ABC):
         return 1.0
 
     @abstractmethod
-    def difference(self, old: Any, new: Any, construction: Any) -> dict[str, Any]:
+    def difference(self, old: Any, new: Any, data: Snapshot) -> dict[str, Any]:
         """How far the model has moved, as fields of a ``ChangeEvent``: ``magnitude`` at least."""
 
     @abstractmethod
@@ -199,22 +206,26 @@ def check_losses(losses: FloatArray, ids: IntArray) -> None:
         raise ValueError(f"loss gave NaN for row {int(ids[missing.argmax()])} of the stream.")
 
 
-def check_joined(problem: object, construction: object) -> None:
-    """Refuse a problem and a construction that cannot work together.
-
-    >>> from batch2online.coresets import Uniform
-    >>> from batch2online.methods.least_squares.problem import LeastSquares
-    >>> check_joined(LeastSquares(), Uniform())
-    Traceback (most recent call last):
-    TypeError: LeastSquares is solved on a coreset of the kind Leverage, got Uniform.
-    """
+def check_problem(problem: object) -> None:
+    """Refuse what lacks a method of a problem."""
     missing = sorted(name for name in Problem.__abstractmethods__ if not hasattr(problem, name))
     if missing:
         raise TypeError(f"A problem must have the methods of Problem; {type(problem).__name__} lacks {missing[0]}.")
-    needs = getattr(problem, "needs", Construction)
-    if not isinstance(construction, needs):
-        wanted, got = needs.__name__, type(construction).__name__
-        raise TypeError(f"{type(problem).__name__} is solved on a coreset of the kind {wanted}, got {got}.")
+
+
+def check_sketch(problem: object, sketch: object) -> None:
+    """Refuse a sketch that a problem cannot be fitted on.
+
+    >>> from batch2online.coresets import Uniform
+    >>> from batch2online.methods.least_squares.problem import LeastSquares
+    >>> check_sketch(LeastSquares(), Uniform().new_sketch(2, 1))
+    Traceback (most recent call last):
+    TypeError: LeastSquares is solved on a coreset of the kind Leverage, got Uniform.
+    """
+    needed = getattr(problem, "sketch_type", Sketch)
+    if not isinstance(sketch, needed):
+        kind, found = (cls.__name__.removesuffix("Sketch") for cls in (needed, type(sketch)))
+        raise TypeError(f"{type(problem).__name__} is solved on a coreset of the kind {kind}, got {found}.")
 
 
 _ROUNDING = 1e-9
@@ -295,9 +306,9 @@ def _deviation(weights: FloatArray, losses: FloatArray, certain: float) -> float
     return math.sqrt(_CANTELLI * (float(terms.sum()) + float(terms.max(initial=0.0))))
 
 
-def certain_weight(construction: Any) -> float:
+def certain_weight(data: Snapshot) -> float:
     """Return the weight of a row that is drawn in any case: 1, or 0 where rows have weights of their own."""
-    return 1.0 if construction.decay is None and construction.weight == construction.n_rows else 0.0
+    return 1.0 if data.totals.weight == data.totals.n_rows else 0.0
 
 
 def unevenness_of(leverages: FloatArray, losses: FloatArray, weights: FloatArray, alike: float) -> float:

@@ -215,11 +215,11 @@ class Regret:
         return self.loss - (1 + epsilon) * self.optimum
 
 
-def regret_of(state: Any) -> Regret:
-    """Return the regret of a stream so far, given its state."""
-    unscored, sketch = state.unscored, state.sketch
-    known = state.problem.hindsight(sketch, state.model, *unscored.excluded)
-    rows = sketch.n_rows - unscored.rows
+def regret_of(state: Any, data: Any) -> Regret:
+    """Return the regret of a stream so far, given its state and a snapshot of its rows."""
+    unscored, totals = state.unscored, data.totals
+    known = state.problem.hindsight(data, state.model, *unscored.excluded)
+    rows = totals.n_rows - unscored.rows
     regret = Regret(
         loss=state.loss,
         optimum=known.optimum,
@@ -228,15 +228,15 @@ def regret_of(state: Any) -> Regret:
         error=known.error,
         shortfall=known.shortfall,
         total=known.total,
-        weight=float(sketch.weight - unscored.weight) if rows else 0.0,
+        weight=float(totals.weight - unscored.weight) if rows else 0.0,
         secondary_optimum=known.secondary,
         secondary_name=state.problem.secondary_name,
         resolution=known.resolution,
         reason=UNORDERED if math.isnan(state.loss) else "",
     )
-    if sketch.decay is None or not regret.rows:
+    if state.decay is None or not regret.rows:
         return regret
-    return replace(regret._scaled(1 / sketch.newest_weight), half_life=sketch.decay.half_life)
+    return replace(regret._scaled(1 / state.newest_weight), half_life=state.decay.half_life)
 
 
 _MAX_POWER = 3.0

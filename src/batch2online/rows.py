@@ -1,4 +1,4 @@
-"""Ids of rows: those that were seen, as half-open intervals, and checks of those that are given."""
+"""Rows with targets, weights and ids, and the buffer in which they are collected until a block is complete."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ from batch2online.schema import (
 )
 
 Intervals = list[tuple[int, int]]
+"""Half-open intervals of ids that were seen."""
+
+Batch = tuple[FloatArray, FloatArray, FloatArray]
+"""Points, targets and weights of validated rows."""
 
 LARGEST_ID = 2**63 - 2
 
@@ -44,6 +48,12 @@ def check_ids(ids: Any, known: IntArray, otherwise: str = "were never seen or ar
     if unknown.size:
         raise ValueError(f"Cannot forget ids that {otherwise}: {unknown[:5].tolist()}.")
     return array.astype(np.int64)
+
+
+def check_ids_left(next_id: int, n: int) -> None:
+    """Refuse rows that would need ids beyond the largest one."""
+    if next_id + n - 1 > LARGEST_ID:
+        raise ValueError(f"ids beyond {LARGEST_ID} are not possible: first_id is too large for these rows.")
 
 
 def extended(intervals: Intervals, start: int, stop: int) -> Intervals:
@@ -205,6 +215,20 @@ class RowBuffer:
         twin = self.copy()
         twin.count, twin._room = stop, room
         return twin
+
+    def fill(self, batch: Batch, limit: int, first_id: int) -> tuple[Rows | None, RowBuffer, Batch]:
+        """Return a segment once ``limit`` rows are there, the buffer after it, and what is left of the batch.
+
+        A segment that comes as a whole is a view of the batch.
+        """
+        n = limit - self.count
+        points, targets, weights = batch
+        taken, rest = (points[:n], targets[:n], weights[:n]), (points[n:], targets[n:], weights[n:])
+        if len(taken[0]) < n:
+            return None, self.append(*taken), rest
+        if not self.count:
+            return Rows(*taken, np.arange(first_id, first_id + n)), self, rest
+        return self.append(*taken).rows(first_id), self.cleared(), rest
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...], most: float = math.inf) -> bool:
         """Add one row of Python floats to this buffer itself if fewer than ``most`` wait then; whether that was done.

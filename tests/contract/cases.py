@@ -14,10 +14,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression, coresets
-from batch2online.checks import WIDTH, Case
-from batch2online.methods.clustering.sketch import MovingSeeds
+from batch2online.checks import Case
 from batch2online.refresh import Geometric
-from batch2online.rows import Rows
 from batch2online.schema import storable
 from contract.discovery import example
 
@@ -42,10 +40,6 @@ class TotalLength:
 
 def length(points, weights, targets=None):
     return weights * np.square(points).sum(axis=1)
-
-
-def moving_seeds(**settings):
-    return MovingSeeds(Rows.empty(WIDTH, 0), 3, 2.0, **settings)
 
 
 def weighted_mean(points, weights):
@@ -141,13 +135,7 @@ CASES: dict[str, dict[str, Case]] = {
             merges_exactly=False,
         ),
     },
-    "MovingSeeds": {
-        "bounded": Case(moving_seeds, lacks=WITHOUT_HISTORY, merges_exactly=False),
-    },
 }
 
-PARTS = {
-    "FixedSeeds": "sees rows that Clustering has reduced to three columns, and is checked through it",
-    "Seeded": "base of the two kinds of seeds, never stored",
-}
+PARTS = {}
 """Classes that are parts of others and not public; why they are not checked on their own."""

@@ -1,4 +1,4 @@
-"""Every concrete estimator and construction of the package, and of ``examples/own_problem.py``."""
+"""Every concrete estimator and coreset of the package, and of ``examples/own_problem.py``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import batch2online
-from batch2online.extend import Construction, OnlineEstimator
+from batch2online.extend import CoresetBuilder, OnlineEstimator
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own_problem.py"
 
@@ -32,7 +32,7 @@ def estimators() -> dict[str, type]:
 
 
 def constructions() -> dict[str, type]:
-    return found(Construction)
+    return found(CoresetBuilder)
 
 
 def modules() -> Iterator[ModuleType]:

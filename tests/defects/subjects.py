@@ -59,5 +59,5 @@ def state(model):
 
 def rows_of(model):
     """The rows that a model has kept, and their targets."""
-    rows = model._stream.view().construction.history.everything()
+    rows = model._stream.view().history.everything()
     return rows.points, rows.targets

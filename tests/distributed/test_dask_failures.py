@@ -127,7 +127,7 @@ class _Changing:
 def test_a_seed_is_drawn_once_for_all_partitions():
     model = OnlineRegression()
     cluster.fit(model, *rows_of(model, sizes(5)))
-    seed = model._stream.construction.seed
+    seed = model._stream.sketch.settings.seed
     assert same(model, on_one_machine(OnlineRegression(random_state=seed)))
 
 

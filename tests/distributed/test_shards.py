@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 
 import batch2online
 from batch2online import BatchToOnline, OnlineClassifier, OnlineLowRank, OnlineRegression, coresets, refresh
+from batch2online.methods.least_squares.sketch import LeverageSketch
 
 N = 11_500
 RNG = np.random.default_rng(0)
@@ -81,7 +82,7 @@ def fresh(model):
 
 def test_sums_that_round_are_noticed(monkeypatch):
     """Without exact sums the same test fails, so it can."""
-    monkeypatch.setattr(coresets.Leverage, "_summed", lambda self, rows: None)
+    monkeypatch.setattr(LeverageSketch, "_summed", lambda self, rows: None)
     model, rng = MODELS["regression"], np.random.default_rng(2)
     expected = told(fresh(model).fit(X, Y))
     found = [told(merged_at_random(shards_of(model, n, None, rng), rng)) for n in (7, 64)]
@@ -148,9 +149,9 @@ def test_shards_of_a_classifier_are_streams_that_merge():
 def test_sums_of_a_fit_end_with_the_first_row_of_a_stream_and_go_on_in_shards():
     first, rest = slice(0, 7_000), slice(7_000, N)
     fitted = fresh(MODELS["regression"]).fit(X[first], Y[first])
-    assert fitted._stream.construction.sums is not None
+    assert fitted._stream.sketch.sums is not None
     fitted.partial_fit(X[rest], Y[rest])
-    assert fitted._stream.view().construction.sums is None
+    assert fitted._stream.view().sketch.sums is None
     whole = fresh(MODELS["regression"]).fit(X, Y)
     np.testing.assert_array_equal(fitted.coreset_.ids, whole.coreset_.ids)
     np.testing.assert_allclose(fitted.regret_.optimum, whole.regret_.optimum, rtol=1e-10)

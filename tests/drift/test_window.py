@@ -405,7 +405,7 @@ def test_rivals_are_judged_by_the_models_that_a_block_began_with():
     engine = model._stream.view()
     at, learner = engine.n_learned - engine.n_learned % ROWS_PER_REFERENCE, engine.learner
     for each, waiting in zip(learner.states, learner.scores.waiting[1], strict=True):
-        half_life = None if each.sketch.decay is None else each.sketch.decay.half_life
+        half_life = None if each.decay is None else each.decay.half_life
         alone = OnlineRegression(half_life=half_life, refresh=often, random_state=0).partial_fit(X[:at], y[:at])
         last = len(X) % ROWS_PER_DECISION
         expected = np.square(alone.predict(X[-last:]) - y[-last:])

@@ -15,6 +15,7 @@ from batch2online.methods.clustering import solver
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.problem import held_out_bound, sampling_error
 from batch2online.results import Regret
+from batch2online.sketches.base import Snapshot
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))
@@ -184,7 +185,6 @@ def drawn(rows, seed, size, history):
     built = coresets.Clustering(4, coreset_size=size, history=history, random_state=seed)
     for start in range(0, len(rows), 500):
         built.add(rows[start : start + 500])
-    built.flush()
     return built
 
 
@@ -213,8 +213,8 @@ def test_the_optimum_of_all_rows_is_within_the_interval():
         rows = shape(np.random.default_rng(2))
         best = KMeans(4, n_init=10, random_state=0).fit(rows).inertia_
         for seed in range(12):
-            construction = drawn(rows, seed, 150, "coreset")
-            known = problem.hindsight(construction, problem.initial(None, 2, 0))
+            built = drawn(rows, seed, 150, "coreset")
+            known = problem.hindsight(Snapshot(built.sketch), problem.initial(None, 2, 0))
             found.append((best / known.optimum, 1 / (1 + known.error), 1 + known.shortfall))
     ratios, lows, highs = np.transpose(found)
     assert (ratios < lows).sum() <= 10

@@ -84,7 +84,7 @@ def test_the_bound_for_leverage_scores_holds_exactly(n):
 def test_enumeration_says_what_it_is_for():
     with pytest.raises(ValueError, match="up to 9 rows"):
         average_sensitivity(leverage(), X, Y, method="exact")
-    with pytest.raises(TypeError, match="empty constructions"):
+    with pytest.raises(TypeError, match="empty coresets"):
         average_sensitivity(LinearRegression(), X[:5], Y[:5], method="exact")
 
 

@@ -158,7 +158,7 @@ def test_numbering_basis_and_order_are_no_changes_but_weights_are():
 def coreset_law(construction, X, ids):
     """All coresets as sets of (id, exponent), with their probabilities."""
     fitted = type(construction)(epsilon=construction.epsilon, coreset_size=construction.coreset_size, random_state=0)
-    fitted = fitted.add(X).caught_up()
+    fitted = fitted.add(X).sketch
     scores = fitted.statistics.scores(Rows(X, np.empty((len(X), 0)), np.ones(len(X)), np.arange(len(X))))
     options = []
     for i, score in zip(ids, scores, strict=True):

@@ -137,7 +137,7 @@ def test_a_warm_start_would_be_noticed(monkeypatch):
 
     def from_the_full_model(self, ids):
         new = forgotten(self, ids)
-        model = new.problem.solve(new.construction, self.model)
+        model = new.problem.fit(new.snapshot(), self.current.model).model
         return replace(new, learner=replace(new.learner, model=model))
 
     cold = outputs_of_clustering(True)

@@ -15,15 +15,14 @@ from batch2online.methods.clustering.problem import Centers, ClusteringProblem
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
 from batch2online.methods.low_rank.problem import LowRank, Subspace
 from batch2online.rows import Rows
+from batch2online.sketches.base import Snapshot
 
 RNG = np.random.default_rng
 
 
-def ready(construction):
-    """Return the construction as the engine shows it to a problem: nothing waits."""
-    now = construction.caught_up().copy()
-    now.settle()
-    return now
+def ready(built):
+    """Return what a problem reads of a coreset, as at a refit."""
+    return Snapshot(built.sketch.prepared(built.history), built.history)
 
 
 every_power = pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 3.0])
@@ -46,7 +45,7 @@ def plain_cost(points, weights, centers, z):
 def test_the_cost_of_centers_is_that_of_the_coreset_for_every_power(z):
     points, weights = clusters()
     construction = ready(Clustering(3, z, coreset_size=20, random_state=0).add(points, weights=weights))
-    problem, centers, coreset = ClusteringProblem(3, z), points[:3], construction.coreset()
+    problem, centers, coreset = ClusteringProblem(3, z), points[:3], construction.coreset
     assert len(coreset) < len(points)
     expected = plain_cost(coreset.points, coreset.weights, centers, z)
     np.testing.assert_allclose(problem.cost(Centers(centers), construction), expected, rtol=1e-9)
@@ -62,10 +61,10 @@ def test_the_optimum_is_the_best_of_a_new_solution_and_the_model(z, history):
     construction = ready(
         Clustering(3, z, coreset_size=25, random_state=0, history=history).add(points, weights=weights)
     )
-    coreset, problem = construction.coreset(), ClusteringProblem(3, z)
+    coreset, problem = construction.coreset, ClusteringProblem(3, z)
     judged = (points, weights) if history == "memory" else (coreset.points, coreset.weights)
     bad = Centers(np.full((3, 2), 50.0))
-    fresh = problem.solve(construction, bad)
+    fresh = problem.fit(construction, bad).model
     optimum = problem.optimum(construction, bad)
     if history == "memory":  # passes over all rows start from the new solution and only improve it
         assert 0.8 * plain_cost(*judged, fresh.points, z) < optimum <= plain_cost(*judged, fresh.points, z)
@@ -74,9 +73,10 @@ def test_the_optimum_is_the_best_of_a_new_solution_and_the_model(z, history):
     assert optimum < plain_cost(*judged, bad.points, z) / 3
     all_of_it = ready(Clustering(3, z, coreset_size=10**6, random_state=1).add(judged[0], weights=judged[1]))
     # centers solved on all that is judged: no solution on another coreset is better
-    best = problem.solve(all_of_it, None)
+    best = problem.fit(all_of_it, None).model
     assert problem.optimum(construction, best) <= plain_cost(*judged, best.points, z) * (1 + 1e-12)
-    either = min(plain_cost(*judged, best.points, z), plain_cost(*judged, problem.solve(construction, best).points, z))
+    again = problem.fit(construction, best).model
+    either = min(plain_cost(*judged, each.points, z) for each in (best, again))
     assert 0.95 * either <= problem.optimum(construction, best) <= either * (1 + 1e-12)
 
 
@@ -85,10 +85,10 @@ def test_a_good_model_is_not_above_its_own_optimum():
     points, weights = clusters(300)
     all_rows = ready(Clustering(3, coreset_size=10**6, random_state=0).add(points, weights=weights))
     problem = ClusteringProblem(3, warm_start=False)
-    best = problem.solve(all_rows, None)
+    best = problem.fit(all_rows, None).model
     few = ready(Clustering(3, coreset_size=8, random_state=0).add(points, weights=weights))
     cost = plain_cost(points, weights, best.points, 2.0)
-    assert plain_cost(points, weights, problem.solve(few, None).points, 2.0) > 1.001 * cost
+    assert plain_cost(points, weights, problem.fit(few, None).model.points, 2.0) > 1.001 * cost
     assert problem.optimum(few, best) == pytest.approx(cost)
 
 
@@ -101,7 +101,7 @@ def test_the_magnitude_of_a_change_is_the_largest_move_and_ids_are_taken_over():
     difference = problem.difference(Centers(old), Centers(new), construction)
     assert difference["magnitude"] == pytest.approx(0.5)
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
-        found = problem.solve(construction, Centers(old[order])).points
+        found = problem.fit(construction, Centers(old[order])).model.points
         assert np.linalg.norm(found - old[order], axis=1).max() < 1.0
 
 
@@ -178,7 +178,7 @@ def test_the_optimum_of_rows_that_need_a_factor_is_in_the_units_of_the_rows():
     points = rng.normal(size=(40, 4))
     points[7] = [1e9, 1e9, 0.0, 0.0]
     construction = ready(RidgeLeverage(1, coreset_size=10**4, random_state=0).add(points))
-    assert construction.statistics.gram is None
+    assert construction.sketch.statistics.gram is None
     expected = np.square(np.linalg.svd(points, compute_uv=False)[1:]).sum()
     np.testing.assert_allclose(LowRank(1).lower_bound(construction), expected, rtol=1e-6)
 
@@ -200,7 +200,7 @@ def test_costs_and_optimum_of_any_estimator_are_weighted_sums(keep_history):
     points, targets, weights = regression_rows(1, 0.0)
     settings = {"coreset_size": 30, "random_state": 0, "keep_history": keep_history}
     construction, problem = ready(Uniform(**settings).add(points, targets, weights)), wrapped()
-    coreset = construction.coreset()
+    coreset = construction.coreset
 
     def cost(model, rows, values, own):
         return float(own @ np.square(model.predict(rows) - np.ravel(values)))
@@ -209,7 +209,7 @@ def test_costs_and_optimum_of_any_estimator_are_weighted_sums(keep_history):
     expected = cost(best.model, coreset.points, coreset.targets, coreset.weights)
     np.testing.assert_allclose(problem.cost(best, construction), expected, rtol=1e-9)
     judged = (points, targets, weights) if keep_history else (coreset.points, coreset.targets, coreset.weights)
-    fresh = problem.solve(construction, None)
+    fresh = problem.fit(construction, None).model
     both = [cost(each.model, *judged) for each in (best, fresh)]
     assert (both[0] < both[1]) == keep_history
     np.testing.assert_allclose(problem.optimum(construction, best), min(both), rtol=1e-9)
@@ -266,8 +266,8 @@ def test_exact_centers_of_clusters_that_lie_apart_are_the_weighted_means_of_all_
     points = np.repeat([[0.0, 0.0], [90.0, 0.0], [0.0, 70.0]], 200, axis=0) + RNG(7).normal(size=(600, 2))
     weights = RNG(8).uniform(0.2, 3, size=600) if weighted else np.ones(600)
     construction = ready(Clustering(3, coreset_size=30, random_state=0).add(points, weights=weights))
-    assert len(construction.coreset()) < 100
-    found = ClusteringProblem(3, exact=True).solve(construction, None).points
+    assert len(construction.coreset) < 100
+    found = ClusteringProblem(3, exact=True).fit(construction, None).model.points
     groups = [np.arange(600) // 200 == j for j in range(3)]
     expected = [np.average(points[own], axis=0, weights=weights[own]) for own in groups]
     np.testing.assert_allclose(found[np.argsort(found @ [1.0, 3.0])], expected, rtol=1e-9, atol=1e-9)

@@ -79,12 +79,12 @@ def solves_of(model, X):
     """Row counts at which the model was solved, of looks at 100, 200, 400, ..."""
     at = []
 
-    def solve(problem, construction, current):
-        at.append(construction.n_rows)
-        return original(problem, construction, current)
+    def fit(problem, data, current):
+        at.append(data.totals.n_rows)
+        return original(problem, data, current)
 
-    original = ClusteringProblem.contender
-    with patch.object(ClusteringProblem, "contender", solve):
+    original = ClusteringProblem.fit
+    with patch.object(ClusteringProblem, "fit", fit):
         model.partial_fit(X)
     return at
 
@@ -217,7 +217,7 @@ def test_weights_count_by_what_they_say_not_by_their_size():
     weights = rng.choice([0.5, 4.0], N)
     model = OnlineRegression(random_state=1).partial_fit(X, y, weights)
     expected = weights.sum() ** 2 / np.square(weights).sum()
-    assert model._stream.view().construction.effective_rows == pytest.approx(expected)
+    assert model._stream.view().sketch.totals.effective_rows == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_the_noise_of_a_coreset_counts():
     X, y = stream("gaussian", 2_000)
     model = BatchToOnline(Ridge(), coreset_size=100, random_state=0, refresh=Adaptive()).partial_fit(X, y)
     engine = model._stream.view()
-    rows = len(engine.construction.coreset())
+    rows = len(engine.coreset())
     assert 60 < rows < 140
-    assert engine.problem.degrees(engine.model, engine.construction) == pytest.approx(6 * 2_000 / rows)
-    assert engine.problem.degrees(None, engine.construction) == pytest.approx(6 * 2_000 / rows)
+    assert engine.problem.degrees(engine.current.model, engine.snapshot()) == pytest.approx(6 * 2_000 / rows)
+    assert engine.problem.degrees(None, engine.snapshot()) == pytest.approx(6 * 2_000 / rows)
 
 
 # -- solves that change nothing -----------------------------------------------------------------------------------
@@ -263,13 +263,13 @@ def solves(policy, monkeypatch):
     """Row counts at which a clustering of calm rows is solved."""
     from batch2online.methods.clustering.problem import ClusteringProblem
 
-    at, solve = [], ClusteringProblem.contender
+    at, fit = [], ClusteringProblem.fit
 
-    def counted(self, construction, current):
-        at.append(construction.n_rows)
-        return solve(self, construction, current)
+    def counted(self, data, current):
+        at.append(data.totals.n_rows)
+        return fit(self, data, current)
 
-    monkeypatch.setattr(ClusteringProblem, "contender", counted)
+    monkeypatch.setattr(ClusteringProblem, "fit", counted)
     X = np.random.default_rng(0).normal(size=(4_000, 2)) + 20 * np.eye(2)[np.arange(4_000) % 2]
     OnlineClustering(2, refresh=policy, coreset_size=300, random_state=0).partial_fit(X)
     monkeypatch.undo()
@@ -296,7 +296,7 @@ def test_regret_is_what_changes_have_gained(name):
     model.partial_fit(X[start:], y[start:])
     engine = model._stream.view()
     gained = sum(event.cost_before - event.cost_after for event in model.changes_)
-    left = engine.problem.cost(engine.model, engine.construction) - model.regret_.optimum
+    left = engine.problem.cost(engine.current.model, engine.snapshot()) - model.regret_.optimum
     assert model.n_changes_ > 3
     assert model.regret_.loss - before == pytest.approx(model.regret_.optimum - first_optimum + gained + left, rel=1e-9)
 

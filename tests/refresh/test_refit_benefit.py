@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from batch2online import BatchToOnline, coresets, load, stream
+from batch2online import BatchToOnline, coresets, load, state
 from batch2online.refresh import Geometric, Measured
 from batch2online.refresh.measured import RefitBenefit, RunningMoments
 from wrapped_cases import squared_residual, weighted_least_squares
@@ -175,11 +175,11 @@ def test_the_coreset_grows_where_models_gain_by_it_and_only_there():
 def test_by_default_20000_rows_are_the_most_unless_a_memory_is_named():
     X, y = waves(400)
     sizes = [
-        BatchToOnline(TREE, random_state=0, coreset_memory=memory).partial_fit(X, y)._stream.construction.largest_size
+        BatchToOnline(TREE, random_state=0, coreset_memory=memory).partial_fit(X, y)._stream.sketch.settings.max_size
         for memory in (None, 16_000_000)
     ]
     assert sizes == [20_000, 125_000]
-    assert BatchToOnline(TREE, coreset_size=100, random_state=0).fit(X, y)._stream.construction.largest_size is None
+    assert BatchToOnline(TREE, coreset_size=100, random_state=0).fit(X, y)._stream.sketch.settings.max_size == 0
     with pytest.raises(ValueError, match="coreset_memory must be a positive number of bytes"):
         BatchToOnline(TREE, coreset_memory=0).fit(X, y)
 
@@ -188,7 +188,7 @@ def test_by_default_20000_rows_are_the_most_unless_a_memory_is_named():
 def test_chunks_do_not_matter_while_the_coreset_grows(chunk):
     X, y = waves(5_000)
     whole, pieces = learn(growing(), X, y, 5_000), learn(growing(), X, y, chunk)
-    assert whole._stream.construction.growths > 0
+    assert whole._stream.sketch.growths > 0
     assert whole.coreset_ == pieces.coreset_
     assert whole.changes_ == pieces.changes_
     assert whole.regret_ == pieces.regret_
@@ -234,8 +234,8 @@ class Forgetful(coresets.PilotSampling):
 
 def deviations(construction, monkeypatch):
     """Total weight of some rows less their number, in standard errors over many seeds, and how often sizes grew."""
-    monkeypatch.setattr(stream, "TRIAL_ROWS", 12)
-    monkeypatch.setattr(stream, "MIN_BENEFIT", -0.003)
+    monkeypatch.setattr(state, "TRIAL_ROWS", 12)
+    monkeypatch.setattr(state, "MIN_BENEFIT", -0.003)
     rng = np.random.default_rng(5)
     X, noise = rng.normal(size=(N_ROWS, 2)), rng.standard_t(3, size=N_ROWS)
     y = X @ [1.0, -1.0] + noise
@@ -252,7 +252,7 @@ def deviations(construction, monkeypatch):
         total = np.zeros(N_ROWS)
         total[model.coreset_.ids] = model.coreset_.weights
         found.append(groups @ (total - 1))
-        growths.append(model._stream.view().construction.growths)
+        growths.append(model._stream.view().sketch.growths)
     return np.mean(found, axis=0) / (np.std(found, axis=0) / np.sqrt(RUNS)), np.array(growths)
 
 

@@ -17,6 +17,7 @@ from batch2online.methods.clustering.sketch import (
 from batch2online.numerics.distances import power
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
+from batch2online.sketches.base import SketchSettings
 from batch2online.sketches.candidates import Candidates
 
 RNG = np.random.default_rng
@@ -110,9 +111,7 @@ def test_a_clustering_coreset_is_the_plain_function_of_all_rows(z):
     coreset = construction.coreset()
     assert coreset.ids.tolist() == ids.tolist()
     np.testing.assert_allclose(coreset.weights, weights[ids] * (1 + construction.epsilon) ** power)
-    sampler = construction.caught_up().copy()
-    sampler.settle()
-    assert sampler.sampler.n_rows == 25_000
+    assert construction.sketch.prepared(construction.history).sampler.totals.n_rows == 25_000
 
 
 @every_power
@@ -172,8 +171,7 @@ def test_in_bounded_memory_no_inclusion_probability_rises_and_no_row_returns():
     drifting = rng.normal(size=(60_000, 2)) * np.linspace(1, 30, 60_000)[:, None]
     last = set()
     for construction in bounded(drifting, step=5_000):
-        sampler = construction.sampler
-        candidates = sampler._candidates()
+        candidates = construction._sketch.sampler._candidates()
         limits = dict(zip(candidates.rows.ids.tolist(), candidates.limits.tolist(), strict=True))
         assert all(limit <= known.get(i, 1.0) for i, limit in limits.items())
         known |= limits
@@ -185,9 +183,7 @@ def test_in_bounded_memory_no_inclusion_probability_rises_and_no_row_returns():
 
 
 def moving_seeds(k=3, size=10):
-    sampler = MovingSeeds(Rows.empty(2, 0), k, 2.0, epsilon=0.1, coreset_size=size, random_state=2)
-    sampler.begin(2, 0)
-    return sampler
+    return MovingSeeds(SketchSettings(0.1, size, 2, (2, 0)), Rows.empty(2, 0), k, 2.0)
 
 
 def candidates_of(points, weights=None, limits=None):
@@ -221,7 +217,7 @@ def test_in_bounded_memory_a_score_that_rises_does_not_raise_a_probability():
         assert found.rows.ids.tolist() == np.flatnonzero(uniforms <= expected).tolist()
         np.testing.assert_allclose(found.limits, expected[found.rows.ids])
         sampler = moving_seeds()
-        sampler.parts, sampler.statistics, sampler.constant = [candidates], statistics, constant
+        sampler.parts, sampler.statistics, sampler.constant = (candidates,), statistics, constant
         rows, weights = sampler.sample()
         assert rows.ids.tolist() == found.rows.ids.tolist()
         assert (np.abs(np.log(weights * found.limits)) <= np.log(1.1) * (1 + 1e-9)).all()
@@ -234,15 +230,14 @@ def test_in_bounded_memory_masses_and_cost_are_estimates_for_all_rows():
     """
     points = RNG(5).normal(size=(20_000, 2))
     *_, construction = bounded(points, size=400, step=10_000)
-    sampler = construction.caught_up().copy().sampler
-    sampler._thin()
+    sampler = construction.sketch.sampler.thinned()
     total = float(sampler.statistics.masses.sum())
     assert 10_000 < total < 30_000
     spread = float(np.linalg.norm(points[:, None] - sampler.seeds.points, axis=2).min(axis=1) @ np.ones(20_000))
     assert sampler.statistics.cost > spread / 4
 
 
-# -- constructions by leverage -------------------------------------------------------------------------------
+# -- coresets by leverage -------------------------------------------------------------------------------
 
 
 def plain_leverage(columns):
@@ -260,7 +255,7 @@ def test_leverage_is_of_inputs_alone_or_with_targets(intercept, score_targets):
     ).add(points, targets, weights)
     columns = [np.ones(200)] * intercept + [*points.T] + [targets] * score_targets
     expected = plain_leverage(np.stack(columns, axis=1) * np.sqrt(weights)[:, None])
-    now = construction.caught_up()
+    now = construction.sketch
     rows = Rows(points, targets[:, None], weights, np.arange(200))
     np.testing.assert_allclose(now.statistics.scores(rows), expected, rtol=1e-8)
     np.testing.assert_allclose(now.constant * len(columns), 60)
@@ -278,20 +273,20 @@ def test_ridge_leverage_is_the_formula_and_its_sum_is_bounded(intercept):
     expected = np.einsum("ij,jk,ik->i", columns, inner, columns)
     construction = coresets.RidgeLeverage(2, intercept=intercept, coreset_size=30, random_state=1)
     construction.add(points, weights=weights)
-    found = construction.caught_up().statistics.scores(rows_of(points, weights))
+    found = construction.sketch.statistics.scores(rows_of(points, weights))
     np.testing.assert_allclose(found, expected, rtol=1e-8)
     np.testing.assert_allclose(scores.ridge_leverage(columns, 2, intercept=intercept), expected, rtol=1e-8)
     assert found.sum() <= 4 + intercept
-    np.testing.assert_allclose(construction.constant * (4 + intercept), 30)
+    np.testing.assert_allclose(construction.sketch.constant * (4 + intercept), 30)
 
 
 def test_uniform_sampling_keeps_rows_by_their_share_of_the_weight():
     weights = np.array([1.0, 2.0, 5.0, 2.0])
     construction = coresets.Uniform(coreset_size=2, random_state=0).add(np.zeros((4, 1)), weights=weights)
     other = coresets.Uniform(coreset_size=2, random_state=0, first_id=4).add(np.zeros((4, 1)), weights=10 * weights)
-    found = construction.caught_up().statistics.scores(rows_of(np.zeros((4, 1)), weights))
+    found = construction.sketch.statistics.scores(rows_of(np.zeros((4, 1)), weights))
     np.testing.assert_allclose(found, [0.1, 0.2, 0.5, 0.2])
-    merged = construction.merge(other).statistics.scores(rows_of(np.zeros((4, 1)), weights))
+    merged = construction.merge(other).sketch.statistics.scores(rows_of(np.zeros((4, 1)), weights))
     np.testing.assert_allclose(merged, weights / 110)
 
 
@@ -333,13 +328,13 @@ def test_merged_shards_know_all_that_one_stream_knows(kind, order):
     assert merged.coreset() == whole.coreset()
     assert (np.diff(merged.coreset().ids) > 0).all()
     assert np.array_equal(merged.coreset().points, points[merged.coreset().ids])
-    assert (merged.n_rows, merged.next_id, merged.intervals) == (3_000, 3_000, [(0, 3_000)])
-    assert merged.weight == pytest.approx(weights.sum())
+    assert (merged.n_rows, merged.next_id, merged._id_ranges) == (3_000, 3_000, [(0, 3_000)])
+    assert merged.sketch.totals.weight == pytest.approx(weights.sum())
     assert merged.history.ids().tolist() == list(range(3_000))
     with pytest.raises(ValueError, match="disjoint"):
         merged.merge(own[1])
     merged.add(points[:10])
-    assert merged.caught_up().history.ids()[-1] == 3_009
+    assert merged.history.ids()[-1] == 3_009
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -350,7 +345,7 @@ def test_forgotten_rows_leave_counts_weight_and_coreset(kind):
     whole.forget(unwanted)
     keep = np.setdiff1d(np.arange(3_000), unwanted)
     assert whole.n_rows == len(keep)
-    assert whole.weight == pytest.approx(weights[keep].sum())
+    assert whole.sketch.totals.weight == pytest.approx(weights[keep].sum())
     assert whole.history.ids().tolist() == keep.tolist()
     assert not set(whole.coreset().ids.tolist()) & set(unwanted.tolist())
     assert np.array_equal(whole.coreset().points, points[whole.coreset().ids])
@@ -384,10 +379,10 @@ def test_rows_of_weight_zero_are_as_if_absent(kind):
     rng = RNG(18)
     points, weights = rng.uniform(1, 9, size=(500, 2)), rng.uniform(0.5, 2, size=500) * (rng.random(500) < 0.7)
     settings = {"coreset_size": 50, "random_state": 0, "keep_history": True}
-    one = KINDS[kind](**settings).add(points, weights=weights).caught_up()
-    other = KINDS[kind](**settings).add(points[weights > 0], weights=weights[weights > 0]).caught_up()
+    one = KINDS[kind](**settings).add(points, weights=weights)
+    other = KINDS[kind](**settings).add(points[weights > 0], weights=weights[weights > 0])
     assert one.coreset() == other.coreset()
-    assert (one.n_rows, one.next_id) == (other.n_rows, other.next_id) == ((weights > 0).sum(),) * 2
+    assert len(one.history) == len(other.history) == one.sketch.totals.n_rows == (weights > 0).sum()
     assert np.array_equal(one.history.everything().points, other.history.everything().points)
 
 
@@ -399,7 +394,7 @@ def test_rows_of_large_scores_are_kept_whatever_their_words_and_no_bound_drops_a
     points[rng.integers(30_000, size=60)] *= 40
     weights = np.where(rng.random(30_000) < 0.002, 50.0, 1.0)
     construction = KINDS[kind](coreset_size=300, random_state=1).add(points, weights=weights)
-    exact = construction.caught_up().statistics.scores(rows_of(points, weights))
+    exact = construction.sketch.statistics.scores(rows_of(points, weights))
     words = sampling.words(1, sampling.SAMPLING, range(30_000))
-    expected = np.flatnonzero(sampling.inclusion_uniforms(words) <= construction.constant * exact)
+    expected = np.flatnonzero(sampling.inclusion_uniforms(words) <= construction.sketch.constant * exact)
     assert construction.coreset().ids.tolist() == expected.tolist()

@@ -140,12 +140,9 @@ def test_low_rank_of_rows_of_low_rank_is_that_of_a_stream():
     assert shard.regret_.optimum <= 1e-20 * np.square(X).sum()
 
 
-def test_an_empty_construction_has_no_moments_to_settle():
-    construction = Leverage(random_state=0)
-    construction.begin(2, 1)
-    construction.sum_exactly()
-    construction.settle_exactly()
-    assert construction.statistics.moments.rows == 0
+def test_an_empty_sketch_has_no_moments_to_settle():
+    sketch = Leverage(random_state=0).new_sketch(2, 1).summing().prepared(as_set=True)
+    assert sketch.statistics.moments.rows == 0
 
 
 @pytest.mark.parametrize("sizes", [(4, 1_000, 1), (700,) * 20])

@@ -138,7 +138,7 @@ def have_the_right_sizes(q, sizes):
 def test_coresets_have_the_expected_size():
     X, _ = stream("heavy_tailed", 4000)
     constructions = [Leverage(coreset_size=2000, random_state=seed).add(X) for seed in range(400)]
-    q = sampling.probabilities(scores.leverage(X), constructions[0].constant)
+    q = sampling.probabilities(scores.leverage(X), constructions[0].sketch.constant)
     sizes = [len(construction.coreset()) for construction in constructions]
     assert 0 < (q < 1).sum() < len(q)
     assert have_the_right_sizes(q, sizes)

@@ -16,17 +16,11 @@ from batch2online.methods import scores
 from batch2online.methods.least_squares.moments import RIDGE, Moments
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel, least_squares
 from batch2online.rows import Rows
+from batch2online.sketches.base import Snapshot
 from rank_deficient import hostile_stream, largest_rise
 from streams import stream
 
 TOLERANCE = 1e-6
-
-
-class SmallBlocks(Leverage):
-    """Blocks of 50 ids, so that a few hundred rows fill several of them."""
-
-    def block_rows(self, columns):
-        return 50
 
 
 def exact_leverage(points, intercept):
@@ -54,11 +48,10 @@ def rows_of(points, targets=None, start=0):
 
 
 def incremental_leverage(points, intercept, pieces=9):
-    construction = SmallBlocks(intercept=intercept, random_state=0)
-    for piece in np.array_split(points, pieces):
-        construction.add(piece)
-        construction.flush()
-    return construction.statistics.scores(rows_of(points))
+    sketch = Leverage(intercept=intercept, random_state=0).new_sketch(points.shape[1], 0)
+    for places in np.array_split(np.arange(len(points)), pieces):
+        sketch = sketch.update(rows_of(points[places], start=places[0]))
+    return sketch.statistics.scores(rows_of(points))
 
 
 def with_ones(points, intercept):
@@ -127,11 +120,11 @@ def test_coordinates_do_not_outlive_the_rows_they_were_made_for():
 @pytest.mark.parametrize("condition", [1e0, 1e4, 1e8])
 def test_merged_statistics_give_accurate_scores(condition):
     points = with_condition(condition, 300, 5, np.random.default_rng(4))
-    merged = SmallBlocks(intercept=True, random_state=0)
+    merged = Leverage(intercept=True, random_state=0)
     for k in (3, 0, 4, 1, 2):
-        shard = SmallBlocks(intercept=True, random_state=0, first_id=60 * k)
+        shard = Leverage(intercept=True, random_state=0, first_id=60 * k)
         merged.merge(shard.add(points[60 * k : 60 * (k + 1)]))
-    assert_close(merged.statistics.scores(rows_of(points)), exact_leverage(points, True))
+    assert_close(merged.sketch.statistics.scores(rows_of(points)), exact_leverage(points, True))
 
 
 # -- order ---------------------------------------------------------------------------------------------
@@ -229,31 +222,30 @@ def test_costs_and_optimum_are_those_of_all_rows(name, intercept):
     construction = Leverage(intercept=intercept, random_state=0)
     for start in range(0, len(X), 700):
         construction.add(X[start : start + 700], y[start : start + 700])
-    construction.flush()
-    problem = LeastSquares(exact=True)
+    data, problem = Snapshot(construction.sketch), LeastSquares(exact=True)
     digits = 1e-7 if name == "one_hot" else 1e-9  # dependent columns leave half of the digits
 
     center = (lambda a: a - a.mean(axis=0)) if intercept else np.asarray
     best, *_ = np.linalg.lstsq(center(X), center(targets))
     optimum = np.square(center(targets) - center(X) @ best).sum()
-    assert problem.optimum(construction, None) == pytest.approx(optimum, rel=digits)
+    assert problem.optimum(data, None) == pytest.approx(optimum, rel=digits)
 
     rng = np.random.default_rng(5)
-    fitted = problem.solve(construction, None)
+    fitted = problem.fit(data, None).model
     coefficients = rng.normal(size=fitted.coefficients.shape)
     other = LinearModel(coefficients, rng.normal(size=targets.shape[1]) if intercept else np.zeros(targets.shape[1]))
     for model in (fitted, other, problem.initial(targets[0] if intercept else None, X.shape[1], targets.shape[1])):
         plain = np.square(targets - X @ model.coefficients.T - model.intercepts).sum()
-        assert problem.cost(model, construction) == pytest.approx(plain, rel=digits)
+        assert problem.cost(model, data) == pytest.approx(plain, rel=digits)
     scales = np.linalg.norm(center(X), axis=0)
     plain = LinearRegression(fit_intercept=intercept).fit(X / np.where(scales > 0, scales, 1.0), targets)
     least = np.square(targets - plain.predict(X / np.where(scales > 0, scales, 1.0))).sum()
-    assert problem.cost(fitted, construction) == pytest.approx(least, rel=digits)
+    assert problem.cost(fitted, data) == pytest.approx(least, rel=digits)
     assert (least < 1.001 * optimum) == (name != "large_means" or intercept)  # else an offset makes columns collinear
 
     moved = (X @ (coefficients - fitted.coefficients).T + other.intercepts - fitted.intercepts).ravel()
     root_mean_square = np.sqrt(moved @ moved / len(X))
-    assert problem.difference(fitted, other, construction)["magnitude"] == pytest.approx(root_mean_square, rel=digits)
+    assert problem.difference(fitted, other, data)["magnitude"] == pytest.approx(root_mean_square, rel=digits)
 
 
 def test_the_exact_solution_is_that_of_least_squares():

@@ -46,7 +46,7 @@ def test_without_history_few_rows_are_held():
     X, _ = stream("gaussian", 60_000)
     construction = KINDS["bound"]().add(X)
     assert construction.history is None
-    assert sum(len(part.rows) for part in construction.parts) < 2_000
+    assert sum(len(part.rows) for part in construction.sketch.parts) < 2_000
 
 
 @pytest.mark.parametrize("kind", KINDS)

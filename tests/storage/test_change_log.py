@@ -8,7 +8,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineRegression, load, results, stream
+from batch2online import Durable, OnlineRegression, load, results, state
 from batch2online.refresh import EveryStep
 from batch2online.results import KEPT
 from batch2online.storage.errors import StoreCorrupted
@@ -26,7 +26,7 @@ def model(**settings):
 @pytest.fixture
 def few(monkeypatch):
     """Ten changes are held."""
-    monkeypatch.setattr(stream, "KEPT", FEW)
+    monkeypatch.setattr(state, "KEPT", FEW)
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ def test_replaced_segments_of_a_history_are_written(path, tmp_path):
         expected = state(durable.model)
     again = load(path)
     assert state(again) == expected
-    assert again._stream.view().construction.history.ids().tolist() == [*range(50, 399)]
+    assert again._stream.view().history.ids().tolist() == [*range(50, 399)]
 
 
 # -- what a loss of power may take ------------------------------------------------------------------------------

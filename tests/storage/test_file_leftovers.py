@@ -55,7 +55,7 @@ def test_a_shorter_history_leaves_no_segment_behind(path):
         durable.forget(range(10, 400))
         ((after,),) = durable._database.select("SELECT count(*) FROM history")
         assert after < before
-        assert after == durable.model._stream.view().construction.history.n_segments
+        assert after == durable.model._stream.view().history.n_segments
 
 
 def segment(first, stop):

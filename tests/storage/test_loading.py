@@ -213,8 +213,6 @@ def test_a_forged_history_touches_no_folder(tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "rows-000000").write_text("of somebody else")
-    sketch = fields_of(manifest, "learner", "sketch")
-    sketch["history_place"] = str(victim)
     manifest["state"]["dict"]["params"]["dict"]["history"] = str(victim)
     (tmp_path / "evil.b2o").write_bytes(forged(manifest, members))
     before = [(file.name, file.stat().st_mtime_ns) for file in (victim, *victim.iterdir())]
@@ -546,11 +544,14 @@ NEGATIVE, NAN = {"float": "-0x1.0p+0"}, {"float": "nan"}
         (("learner",), "problem", {"object": "ClusteringProblem", "fields": {"k": 2, "z": {"float": "0x1.0p+1"}}}),
         (("learner", "policy"), "growth", NEGATIVE),
         (("learner", "policy"), "growth", NAN),
-        (("learner", "sketch"), "epsilon", NAN),
-        (("learner", "sketch"), "seed", -1),
-        (("learner", "sketch"), "n_rows", 299),
-        (("learner", "sketch"), "intervals", {"list": [{"tuple": [300, 0]}]}),
-        (("learner", "sketch"), "block", 0),
+        (("learner",), "last_id", 10**6),
+        (("learner", "sketch", "settings"), "epsilon", NAN),
+        (("learner", "sketch", "settings"), "seed", -1),
+        (("learner", "sketch", "settings"), "shape", {"tuple": [0, 1]}),
+        (("learner", "sketch", "totals"), "n_rows", 299),
+        (("learner", "sketch", "totals"), "weight", NEGATIVE),
+        ((), "id_ranges", {"list": [{"tuple": [300, 0]}]}),
+        ((), "buffer_id", 2),
         (("learner", "sketch"), "constant", NEGATIVE),
         (("learner", "sketch"), "parts", {"list": []}),
         (("learner", "sketch", "statistics"), "with_targets", None),

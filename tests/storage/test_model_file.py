@@ -70,7 +70,7 @@ def test_a_generator_is_stored_as_the_seed_it_gave(source, path):
     saved = model_of(130, random_state=source(0))
     saved.save(path)
     loaded = load(path)
-    assert loaded.random_state == saved._stream.construction.seed
+    assert loaded.random_state == saved._stream.sketch.settings.seed
     assert state(loaded.partial_fit(X[130:], Y[130:])) == state(saved.partial_fit(X[130:], Y[130:]))
 
 

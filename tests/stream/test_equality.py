@@ -72,20 +72,20 @@ def random_cuts(n, pieces, seed):
     return sorted(np.random.default_rng(seed).choice(np.arange(1, n), pieces - 1, replace=False).tolist())
 
 
-def from_scratch(points, targets, ids, *, construction, weights=1.0, kind=Leverage):
+def from_scratch(points, targets, ids, *, sketch, weights=1.0, kind=Leverage):
     """Ids and weights of the coreset by the plain functions of all rows at once."""
     weights = np.broadcast_to(weights, len(points))
     if kind is Leverage:
-        ones = np.ones((len(points), int(construction.intercept)))
+        ones = np.ones((len(points), int(sketch.intercept)))
         rows = np.sqrt(weights)[:, None] * np.column_stack([ones, points, targets])
-        score = scores.leverage(rows, intercept=construction.intercept)
+        score = scores.leverage(rows, intercept=sketch.intercept)
     else:
         score = weights / weights.sum() if kind is Uniform else np.ones(len(points))
-    words = sampling.words(construction.seed, sampling.SAMPLING, np.asarray(ids))
-    q = sampling.probabilities(score, construction.constant)
+    words = sampling.words(sketch.settings.seed, sampling.SAMPLING, np.asarray(ids))
+    q = sampling.probabilities(score, sketch.constant)
     keep = sampling.kept(sampling.inclusion_uniforms(words), q)
-    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), construction.epsilon)
-    return np.asarray(ids)[keep], weights[keep] * sampling.weights_of(exponents, construction.epsilon)
+    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), sketch.settings.epsilon)
+    return np.asarray(ids)[keep], weights[keep] * sampling.weights_of(exponents, sketch.settings.epsilon)
 
 
 def assert_same_coreset(actual: Coreset, ids, weights):
@@ -161,8 +161,8 @@ def test_a_saved_learner_continues_where_it_was(name, at, tmp_path):
 
 @every_stream
 def test_the_coreset_is_the_one_computed_from_scratch(name):
-    construction = fitted(name)._stream.construction
-    ids, weights = from_scratch(*data(name), np.arange(N), construction=construction)
+    sketch = fitted(name)._stream.sketch
+    ids, weights = from_scratch(*data(name), np.arange(N), sketch=sketch)
     assert 0 < len(ids) < N / 10
     assert_same_coreset(fitted(name).coreset_, ids, weights)
 
@@ -194,7 +194,7 @@ def test_forgotten_rows_were_never_there(name):
     others = rng.choice(np.setdiff1d(np.arange(N), heavy), 50, replace=False)
     model.forget(np.concatenate([heavy, others]))
     remaining = np.setdiff1d(np.arange(N), [*heavy, *others])
-    ids, weights = from_scratch(X[remaining], y[remaining], remaining, construction=model._stream.construction)
+    ids, weights = from_scratch(X[remaining], y[remaining], remaining, sketch=model._stream.sketch)
     assert_same_coreset(model.coreset_, ids, weights)
     solved = least_squares(coreset_moments(Coreset(X[ids], y[ids], weights, ids), intercept=True))
     assert np.array_equal(model.coef_, solved.coefficients.reshape(model.coef_.shape))
@@ -259,7 +259,7 @@ def check_that_all_paths_meet(kind, case, size, intercept, first_id):
 
     def expected(index):
         return from_scratch(
-            case.X[index], case.y[index], ids[index], construction=whole, weights=case.weights[index], kind=kind
+            case.X[index], case.y[index], ids[index], sketch=whole.sketch, weights=case.weights[index], kind=kind
         )
 
     ids = first_id + np.arange(len(case.X))
@@ -359,7 +359,7 @@ def test_a_stream_may_begin_with_rows_of_zeros():
     X[:100], y[:100] = 0.0, 0.0
     model = OnlineRegression(fit_intercept=False, random_state=SEED)
     learn(model, X, y, [50])
-    ids, weights = from_scratch(X, y, np.arange(1000), construction=model._stream.construction)
+    ids, weights = from_scratch(X, y, np.arange(1000), sketch=model._stream.sketch)
     assert_same_coreset(model.coreset_, ids, weights)
 
 

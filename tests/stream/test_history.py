@@ -34,7 +34,7 @@ def same(rows, ids, weighted=False):
 def filled(make, cuts, weighted=False):
     history = make(BLOCK, 2, 1)
     for first, stop in itertools.pairwise(cuts):
-        history.append(rows_of(first, stop, weighted))
+        history = history.append(rows_of(first, stop, weighted))
     return history
 
 
@@ -69,7 +69,7 @@ def test_positions_in_any_order_and_repeated(make, weighted, count):
 @pytest.mark.parametrize("make", [IN_MEMORY, ON_DISK])
 def test_what_a_caller_does_with_its_arrays_later_is_of_no_concern(make):
     history, given = make(BLOCK, 2, 1), rows_of(0, 10, weighted=True)
-    history.append(given)
+    history = history.append(given)
     for array in (given.points, given.targets, given.weights):
         array[...] = np.nan
     assert same(history.everything(), range(10), weighted=True)
@@ -79,10 +79,8 @@ def test_what_a_caller_does_with_its_arrays_later_is_of_no_concern(make):
 def test_copies_go_their_own_ways(make):
     """Two copies of one history, and the history itself, are each continued by rows of their own."""
     history = filled(make, [0, 4])
-    first, second = history.copy(), history.copy()
-    for each, stop in ((first, 6), (second, 7), (history, 8)):
-        each.append(rows_of(4, stop))
-    first.append(rows_of(6, 9))
+    first, second, history = (history.append(rows_of(4, stop)) for stop in (6, 7, 8))
+    first = first.append(rows_of(6, 9))
     assert [len(each) for each in (first, second, history)] == [9, 7, 8]
     for each, stop in ((first, 9), (second, 7), (history, 8)):
         assert same(each.everything(), range(stop))
@@ -94,18 +92,18 @@ def test_what_is_appended_to_a_copy_for_reading_is_nowhere_else(make):
     history = filled(make, CUTS)
     looked_at = history.for_reading()
     for first in range(34, 90, 2):
-        looked_at.append(rows_of(first, first + 2))
+        looked_at = looked_at.append(rows_of(first, first + 2))
     assert same(looked_at.everything(), range(90))
     assert same(history.everything(), range(34))
-    history.append(rows_of(34, 40))
+    history = history.append(rows_of(34, 40))
     assert same(history.everything(), range(40))
 
 
 def interleaved(make):
     one, other = make(BLOCK, 2, 1), make(BLOCK, 2, 1)
     for first in range(0, 40, BLOCK):
-        one.append(rows_of(first, first + BLOCK, step=2))
-        other.append(rows_of(first + 1, first + BLOCK, step=2))
+        one = one.append(rows_of(first, first + BLOCK, step=2))
+        other = other.append(rows_of(first + 1, first + BLOCK, step=2))
     return one, other
 
 
@@ -123,7 +121,7 @@ def test_merged_rows_are_in_the_order_of_ids(make):
 def test_single_rows_are_joined_within_a_block_and_stay_the_same_rows():
     history = History(100, 2, 1)
     for i in range(250):
-        history.append(rows_of(i, i + 1, weighted=True))
+        history = history.append(rows_of(i, i + 1, weighted=True))
     assert history.n_segments < 150
     assert all(len({*(rows.ids // 100).tolist()}) == 1 for rows in history)
     assert same(history.everything(), range(250), weighted=True)
@@ -132,8 +130,8 @@ def test_single_rows_are_joined_within_a_block_and_stay_the_same_rows():
 
 def test_weights_that_are_all_one_stay_so_when_weighted_rows_follow():
     history = History(BLOCK, 2, 1)
-    history.append(rows_of(0, 10))
-    history.append(rows_of(10, 20, weighted=True))
+    history = history.append(rows_of(0, 10))
+    history = history.append(rows_of(10, 20, weighted=True))
     assert history.everything().weights.tolist() == [1.0] * 10 + [1.0 + i % 3 for i in range(10, 20)]
     assert history.at(np.array([3, 11, 12])).weights.tolist() == [1.0, 3.0, 1.0]
     many = np.arange(19, -1, -1).repeat(4)
@@ -145,6 +143,6 @@ def test_weights_that_are_all_one_stay_so_when_weighted_rows_follow():
 def test_a_pickle_holds_the_rows_that_this_history_sees(make, copied):
     history = filled(make, [0, 4])
     older = history.copy()
-    history.append(rows_of(4, 9))
+    history = history.append(rows_of(4, 9))
     assert same(copied(older).everything(), range(4))
     assert same(copied(history).everything(), range(9))

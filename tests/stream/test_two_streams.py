@@ -116,7 +116,7 @@ def test_the_comparison_notices_what_is_left(monkeypatch, defect):
         new = forgotten(self, ids)
         left = getattr(self.learner, defect)
         if defect == "model":
-            left = new.problem.solve(new.construction, left)
+            left = new.problem.fit(new.snapshot(), left).model
         return replace(new, learner=replace(new.learner, **{defect: left}))
 
     X, y = stream("heavy_tailed", N)

@@ -13,6 +13,7 @@ from scipy import stats
 from batch2online import BatchToOnline, OnlineRegression, coresets, sampling, theory
 from batch2online.methods import scores
 from batch2online.methods.least_squares.problem import LeastSquares, LinearModel
+from batch2online.problem import FitResult
 from batch2online.refresh import Adaptive, Geometric, Lazy, OnChange
 
 pytestmark = pytest.mark.slow
@@ -315,8 +316,8 @@ def test_theorem_4_bounds_the_loss_of_lazy(run):
 def test_an_algorithm_of_high_sensitivity_exceeds_theorem_4(monkeypatch):
     assert not is_within_theorem_4(losses_of_lazy(measured_on_the_coreset(last_point)))
 
-    def last_target(self, construction, current):
-        return LinearModel(construction.coreset().targets[-1:, None], np.zeros(1))
+    def last_target(self, data, current):
+        return FitResult(LinearModel(data.coreset.targets[-1:, None], np.zeros(1)), len(data.coreset))
 
-    monkeypatch.setattr(LeastSquares, "solve", last_target)
+    monkeypatch.setattr(LeastSquares, "fit", last_target)
     assert not is_within_theorem_4(losses_of_lazy(measured_exactly))

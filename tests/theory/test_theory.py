@@ -202,8 +202,6 @@ def test_a_construction_knows_its_average_sensitivity(construction, expected):
 def test_the_sensitivity_of_clustering_is_proved_for_one_stage_and_all_rows():
     rows = np.random.default_rng(0).uniform(size=(500, 1))
     construction = coresets.Clustering(2, coreset_size=60, random_state=0).add(rows)
-    construction.flush()
-    construction.settle()
     assert construction.sensitivity(10**6) == pytest.approx(theory.clustering_sensitivity(10**6, 60, 2, 0.1))
 
 

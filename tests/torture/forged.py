@@ -265,7 +265,7 @@ def use(model) -> None:
     rows = np.resize(X[250:], (10, width))
     n_targets = model._stream.n_targets
     targets = None if not n_targets else np.resize(Y[250:], (10, n_targets))
-    if targets is not None and model._stream.construction.flat_targets:
+    if targets is not None and model._stream.sketch.settings.flat_targets:
         targets = targets[:, 0]
     if getattr(model, "loss", None) == "gamma":
         targets = np.abs(targets) + 0.1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from batch2online import Durable, estimator
-from batch2online.sketches.base import Construction
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage.tree import encoded
 
 
@@ -46,7 +46,7 @@ class Subject:
 
 def state_of(thing: Any) -> bytes:
     """All that an estimator or a construction is, in bytes."""
-    if isinstance(thing, Construction):
+    if isinstance(thing, CoresetBuilder):
         return _bytes(thing)
     own = vars(thing)
     rest = {

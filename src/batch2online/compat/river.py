@@ -75,7 +75,7 @@ class _Adapter:
 def _seen(learner: Any) -> tuple[FloatArray, Any, FloatArray]:
     """Return rows, targets and weights learned so far: the history or the coreset."""
     coreset = learner.coreset_
-    history = learner._view().construction.history
+    history = learner._view().snapshot().history
     if history is None:
         return coreset.points, _decoded(learner, coreset.targets), coreset.weights
     rows = history.everything()

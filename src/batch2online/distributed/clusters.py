@@ -19,14 +19,14 @@ from dask import delayed
 
 from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray
-from batch2online.decay import DecayedHistory, ForwardDecay
+from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.distributed import running
 from batch2online.history import History
 from batch2online.methods.clustering import problem
 from batch2online.methods.clustering.race import Race, distances, exponentials, race_keys
 from batch2online.methods.clustering.sketch import (
     AssignedStatistics,
-    Clustering,
+    ClusteringSketch,
     FixedSeeds,
     MovingSeeds,
     SeedStatistics,
@@ -35,8 +35,8 @@ from batch2online.numerics.distances import Sums
 from batch2online.rows import Rows
 from batch2online.sampling import kept as are_kept
 from batch2online.sampling import probabilities
+from batch2online.sketches.base import SketchTotals
 from batch2online.sketches.candidates import Candidates
-from batch2online.sketches.intake import weight_and_typical
 
 ALIGNED = 10_000
 """Rows are cut at multiples of this: every size of a block divides it."""
@@ -53,13 +53,13 @@ class Entrants:
     @property
     def past(self) -> Any:
         """The rows with the weights that they have under decay."""
-        return self.history if self.decay is None else DecayedHistory(self.history, self.decay)
+        return weighted_history(self.history, self.decay)
 
 
 class Sampled(NamedTuple):
     """What a pass over the rows of a partition gives: of each block its share of the statistics, and candidates."""
 
-    blocks: list[tuple[float, FloatArray, float, float]]  # cost, masses, weight, typical weight
+    blocks: list[tuple[float, FloatArray, SketchTotals]]  # cost, masses, totals
     candidates: Candidates  # rows of three columns: loss, seed, position
     rows: Rows  # the same in full
 
@@ -82,7 +82,7 @@ class BlockStatistics(AssignedStatistics):
 
 def cut(shard: Any, start: int, stop: int) -> Rows:
     """Return the rows of a shard with ids in this range."""
-    rows: Rows = shard._stream.flushed().construction.history.everything()
+    rows: Rows = shard._stream.flushed().history.everything()
     return rows[(rows.ids >= start) & (rows.ids < stop)]
 
 
@@ -90,21 +90,23 @@ def shell_of(shards: list[Any]) -> Any:
     """Return an estimator that has seen the same kind of rows, and holds none of them."""
     shell = copy.copy(shards[0])
     stream = shell._stream.flushed()
-    shell._stream = replace(stream, learner=replace(stream.learner, sketch=stream.construction.emptied()))
+    shell._stream = replace(
+        stream.map(lambda state: replace(state, sketch=state.sketch.empty())), history=stream.history.emptied()
+    )
     return shell
 
 
 def entered(pieces: list[Rows], shell: Any, last_id: int) -> Entrants:
     """Return rows that are ready to race."""
-    construction = shell._stream.construction
+    sketch, decay = shell._stream.sketch, shell._stream.learner.decay
     rows = Rows.concatenate([piece for piece in pieces if len(piece)])
-    history = History(construction.block, rows.points.shape[1], rows.targets.shape[1])
+    history = History(sketch.settings.block, rows.points.shape[1], rows.targets.shape[1])
     for first in range(int(rows.ids[0]) // history.block, int(rows.ids[-1]) // history.block + 1):
         block = rows[rows.ids // history.block == first]
         if len(block):
-            history.append(block)
-    decay = None if construction.decay is None else construction.decay.moved_to(last_id)[0]
-    entrants = Entrants(history, decay, Race(construction.k, construction.z, construction.seed))
+            history = history.append(block)
+    decay = None if decay is None else decay.moved_to(last_id)[0]
+    entrants = Entrants(history, decay, Race(sketch.k, sketch.z, sketch.settings.seed))
     return replace(entrants, race=entrants.race.updated(entrants.past))
 
 
@@ -117,20 +119,20 @@ def winner(entrants: Entrants, stage: int, seeds: Rows) -> Rows | None:
     return None if position < 0 else past.at(np.array([position]))
 
 
-def sampled(entrants: Entrants, construction: Clustering, seeds: Rows) -> Sampled:
+def sampled(entrants: Entrants, sketch: ClusteringSketch, seeds: Rows) -> Sampled:
     """Return what these rows add to the statistics, and those of them that may be in the coreset."""
-    sampler: FixedSeeds = construction._new_sampler(FixedSeeds, seeds, width=3)  # type: ignore[assignment]
-    sampler.statistics = BlockStatistics.empty(seeds.points, construction.k, construction.z)
-    position, weights = 0, []
+    sampler: FixedSeeds = sketch._new_sampler(FixedSeeds, seeds, width=3)  # type: ignore[assignment]
+    sampler.statistics = BlockStatistics.empty(seeds.points, sketch.k, sketch.z)
+    position, totals = 0, []
     for rows in entrants.past.blocks():
-        sampler.take_block(rows, position)
-        weights.append(weight_and_typical(rows))
+        sampler = sampler.with_block(rows, position)
+        totals.append(SketchTotals.of(rows))
         position += len(rows)
-    sampler.thin()
+    sampler = sampler.thinned()
     candidates = sampler._candidates()
     in_full = entrants.past.at(candidates.rows.points[:, 2].astype(np.int64))
-    shares = zip(sampler.statistics.blocks, weights, strict=True)
-    return Sampled([(*own, *weight) for own, weight in shares], candidates, in_full)
+    shares = zip(sampler.statistics.blocks, totals, strict=True)
+    return Sampled([(*own, of_block) for own, of_block in shares], candidates, in_full)
 
 
 def block_sums(entrants: Entrants, centers: FloatArray, origin: FloatArray) -> list[Sums]:
@@ -150,21 +152,17 @@ class Rounds:
         aligned = [make(pieces, shell, last_id) for pieces in _aligned(leaves, ids)]
         shell, *self.entrants = running.kept([shell, *aligned])
         (self.shell,) = running.computed(shell)
-        self.construction: Clustering = self.shell._stream.construction
-        self.construction.n_rows = sum(stop - start for start, stop in ids)
-        self.construction.intervals = [(min(start for start, _ in ids), last_id + 1)]
-        self.construction.next_id = last_id + 1
-        if self.construction.decay is not None:
-            self.construction.decay, _ = self.construction.decay.moved_to(last_id)
+        self.sketch: ClusteringSketch = self.shell._stream.sketch
+        self.ids = min(start for start, _ in ids), last_id + 1
 
     def fitted(self) -> Any:
         """Return an estimator of all rows, with a model solved on them."""
-        shell = self.shell
-        construction, stream = self.sampled(), shell._stream
-        construction.elsewhere = self
-        state = replace(stream.learner, sketch=construction, n_learned=construction.n_rows)
-        stream = replace(stream, learner=state).whole()
-        del stream.construction.elsewhere
+        shell, sketch, last_id = self.shell, self.sampled(), self.ids[1] - 1
+        stream = shell._stream
+        decay = None if stream.learner.decay is None else stream.learner.decay.moved_to(last_id)[0]
+        state = replace(stream.learner, sketch=sketch, n_learned=sketch.totals.n_rows, last_id=last_id, decay=decay)
+        stream = replace(stream, learner=state, buffer_id=last_id + 1, id_ranges=[self.ids], history=None)
+        stream = stream.whole(rows=self)
         shell._stream = stream
         if isinstance(stream.problem, problem.ClusteringProblem):
             shell._stream = stream.append([], replace(stream.problem, exact=False))  # rows are not at hand any more
@@ -176,30 +174,28 @@ class Rounds:
 
     def seeds(self) -> Rows:
         """Return the seeds, in the order in which they are drawn."""
-        construction = self.construction
-        assert construction.shape is not None
-        seeds = Rows.empty(*construction.shape)
-        for stage in range(construction.k):
+        sketch, seed = self.sketch, self.sketch.settings.seed
+        seeds = Rows.empty(*sketch.settings.shape)
+        for stage in range(sketch.k):
             found = [row for row in self._of_each(winner, stage, seeds) if row is not None]
             if not found:
                 break
             rows = Rows.concatenate(found)
-            variables = exponentials(construction.seed, rows.ids, np.full(len(rows), stage))
-            keys = race_keys(variables, rows.weights, distances(rows.points, seeds.points, construction.z))
+            variables = exponentials(seed, rows.ids, np.full(len(rows), stage))
+            keys = race_keys(variables, rows.weights, distances(rows.points, seeds.points, sketch.z))
             first = int(np.lexsort((rows.ids, keys))[0])
             seeds = Rows.concatenate([seeds, rows[first : first + 1]])
         return seeds
 
-    def sampled(self) -> Clustering:
-        """Return a construction that keeps no more than the coreset of all rows."""
-        seeds = self.seeds()
-        parts: tuple[Sampled, ...] = self._of_each(sampled, self.construction, seeds)
-        new = self.construction.copy()
-        new.keep_history, new.history, new.history_place = False, None, "coreset"
+    def sampled(self) -> ClusteringSketch:
+        """Return a sketch that keeps no more than the coreset of all rows."""
+        seeds, old = self.seeds(), self.sketch
+        parts: tuple[Sampled, ...] = self._of_each(sampled, old, seeds)
+        new = ClusteringSketch(old.settings, old.k, old.z, old.stages, reads_history=False)
         cost, masses = 0.0, np.zeros(len(seeds))
-        for own_cost, own_masses, weight, typical in (block for part in parts for block in part.blocks):
+        for own_cost, own_masses, totals in (block for part in parts for block in part.blocks):
             cost, masses = cost + own_cost, masses + own_masses
-            new.weigh(weight, typical)
+            new.totals = new.totals.merge(totals)
         statistics = AssignedStatistics(seeds.points, new.k, new.z, cost, masses)
         new.sampler = _bounded(new, seeds, statistics, parts)
         return new
@@ -223,15 +219,14 @@ def _aligned(leaves: list[Any], ids: list[tuple[int, int]]) -> Iterator[list[Any
         ]
 
 
-def _bounded(construction: Clustering, seeds: Rows, known: AssignedStatistics, parts: tuple[Sampled, ...]) -> Any:
+def _bounded(sketch: ClusteringSketch, seeds: Rows, known: AssignedStatistics, parts: tuple[Sampled, ...]) -> Any:
     """Return a sampler that holds the coreset alone, each row with its inclusion probability."""
-    assert construction.shape is not None
-    sampler = construction._new_sampler(MovingSeeds, seeds, construction.shape[0])
+    sampler = sketch._new_sampler(MovingSeeds, seeds, sketch.settings.shape[0])
     sampler.statistics = SeedStatistics(known.seeds, known.k, known.z, known.cost, known.masses)
     joined = Candidates.joined([part.candidates for part in parts])
     rows = Rows.concatenate([part.rows for part in parts])
     q = probabilities(known.scores(joined.rows), sampler.constant)
     keep = are_kept(sampling.inclusion_uniforms(joined.words), q)
-    sampler.parts = [Candidates(rows[keep], joined.words[keep], q[keep])]
-    sampler.n_rows = construction.n_rows
+    sampler.parts = (Candidates(rows[keep], joined.words[keep], q[keep]),)
+    sampler.totals = sketch.totals
     return sampler

@@ -74,13 +74,13 @@ def partial_fit(
     _check_model(model)
     if not model.__sklearn_is_fitted__():
         return fit(model, X, y, sample_weight, progress=progress)
-    construction = model._stream.construction
+    stream = model._stream
     table = table_of(X, y, sample_weight, model._next_id())
-    template = _template(model, construction.seed, construction.needs_no_order)
-    if construction.history is not None and _keeps_all_rows(template):
-        own, (leaves, ids) = list(model._stream.view().construction.intervals), _leaves(template, table)
-        return _replace_state(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
-    return _replace_state(model, _shard_of(model, template).merge(_root(template, table, progress)))
+    template = _template(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
+    if stream.history is not None and _keeps_all_rows(template):
+        own, (leaves, ids) = list(stream.view().id_ranges), _leaves(template, table)
+        return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
+    return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
 
 
 def _check_model(model: Any) -> None:
@@ -100,7 +100,7 @@ def _shard_of(model: Any, template: Any) -> Any:
     shard, engine = template._unfitted_copy(), model._stream
     shard._is_shard = template._is_shard
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._stream = engine.unordered() if engine.construction.needs_no_order else engine
+    shard._stream = engine.unordered() if engine.sketch.pilot == "none" else engine
     return shard
 
 
@@ -125,8 +125,8 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
 def _keeps_all_rows(template: Any) -> bool:
     """Whether a coreset of clusters is drawn from all rows, and not from those that are kept."""
     if isinstance(template, BatchToOnline):
-        construction = template._new_construction()
-        return isinstance(construction, Clustering) and construction.keep_history
+        coreset = template._new_coreset()
+        return isinstance(coreset, Clustering) and coreset.keep_history
     return isinstance(template, OnlineClustering) and template.history != "coreset"
 
 

@@ -30,10 +30,12 @@ import numpy as np
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.decay import ForwardDecay
+from batch2online.history import History
 from batch2online.record import RECENT
 from batch2online.rows import Rows
 from batch2online.schema import at_least, at_most, number, require, require_equal, shape, storable
-from batch2online.stream import Events, StepInfo, StreamState, install, merge, refit, step
+from batch2online.sketches.base import Snapshot
+from batch2online.state import Events, StepInfo, StreamState, install, merge, refit, step
 
 HALF_LIVES = {"moments": (600, 2_400, 9_600, 38_400), "low": (1_000, 5_000), "high": (5_000,)}
 """Candidates beside no decay, by what a refit takes (:meth:`Problem.refit_cost`)."""
@@ -240,10 +242,14 @@ class HalfLifeSelection:
         to_decision = ROWS_PER_DECISION - self.current.n_learned % ROWS_PER_DECISION
         return min(to_decision, *(state.rows_to_cut() for state in self.states))
 
-    def step(self, rows: Rows) -> tuple[HalfLifeSelection, StepInfo]:
+    def snapshot(self, history: History | None) -> Snapshot:
+        """Return what a problem reads of the current state."""
+        return self.current.snapshot(history)
+
+    def step(self, rows: Rows, history: History | None) -> tuple[HalfLifeSelection, StepInfo]:
         """Return the learner after one segment; after so many rows another half-life may become the current one."""
         former = [state.model if state.has_model else None for state in self.states]
-        stepped = [step(state, rows) for state in self.states]
+        stepped = [step(state, rows, history) for state in self.states]
         losses = [
             _compared(state, info, scored_by, reference, rows)
             for (state, info), scored_by, reference in zip(stepped, former, self.scores.noted, strict=True)
@@ -252,10 +258,10 @@ class HalfLifeSelection:
         new = HalfLifeSelection(states, self.scores.after(np.stack(losses, axis=1)))
         if new.current.n_learned % ROWS_PER_DECISION:
             return new, info
-        new, events = new._decided()
+        new, events = new._decided(history)
         return new, info._replace(events=info.events + events)
 
-    def _decided(self) -> tuple[HalfLifeSelection, Events]:
+    def _decided(self, history: History | None) -> tuple[HalfLifeSelection, Events]:
         """Let another half-life become the current one if it has been better by enough: a change of the model."""
         n_learned, scores = self.current.n_learned, self.scores.judged(self.current.n_learned)
         if n_learned % ROWS_PER_REFERENCE == 0:
@@ -267,15 +273,18 @@ class HalfLifeSelection:
         old = self.current
         new = replace(new, scores=scores.decided(is_quick))._with_current(place)
         state, model = new.current, new.current.model
-        before, after = (state.problem.cost(each, state.sketch) for each in (old.model, model))
+        data = state.snapshot(history)
+        before, after = (state.problem.cost(each, data) for each in (old.model, model))
         rows = int(state.half_life) if state.half_life < math.inf else 0
-        state, events = install(replace(state, model=old.model), model, before, after, kind="half_life", rows=rows)
+        state, events = install(
+            replace(state, model=old.model), model, (before, after), data, kind="half_life", rows=rows
+        )
         return replace(new, states=(state, *new.states[1:])), events
 
     def _with_current(self, place: int) -> HalfLifeSelection:
         """Return the learner with the candidate at this place as the current one.
 
-        What is known of the whole stream, whatever the half-life, stays in the first place, and so does its history.
+        What is known of the whole stream, whatever the half-life, stays in the first place.
         """
         if not place:
             return self
@@ -290,49 +299,45 @@ class HalfLifeSelection:
         order = [known[each] for each in half_lives]
         return HalfLifeSelection(tuple(new.states[i] for i in order), new.scores._permuted(np.array(order)))
 
-    def refit(self, kind: str, **details: Any) -> tuple[HalfLifeSelection, Events]:
+    def refit(self, history: History | None, kind: str, **details: Any) -> tuple[HalfLifeSelection, Events]:
         """Return the learner with a model of the current half-life fitted now."""
-        state, events = refit(self.current, kind, **details)
+        state, events = refit(self.current, history, kind, **details)
         return replace(self, states=(state, *self.states[1:])), events
 
-    def merge(self, other: HalfLifeSelection) -> HalfLifeSelection:
+    def merge(self, other: HalfLifeSelection, history: History | None) -> HalfLifeSelection:
         """Return the learner of the rows of both, with the half-life of the one with the larger ids."""
-        later = self if self.current.sketch.next_id > other.current.sketch.next_id else other
+        later = self if self.current.last_id > other.current.last_id else other
         own = self._with_current(self.half_lives.tolist().index(later.current.half_life))
         theirs = other._in_order_of(own.half_lives.tolist())
         scores = (own if later is self else theirs).scores.begun()
         first, *others = map(merge, own.states, theirs.states)
         n = other.current.n_learned
-        return HalfLifeSelection((first, *(refit(state, "merged", rows=n)[0] for state in others)), scores)
+        return HalfLifeSelection((first, *(refit(state, history, "merged", rows=n)[0] for state in others)), scores)
 
     def emptied(self) -> HalfLifeSelection:
         """Return the learner before the first row, with the longest half-life, except that the ids have been seen."""
         states = self._with_current(int(self.half_lives.argmax())).states
         return HalfLifeSelection(tuple(state.emptied() for state in states), HalfLifeScores.new(len(states)))
 
-    def kept_rows(self) -> Iterator[Rows]:
+    def kept_rows(self, history: History | None) -> Iterator[Rows]:
         """Iterate over the rows that can be learned again, in the order of their ids, a block at a time."""
-        return self.current.kept_rows()
+        return self.current.kept_rows(history)
 
-    def check_forgettable(self, ids: Any) -> Any:
+    def check_forgettable(self, ids: Any, history: History | None) -> IntArray:
         """Return the ids as an array if rows can be forgotten, and these are theirs."""
-        return self.current.check_forgettable(ids)
+        return self.current.check_forgettable(ids, history)
 
 
 def _with_half_life(state: StreamState, half_life: int) -> StreamState:
     """Return a candidate like this state, which has learned nothing, with another half-life."""
     decay = ForwardDecay(half_life)
-    sketch = state.sketch.with_decay(decay)
-    return replace(state, sketch=sketch, max_step=decay.longest_step, record=None, monitor=None)
+    return replace(state, decay=decay, max_step=decay.longest_step, record=None, monitor=None)
 
 
 def _in_place_of(state: StreamState, other: StreamState) -> StreamState:
-    """Return a state in the place of another one: with the history there, and what is known of the whole stream."""
-    sketch = state.sketch.copy()
-    sketch.history, sketch.keep_history = other.sketch.history, other.sketch.keep_history
+    """Return a state in the place of another one: with what is known of the whole stream there."""
     return replace(
         state,
-        sketch=sketch,
         record=other.record,
         monitor=other.monitor,
         changes=other.changes,
@@ -354,4 +359,4 @@ def _compared(state: StreamState, info: StepInfo, scored_by: Any, reference: Any
 def _learned_by(state: StreamState) -> tuple[Any, ...]:
     """Return what all candidates share."""
     sketch = state.sketch
-    return state.n_learned, sketch.n_rows, sketch.next_id, type(sketch), sketch.shape, sketch.seed
+    return state.n_learned, state.last_id, sketch.totals.n_rows, type(sketch), sketch.settings

@@ -1,7 +1,7 @@
 """A model of the last rows alone: they are kept, and what is known of them is summed anew at every look.
 
-Nothing is ever subtracted, so no digits are lost however long the stream is, and the construction at a look is, to the
-last bit, one that has seen these rows alone. Looks come every quarter of a window at least, every sixteenth where a
+Nothing is ever subtracted, so no digits are lost however long the stream is, and the sketch at a check is, bit for
+bit, one that has seen these rows alone. Checks come every quarter of a window at least, every sixteenth where a
 solution takes little; between two of them rows are added. A row is so taken in about five times, or seventeen.
 """
 
@@ -15,9 +15,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.history import History
 from batch2online.rows import Rows, all_ones, check_ascending, check_ids, check_width
 from batch2online.schema import at_least, require, require_equal, storable
-from batch2online.stream import Events, StepInfo, StreamState, check, learn, merge, refit, schedule, score
+from batch2online.sketches.base import Snapshot
+from batch2online.state import Events, StepInfo, StreamState, check, learn, merge, refit, schedule, score
 
 LOOKS, CHEAP_LOOKS = 4, 16
 """Looks in a window, at least; the latter for models that are solved from moments."""
@@ -78,6 +80,14 @@ class Window:
         for _, group in groupby(self.parts, key=lambda rows: int(rows.ids[0]) // block):
             yield Rows.concatenate(list(group))
 
+    def history(self, block: int) -> History | None:
+        """Return the rows as a history; None of no rows."""
+        if not self.parts:
+            return None
+        rows = self.parts[0]
+        history = History(block, rows.points.shape[1], rows.targets.shape[1])
+        return history.of(self.blocks(block))
+
     def joined(self, other: Window, block: int) -> Window:
         """Return the window of the last rows of both, by their ids, cut at blocks of ids."""
         if not self.parts or not other.parts:
@@ -110,23 +120,27 @@ class Window:
 @storable
 @dataclass(frozen=True)
 class SlidingWindow:
-    """A learner of the rows in a window."""
+    """A learner of the rows in a window.
+
+    With ``keeps_history`` these rows are what a sketch or a problem may read again.
+    """
 
     current: StreamState
     window: Window
+    keeps_history: bool = False
 
     def validate(self) -> None:
         """Require a state of the rows in the window."""
         state, window = self.current, self.window
         require_equal("max_step", state.max_step, window.longest_step)
-        require(state.sketch.decay is None, "decay: found one beside a window")
-        require_equal("rows of the window", sum(map(len, window.parts)), state.sketch.n_rows)
+        require(state.decay is None, "decay: found one beside a window")
+        require_equal("rows of the window", sum(map(len, window.parts)), state.sketch.totals.n_rows)
         check_width(window.parts, *state.shape)
 
     @classmethod
-    def of(cls, state: StreamState, window: Window) -> SlidingWindow:
+    def of(cls, state: StreamState, window: Window, keeps_history: bool) -> SlidingWindow:
         """Return the learner before the first row."""
-        return cls(replace(state, max_step=window.longest_step).recording(window.size), window)
+        return cls(replace(state, max_step=window.longest_step).recording(window.size), window, keeps_history)
 
     @property
     def states(self) -> tuple[StreamState, ...]:
@@ -146,48 +160,56 @@ class SlidingWindow:
         """Return how many rows may come before the next check."""
         return self.current.rows_to_cut()
 
-    def step(self, rows: Rows) -> tuple[SlidingWindow, StepInfo]:
+    @property
+    def _history(self) -> History | None:
+        return self.window.history(self.current.sketch.settings.block) if self.keeps_history else None
+
+    def snapshot(self, history: History | None) -> Snapshot:
+        """Return what a problem reads: the sketch and the rows that it is of."""
+        return self.current.snapshot(self._history)
+
+    def step(self, rows: Rows, history: History | None) -> tuple[SlidingWindow, StepInfo]:
         """Return the learner after one segment; at a check it goes over to a sketch of the rows in the window."""
         state, scores = score(self.current, rows)
         losses, events = np.stack(scores), Events()
         window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
-        new = SlidingWindow(learn(state, rows, scores), window)
+        new = replace(self, current=learn(state, rows, scores), window=window)
         if new.rows_to_cut() == 0:
             new = new._slid()
-            state, events = check(new.current)
+            state, events = check(new.current, new._history)
             new = replace(new, current=schedule(state))
         return new, StepInfo(scores, events)
 
     def _slid(self) -> SlidingWindow:
         """Return the learner of the rows in the window alone."""
         window, state = self.window.trimmed(), self.current
-        sketch = state.sketch.emptied()
-        for rows in window.blocks(sketch.block):
-            sketch.take(rows)
+        sketch = state.sketch.empty()
+        for rows in window.blocks(sketch.settings.block):
+            sketch = sketch.update(rows)
         loss, secondary = map(float, window.total)
         unscored = state.unscored.within(window.parts)
         state = replace(state, sketch=sketch, loss=loss, secondary_loss=secondary, unscored=unscored)
-        return SlidingWindow(state, window)
+        return replace(self, current=state, window=window)
 
-    def refit(self, kind: str, **details: Any) -> tuple[SlidingWindow, Events]:
+    def refit(self, history: History | None, kind: str, **details: Any) -> tuple[SlidingWindow, Events]:
         """Return the learner with a model fitted now on the rows in the window."""
         new = self._slid()
-        state, events = refit(new.current, kind, **details)
+        state, events = refit(new.current, new._history, kind, **details)
         return replace(new, current=state), events
 
-    def merge(self, other: SlidingWindow) -> SlidingWindow:
+    def merge(self, other: SlidingWindow, history: History | None) -> SlidingWindow:
         """Return the learner of the last rows of both."""
         state = merge(self.current, other.current)
-        return SlidingWindow(state, self.window.joined(other.window, state.sketch.block))
+        return replace(self, current=state, window=self.window.joined(other.window, state.sketch.settings.block))
 
     def emptied(self) -> SlidingWindow:
         """Return the learner before the first row, except that the ids have been seen."""
-        return SlidingWindow(self.current.emptied(), self.window.emptied())
+        return replace(self, current=self.current.emptied(), window=self.window.emptied())
 
-    def kept_rows(self) -> Iterator[Rows]:
+    def kept_rows(self, history: History | None) -> Iterator[Rows]:
         """Iterate over the rows in the window, a block of ids at a time."""
-        return self.window.blocks(self.current.sketch.block)
+        return self.window.blocks(self.current.sketch.settings.block)
 
-    def check_forgettable(self, ids: Any) -> IntArray:
+    def check_forgettable(self, ids: Any, history: History | None) -> IntArray:
         """Return the ids as an array if they are those of rows in the window."""
         return self.window.check_forgettable(ids)

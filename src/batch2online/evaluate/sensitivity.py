@@ -3,7 +3,7 @@
 The algorithm is run with a row and without it, its randomness shared. How that is done depends on what it offers:
 
 ==================  ============================================================================================
-a coreset           an empty construction of :mod:`batch2online.coresets`; its output is the coreset
+a coreset           an empty one of :mod:`batch2online.coresets`; its output is the coreset
 an online learner   ``fit`` and ``forget``: the model of all rows, then of all but one; randomness belongs to the row
 an estimator        ``fit``: fitted twice with the same ``random_state``
 a function          ``(X, y, seed)`` or ``(X, seed)`` to an array; called twice with the same seed
@@ -36,7 +36,7 @@ _NEVER = 2**62
 
 def with_and_without(algorithm: Any, X: FloatArray, y: Any, row: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the outputs on all rows and on all but one, each as a flat array."""
-    if not (hasattr(algorithm, "forget") or is_construction(algorithm)):
+    if not (hasattr(algorithm, "forget") or is_coreset(algorithm)):
         return output(algorithm, X, y, seed), output(algorithm, *without(X, y, row), seed)
     learner, probe = fitted(algorithm, X, y, seed), probe_of(X)
     before = described(learner, probe)
@@ -60,13 +60,13 @@ def without(X: FloatArray, y: Any, row: int) -> tuple[FloatArray, Any]:
     return X[keep], None if y is None else y[keep]
 
 
-def is_construction(algorithm: Any) -> bool:
+def is_coreset(algorithm: Any) -> bool:
     return hasattr(algorithm, "coreset") and hasattr(algorithm, "add")
 
 
 def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
     """Return a fresh copy with this seed that has seen the rows, and can forget them if its kind can."""
-    if is_construction(algorithm):
+    if is_coreset(algorithm):
         twin = copy.deepcopy(algorithm)
         twin.seed, twin.keep_history = seed, True
         return twin.add(X, y)
@@ -82,7 +82,7 @@ def described(fitted: Any, probe: FloatArray) -> FloatArray:
     A coreset: ids and weights. Centers: in lexicographic order. A subspace: its projection. A linear model: its
     coefficients. Anything else: predictions on probe rows.
     """
-    if is_construction(fitted):
+    if is_coreset(fitted):
         coreset = fitted.coreset()
         return np.concatenate([coreset.ids, coreset.weights])
     if hasattr(fitted, "cluster_centers_"):
@@ -106,23 +106,23 @@ _MOST_ROWS = 9
 _DROPPED: Any = None
 
 
-def exact_sensitivity(construction: Any, X: FloatArray, y: Any) -> float:
+def exact_sensitivity(coreset: Any, X: FloatArray, y: Any) -> float:
     """Mean over rows of the total variation between the coresets with and without the row."""
-    if not is_construction(construction) or not hasattr(construction, "scores_of_all"):
-        raise TypeError("Exact average sensitivity is for empty constructions of batch2online.coresets.")
+    if not is_coreset(coreset) or not hasattr(coreset, "scores_of_all"):
+        raise TypeError("Exact average sensitivity is for empty coresets of batch2online.coresets.")
     if len(X) > _MOST_ROWS:
         raise ValueError(f"Enumeration is for up to {_MOST_ROWS} rows, got {len(X)}: use method='coupled'.")
-    complete = outcomes(construction, X, y)
-    deletions = [outcomes(construction, *without(X, y, row)) for row in range(len(X))]
+    complete = outcomes(coreset, X, y)
+    deletions = [outcomes(coreset, *without(X, y, row)) for row in range(len(X))]
     for row, others in enumerate(deletions):
         others.insert(row, {_DROPPED: 1.0})
     return float(np.mean([total_variation(complete, others) for others in deletions]))
 
 
-def outcomes(construction: Any, X: FloatArray, y: Any) -> list[dict[Any, float]]:
+def outcomes(coreset: Any, X: FloatArray, y: Any) -> list[dict[Any, float]]:
     """For each row the probabilities of being dropped (None) and of each exponent of its weight."""
-    twin = fitted(construction, X, y, seed=0).caught_up()
-    q = probabilities(twin.scores_of_all(), twin.constant)
+    twin = fitted(coreset, X, y, seed=0)
+    q = probabilities(twin.scores_of_all(), twin.sketch.constant)
     return [_outcomes_of(float(each), twin.epsilon) for each in q]
 
 
@@ -222,8 +222,8 @@ def average_sensitivity(
 
     Parameters
     ----------
-    algorithm : estimator, coreset construction or function
-        Anything with ``fit``; an empty construction of :mod:`batch2online.coresets`; or a function of
+    algorithm : estimator, coreset or function
+        Anything with ``fit``; an empty one of :mod:`batch2online.coresets`; or a function of
         ``(X, y, seed)`` or ``(X, seed)`` that returns an array. With ``forget`` (this package) randomness belongs to
         the row and stays with it.
     X : (n, d) array

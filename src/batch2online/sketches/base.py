@@ -1,23 +1,19 @@
-"""A coreset: a weighted subset of the rows seen."""
+"""A coreset, a weighted subset of the rows seen, and a sketch: the statistics that it is drawn from."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Annotated, Any, ClassVar, Self
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from batch2online import sampling
 from batch2online._types import FloatArray, IntArray
-from batch2online.decay import ForwardDecay
-from batch2online.history import History, HistoryPlace
-from batch2online.rows import Intervals, RowBuffer, block_rows, check_disjoint, check_ids, check_width, united
-from batch2online.schema import Count, above, at_least, at_most, below, finite, require, require_equal, stores
-from batch2online.sketches.intake import Intake
-from batch2online.validation import LARGEST, LARGEST_ID, check_rows, check_targets, check_weights
+from batch2online.rows import Rows, all_ones, block_rows
+from batch2online.schema import Count, above, at_least, below, finite, require, storable, stores
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,328 +89,296 @@ def _free(name: str, taken: Any) -> str:
     return _free(f"{name}_", taken) if name in taken else name
 
 
-@stores(
-    epsilon=Annotated[float, above(0), below(1)],
-    coreset_size=float | str | None,
-    seed=Annotated[int, at_least(0), below(2**64)],
-    next_id=Annotated[int, at_most(LARGEST_ID + 1)],
-    intervals=list[tuple[int, int]],
-    n_rows=Count,
-    weight=Annotated[float, at_least(0)],
-    typical_weight=Annotated[float, above(0), finite],
-    shape=tuple[int, int] | None,
-    block=int,
-    keep_history=bool,
-    history=History | HistoryPlace | None,
-    flat_targets=bool,
-    decay=ForwardDecay | None,
-    buffer=RowBuffer,
-)
-class Construction(Intake):
-    """Base of all constructions.
+@storable
+@dataclass(frozen=True)
+class SketchSettings:
+    """What two sketches must share to be merged.
 
-    Parameters
+    Attributes
     ----------
-    epsilon : float in (0, 1)
+    epsilon : float
         Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
     coreset_size : int, "theory", "audit" or None
-        Expected number of points, the size that the theory asks for, or a size measured to be enough: to measure with,
-        or for models as accurate as ``epsilon`` says.
-    random_state : None, int or generator
-        The seed. Shards that are to be merged must share it.
-    first_id : int
-        Id of the first row; rows are numbered from there. Shards need disjoint ids.
-    keep_history : bool
-        Keep all rows, which ``forget`` needs.
-    half_life : int or None
-        Rows after which a row counts half as much: its weight is multiplied by ``2 ** (id / half_life)``.
+        The size that was asked for.
+    seed : int
+        The seed of all random draws.
+    shape : (int, int)
+        Columns of the rows, and of the targets.
+    size, max_size : float
+        Expected rows of the coreset, and up to how many it may grow; sketches of different sizes can be merged.
+    flat_targets : bool
+        Whether the targets of the coreset have shape (n,) rather than (n, n_targets).
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 0.1,
-        coreset_size: int | str | None = None,
-        random_state: object = None,
-        first_id: int = 0,
-        keep_history: bool = False,
-        half_life: int | None = None,
-    ) -> None:
-        if not isinstance(epsilon, float | int | np.number) or not 0 < epsilon < 1:
-            raise ValueError(f"epsilon must be between 0 and 1, got {epsilon!r}.")
-        if not isinstance(first_id, int | np.integer) or not 0 <= first_id <= LARGEST_ID:
-            raise ValueError(f"first_id must be between 0 and {LARGEST_ID}, got {first_id!r}.")
-        self.epsilon = float(epsilon)
-        self.decay = ForwardDecay.of(half_life)
-        self.coreset_size = coreset_size.item() if isinstance(coreset_size, np.generic) else coreset_size
-        self.seed = sampling.seed_from(random_state)
-        self.next_id = int(first_id)
-        self.intervals: Intervals = []
-        self.n_rows = 0
-        self.weight = 0.0
-        self.typical_weight = 1.0
-        self.shape: tuple[int, int] | None = None
-        self.block = 0
-        self.keep_history = bool(keep_history)
-        self.history: History | None = None
-        self.flat_targets = False
-        self.buffer = RowBuffer(0, 0)
-
-    _numbers_rows: ClassVar[bool] = True
-    """Whether ids, blocks and the history are its own, not those of the construction that it belongs to."""
+    epsilon: Annotated[float, above(0), below(1)]
+    coreset_size: float | str | None
+    seed: Annotated[int, at_least(0), below(2**64)]
+    shape: tuple[int, int]
+    size: Annotated[float, above(0)] = field(default=math.inf, compare=False)
+    max_size: Annotated[float, at_least(0)] = field(default=0.0, compare=False)
+    flat_targets: bool = field(default=False, compare=False)
 
     def validate(self) -> None:
-        """Require ids that ascend, and a buffer and a history as wide as the rows."""
-        ends = list(chain.from_iterable(self.intervals))
-        is_ascending = all(one < other for one, other in pairwise(ends))
-        require(is_ascending and min(ends, default=0) >= 0, f"intervals: found {self.intervals[:5]}, not ascending")
-        require(max(ends, default=0) <= self.next_id, f"intervals: found id {max(ends, default=0)}, not {self.next_id}")
-        if self.shape is None:
-            is_empty = not self.n_rows and self.history is None
-            require(is_empty, f"shape: found none for {self.n_rows} rows")
-            return
         width, n_targets = self.shape
-        require(width >= 1 and n_targets >= 0 < self.block, f"shape: found {self.shape} in blocks of {self.block}")
+        require(width >= 1 and n_targets >= 0, f"shape: found {self.shape}")
         require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
-        require_equal("columns of the buffer", (self.buffer.width, self.buffer.columns), (width, width + n_targets))
-        check_width([self.buffer.rows(0)], width, n_targets, self.largest)
-        if self._numbers_rows:
-            self._validate_numbers(width, n_targets)
-
-    def _validate_numbers(self, width: int, n_targets: int) -> None:
-        require_equal("block", self.block, block_rows(width + n_targets))
-        seen, history = sum(stop - start for start, stop in self.intervals), self.history
-        require(self.n_rows <= seen, f"n_rows: found {self.n_rows}, expected at most {seen} ids")
-        require_equal("whether there is a history", history is not None, self.keep_history)
-        if history is None:
-            return
-        shape = (history.block, history.width, history.n_targets)
-        require_equal("shape of the history", shape, (self.block, width, n_targets))
-        stored: Any = history
-        require_equal("rows", stored.rows if isinstance(stored, HistoryPlace) else len(history), self.n_rows)
-        if not isinstance(stored, HistoryPlace):
-            check_width(history, width, n_targets, self.largest)
-            last = max((int(rows.ids[-1]) for rows in history), default=-1)
-            require(last < self.next_id, f"history: found id {last}, expected less than {self.next_id}")
-
-    @property
-    def takes_any_rows(self) -> bool:
-        """Whether rows may hold what stands for texts and gaps: scores read none, or know which columns to read."""
-        return False
-
-    @property
-    def largest(self) -> float:
-        """Largest magnitude of a value that can be worked with."""
-        return LARGEST
-
-    # -- to be supplied ---------------------------------------------------------------------------
-
-    @abstractmethod
-    def _coreset(self) -> Coreset:
-        """Return the coreset of the rows absorbed so far, a pure function of them and the seed."""
-
-    @abstractmethod
-    def _merge(self, other: Any) -> None:
-        """Take in what another construction of the same settings has seen; nothing waits in either."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Be ready for a refresh: what it will ask for is at hand."""
-
-    def settle_on_schedule(self) -> None:
-        """Be ready for a look that was due, which may take a shorter way than other refreshes."""
-        self.settle()
 
     @property
     def can_grow(self) -> bool:
-        """Whether the coreset may become larger than it was to be at first."""
-        return False
-
-    def grow(self) -> None:
-        """Double the size of the coreset, as far as is allowed."""
-
-    wants_sizes: ClassVar[bool] = False
-    """Whether rows are scored by the model in force, from the sizes of their gradients."""
-
-    def adopt(self, model: Any) -> None:
-        """Hear of the model that comes into force, solved on all rows absorbed so far."""
-
-    def expect(self, sizes: FloatArray | None) -> None:
-        """Hear how large the gradients of the next rows are under the model in force; None where there is none."""
-
-    def measure(self, sizes_of: Callable[[Coreset], FloatArray]) -> None:
-        """Hear what gives the sizes of the gradients of rows under the model that comes into force."""
-
-    needs_no_order: ClassVar[bool] = True
-    """Whether rows can be taken in without models in force as they come."""
+        """Whether the coreset may become larger."""
+        return self.size < self.max_size
 
     @property
-    def adds_up(self) -> bool:
-        """Whether parts of the rows that are summed exactly merge to the same bits, whatever the parts."""
-        return False
+    def block(self) -> int:
+        """Rows of a block of ids."""
+        return block_rows(sum(self.shape))
 
-    def sum_exactly(self) -> None:
-        """Keep exact sums from the first row on, where that makes results the same whatever the order of rows."""
 
-    def sum_on(self) -> None:
-        """Add further rows to exact sums, where there are any, after :meth:`settle_exactly`."""
+@storable
+@dataclass(frozen=True)
+class SketchTotals:
+    """Number and weight of the rows of a sketch; ``mean_weight`` counts each row by its weight."""
 
-    def thin(self) -> None:
-        """Drop rows that present scores rule out, now rather than later."""
+    n_rows: Count = 0
+    weight: Annotated[float, at_least(0)] = 0.0
+    mean_weight: Annotated[float, above(0), finite] = 1.0
 
-    def settle_exactly(self) -> None:
-        """Be what exact sums say, where there are any, and keep no row that present scores rule out.
+    @property
+    def effective_rows(self) -> float:
+        """Rows of equal weight that say as much: squared sum of weights over the sum of squares."""
+        return self.weight / self.mean_weight
 
-        The sums are kept for merging. Further rows of a stream are not added to them, which would cost more than all
-        else, so that the first one ends them.
+    @property
+    def all_weigh_one(self) -> bool:
+        """Whether all rows have weight one."""
+        return self.weight == self.n_rows and self.mean_weight == 1
+
+    @classmethod
+    def of(cls, rows: Rows) -> SketchTotals:
+        """Return the totals of some rows."""
+        if all_ones(rows.weights):
+            return cls(len(rows), float(len(rows)), 1.0)
+        weights, largest = rows.weights, float(rows.weights.max())
+        share = weights / largest  # squares of weights may be too large
+        return cls(len(rows), float(weights.sum()), largest * float((share @ share) / share.sum()))
+
+    def merge(self, other: SketchTotals) -> SketchTotals:
+        """Return the totals of the rows of both."""
+        if not other.n_rows:
+            return self
+        weight, mean = self.weight + other.weight, other.mean_weight
+        if self.weight and mean != self.mean_weight:
+            mean = self.mean_weight + (mean - self.mean_weight) * (other.weight / weight)
+        return SketchTotals(self.n_rows + other.n_rows, weight, mean)
+
+    def scale(self, factor: float) -> SketchTotals:
+        """Return the totals of rows whose weights are multiplied by a factor."""
+        return SketchTotals(self.n_rows, self.weight * factor, self.mean_weight * factor)
+
+
+class RowSource(Protocol):
+    """Rows that can be read again: a history, with or without decay."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the points."""
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the targets."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Rows]: ...
+
+    def from_row(self, start: int) -> Iterator[Rows]:
+        """Iterate over the segments from the ``start``-th row on."""
+
+    def at(self, positions: IntArray) -> Rows:
+        """Return the rows at these positions, counted from 0 in the order of ids."""
+
+    def blocks(self) -> Iterator[Rows]:
+        """Iterate over the rows, a block of ids at a time."""
+
+    def everything(self) -> Rows:
+        """Return all rows in one piece."""
+
+
+_Sketch = TypeVar("_Sketch", bound="Sketch")
+
+
+@stores(settings=SketchSettings, totals=SketchTotals)
+class Sketch(ABC):
+    """Sums of the rows seen, and the rows that may be in their coreset. A value: methods return another sketch.
+
+    A subclass implements ``_begin``, ``_add``, ``_merge``, ``_scale``, which change a copy of it that nothing else
+    refers to, and ``coreset``.
+    """
+
+    settings: SketchSettings
+    totals: SketchTotals
+
+    pilot: ClassVar[Literal["none", "model", "gradients"]] = "none"
+    """What scores depend on besides the rows: the current model, gradient norms under it, or neither."""
+
+    def __init__(self, settings: SketchSettings) -> None:
+        self.settings = settings
+        self.totals = SketchTotals()
+        self._begin()
+
+    def update(self, rows: Rows, gradient_norms: FloatArray | None = None) -> Self:
+        """Return the sketch with further rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows of one block, in ascending ids; may be a view of a caller's arrays, so that what is kept is copied.
+        gradient_norms : (n,) array, optional
+            Norms of the gradients of the rows under the current model, for sketches whose ``pilot`` is "gradients".
         """
+        new = self._copy()
+        new.totals = self.totals.merge(SketchTotals.of(rows))
+        new._add(rows, gradient_norms)
+        return new
+
+    def merge(self, other: Self) -> Self:
+        """Return the sketch of the rows of both, whose ids are disjoint."""
+        check_mergeable(self, other)
+        new = self._copy()
+        new._merge(other)
+        new.totals = self.totals.merge(other.totals)
+        return new
+
+    def scale(self, factor: float) -> Self:
+        """Return the sketch of rows whose weights are all multiplied by a power of 4, exactly."""
+        new = self._copy()
+        new.totals = self.totals.scale(factor)
+        new._scale(factor)
+        return new
+
+    def empty(self) -> Self:
+        """Return the sketch of no rows."""
+        new = self._copy()
+        new.totals = SketchTotals()
+        new._begin()
+        return new
+
+    @abstractmethod
+    def coreset(self, history: RowSource | None = None) -> Coreset:
+        """Return the coreset, a function of the rows and the seed; ``history`` holds all rows, where they are kept."""
 
     def sensitivity(self, n: int) -> float:
         """Return a bound of the average sensitivity of the coreset of n rows; 1 where none is proved."""
         return 1.0
 
-    # -- public -----------------------------------------------------------------------------------
+    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+        """Return the same sketch with seeds and spectra computed that a refit asks for several times.
 
-    def add(self, rows: Any, targets: Any = None, weights: Any = None) -> Self:
-        """Add rows (n, d); an error leaves everything as it was.
-
-        Parameters
-        ----------
-        rows : array-like of shape (n, d)
-            Finite numbers.
-        targets : array-like of shape (n,) or (n, n_targets), optional
-            What belongs to the rows and may enter their scores.
-        weights : array-like of shape (n,), optional
-            Weights of the rows; a row of weight zero is as if absent.
+        With ``as_set`` they are a function of the set of rows, as after ``fit`` and ``merge``, not of their order.
         """
-        points = check_rows(rows, width=None if self.shape is None else self.shape[0], largest=self.largest)
-        values = check_targets(targets, len(points))
-        if self.shape is not None and values.shape[1] != self.shape[1]:
-            raise ValueError("targets must have the same columns in every call.")
-        weight = check_weights(weights, points, values)
-        self.check_ids_left(len(points))
-        positive = weight > 0
-        if not positive.all():
-            points, values, weight = points[positive], values[positive], weight[positive]
-        draft = self.copy()
-        if draft.shape is None:
-            draft.begin(points.shape[1], values.shape[1])
-        draft.flat_targets = targets is not None and np.ndim(targets) == 1
-        draft.feed(points, values, weight, draft.rows_to_block_end, draft.absorb)
-        return self._replace_state(draft)
+        return self
 
+    def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
+        """Return the sketch that scores further rows by a new model.
+
+        ``gradient_norms`` are those of the rows of the coreset under it, in the order of ids.
+        """
+        return self
+
+    def grown(self) -> Self | None:
+        """Return a sketch whose coreset is expected to have twice the size; None if it may not grow."""
+        return None
+
+    # -- to be implemented ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Set all that depends on rows to what it is before the first one."""
+
+    @abstractmethod
+    def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
+        """Add rows of one block."""
+
+    @abstractmethod
+    def _merge(self, other: Any) -> None:
+        """Add what another sketch of the same settings holds."""
+
+    @abstractmethod
+    def _scale(self, factor: float) -> None:
+        """Multiply the weights of all rows by a power of 4."""
+
+    def _parameters(self) -> dict[str, object]:
+        """Return parameters of this kind of sketch that two of them must share to be merged."""
+        return {}
+
+    def _copy(self) -> Self:
+        """Return a shallow copy; what both refer to is never changed."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
+
+def with_settings(sketch: _Sketch, **changes: Any) -> _Sketch:
+    """Return a sketch with other settings."""
+    new = sketch._copy()
+    new.settings = replace(sketch.settings, **changes)
+    return new
+
+
+def check_mergeable(one: Sketch, other: Sketch) -> None:
+    """Refuse to merge sketches that differ in a setting."""
+    check_same("kind", type(one).__name__, type(other).__name__)
+    mine, theirs = one.settings, other.settings
+    for name in ("epsilon", "coreset_size"):
+        check_same(name, getattr(mine, name), getattr(theirs, name))
+    check_same("random_state", mine.seed, theirs.seed)
+    for name, value in one._parameters().items():
+        check_same(name, value, other._parameters()[name])
+    if mine.shape != theirs.shape:
+        raise ValueError(f"Can only merge rows of the same width: {mine.shape} and {theirs.shape} differ.")
+
+
+def check_same(name: str, one: object, other: object) -> None:
+    """Refuse to merge what differs in a setting."""
+    if one != other:
+        raise ValueError(f"Can only merge with the same {name}: {one!r} and {other!r} differ.")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What a problem reads during one check: a sketch, the rows that are kept, and their coreset, computed once.
+
+    Attributes
+    ----------
+    sketch : Sketch
+        The sketch of the rows seen.
+    history : RowSource or None
+        All rows with the weights that they have under decay, where they are kept.
+    cache : dict
+        For what a problem computes several times from the same snapshot.
+    """
+
+    sketch: Any
+    history: Any = None
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+    def of(self, sketch: Sketch) -> Snapshot:
+        """Return the snapshot of another sketch of the same rows: itself if it is the same one."""
+        return self if sketch is self.sketch else Snapshot(sketch, self.history)
+
+    @cached_property
     def coreset(self) -> Coreset:
-        """Return the coreset of the rows seen so far, a pure function of them and the seed."""
-        self._check_started()
-        return self.caught_up()._coreset()
-
-    def merge(self, other: Construction) -> Self:
-        """Take in all that another construction of the same kind, seed and settings has seen."""
-        draft = self.copy()
-        draft.join(other)
-        self._replace_state(draft).tidy()
-        return self
-
-    def forget(self, ids: Any) -> Self:
-        """Become what it would be had the rows with these ids never been seen. Needs the history."""
-        now = self.caught_up()
-        unwanted = self.check_forgettable(ids, np.empty(0, np.int64) if now.history is None else now.history.ids())
-        if now.history is None:
-            return self
-        draft = now.emptied()
-        for rows in now.history:
-            kept = rows[~np.isin(rows.ids, unwanted)]
-            if len(kept):
-                draft.take(kept)
-        self._replace_state(draft).tidy()
-        return self
-
-    def _replace_state(self, draft: Self) -> Self:
-        """Replace the state as a whole, in one step."""
-        self.__dict__.update(draft.__dict__)
-
-        return self
-
-    # -- for the engine, which works on a copy ---------------------------------------------------------
-
-    def join(self, other: Construction) -> None:
-        """Take in what another has seen, up to the rows that wait in it."""
-        if isinstance(other, Construction):
-            other = other.caught_up()
-        self.flush()
-        self._check_mergeable(other)
-        if other.shape is None:
-            return
-        if self.shape is None:
-            self.begin(*other.shape)
-        if self.decay is not None and other.decay is not None:
-            latest, other = max(self.decay.reference, other.decay.reference), other.copy()
-            self.advance(latest)
-            other.advance(latest)
-        self._merge(other)
-        self.intervals = united(self.intervals, other.intervals)
-        self.next_id = max(self.next_id, other.next_id)
-        self.n_rows += other.n_rows
-        if other.n_rows:
-            self.weigh(other.weight, other.typical_weight)
-        self.flat_targets = other.flat_targets
-        if self.history is not None and other.history is not None:
-            self.history = self.history.merged(other.history)
-
-    def check_forgettable(self, ids: Any, known: IntArray) -> IntArray:
-        """Return the ids as an array if the rows can be forgotten."""
-        if not self.keep_history:
-            raise ValueError("forget needs the history: create with keep_history=True.")
-        return check_ids(ids, known)
-
-    def emptied(self) -> Self:
-        """Return a construction that has seen the same ids and holds none of the rows."""
-        assert self.shape is not None
-        twin = self.copy()
-        twin.n_rows, twin.weight, twin.typical_weight, twin.buffer = 0, 0.0, 1.0, self.buffer.cleared()
-        twin.decay = None if self.decay is None else ForwardDecay(self.decay.half_life)
-        twin.history = None if self.history is None else self.history.emptied()
-        twin._begin(*self.shape)
-        return twin
+        """The coreset of the rows seen."""
+        coreset: Coreset = self.sketch.coreset(self.history)
+        return coreset
 
     @property
-    def needs_history(self) -> bool:
-        """Whether the construction reads rows again, so that it keeps them even if nobody asks to forget any."""
-        return False
+    def totals(self) -> SketchTotals:
+        """Number and weight of the rows seen."""
+        totals: SketchTotals = self.sketch.totals
+        return totals
 
-    def with_decay(self, decay: ForwardDecay) -> Self:
-        """Return a construction like this one, which has seen no rows, with another decay."""
-        assert self.shape is not None
-        twin = self.copy()
-        twin.decay, twin.keep_history = decay, self.keep_history and self.needs_history
-        twin.history = self._new_history(*self.shape) if twin.keep_history else None
-        twin._begin(*self.shape)
-        return twin
-
-    # -- inside -----------------------------------------------------------------------------------
-
-    def _check_started(self) -> None:
-        if self.shape is None:
-            raise ValueError("No rows have been added yet.")
-
-    def _settings(self) -> dict[str, object]:
-        """Return what two constructions must share to be merged."""
-        return {
-            "kind": type(self).__name__,
-            "epsilon": self.epsilon,
-            "coreset_size": self.coreset_size,
-            "random_state": self.seed,
-            "keep_history": self.keep_history,
-            "half_life": None if self.decay is None else self.decay.half_life,
-        }
-
-    def _check_mergeable(self, other: Construction) -> None:
-        if not isinstance(other, Construction):
-            raise TypeError(f"Can only merge with another {type(self).__name__}, got {type(other).__name__}.")
-        mine, theirs = self._settings(), other._settings()
-        for name, value in mine.items():
-            if theirs.get(name) != value:
-                raise ValueError(f"Can only merge with the same {name}: {value!r} and {theirs.get(name)!r} differ.")
-        if self.shape is not None and other.shape is not None and self.shape != other.shape:
-            raise ValueError(f"Can only merge rows of the same width: {self.shape} and {other.shape} differ.")
-        check_disjoint(self.intervals, other.intervals)
+    @property
+    def seed(self) -> int:
+        """The seed of all random draws."""
+        return int(self.sketch.settings.seed)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.rows import Rows
 from batch2online.schema import Weight, require, storable, stores
-from batch2online.sketches.antitone import Antitone, Statistics
+from batch2online.sketches.antitone import AntitoneSketch, Statistics
+from batch2online.sketches.base import SketchSettings
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.exact_sums import ExactGram, exact_weight
 from batch2online.theory.bounds import leverage_sensitivity
 
@@ -38,32 +41,19 @@ class TotalWeight(Statistics):
 
 
 @storable
-@stores(statistics=TotalWeight | None)
-class Uniform(Antitone):
-    """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
+@stores(statistics=TotalWeight)
+class UniformSketch(AntitoneSketch):
+    """The weight of all rows, and candidates that are as good as each other."""
 
-    >>> import numpy as np
-    >>> coreset = Uniform(coreset_size=100, random_state=0).add(np.arange(10_000.0)[:, None]).coreset()
-    >>> len(coreset), round(coreset.weights.sum())
-    (85, 8479)
-    """
-
+    takes_any_rows: ClassVar[bool] = True
     _patience = 0.5  # scores are at hand
 
     def validate(self) -> None:
-        total = 0 if self.shape is None else self.statistics.total
-        require((total > 0) == (self.n_rows > 0), f"statistics: found a weight of {total} for {self.n_rows} rows")
+        total, n_rows = self.statistics.total, self.totals.n_rows
+        require((total > 0) == (n_rows > 0), f"statistics: found a weight of {total} for {n_rows} rows")
 
-    @property
-    def takes_any_rows(self) -> bool:
-        return True
-
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
         return TotalWeight(0.0), 1, 1
-
-    @property
-    def adds_up(self) -> bool:
-        return True
 
     def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
         return (np.empty((len(rows), 0)),)
@@ -72,6 +62,22 @@ class Uniform(Antitone):
         return TotalWeight(exact_weight(sums))
 
     def sensitivity(self, n: int) -> float:
-        if not self.constant:  # no rows yet
-            return 1.0
-        return leverage_sensitivity(n, self.constant, self.expected_size / self.constant, self.epsilon)
+        settings = self.settings
+        return leverage_sensitivity(n, self.constant, settings.size / self.constant, settings.epsilon)
+
+
+@storable
+@stores()
+class Uniform(CoresetBuilder):
+    """Every row is kept with probability ``min(1, size / t)``: a reservoir without state.
+
+    >>> import numpy as np
+    >>> coreset = Uniform(coreset_size=100, random_state=0).add(np.arange(10_000.0)[:, None]).coreset()
+    >>> len(coreset), round(coreset.weights.sum())
+    (85, 8479)
+    """
+
+    adds_up = True
+
+    def _new_sketch(self, settings: SketchSettings) -> UniformSketch:
+        return UniformSketch(settings)

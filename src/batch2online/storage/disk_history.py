@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -93,11 +93,12 @@ class DiskHistory(History):
     def validate(self) -> None:
         require(self.width >= 0 <= self.branch, f"found {self.width} columns in branch {self.branch}")
 
-    def append(self, rows: Rows) -> None:
-        """Add rows of one block, with larger ids than all before."""
-        super().append(rows)
-        if self._count - self._written > _PENDING and not self._is_for_reading:
-            self.write()
+    def append(self, rows: Rows) -> Self:
+        """Return the history with rows of one block, with larger ids than all before."""
+        new = super().append(rows)
+        if new._count - new._written > _PENDING and not new._is_for_reading:
+            new.write()
+        return new
 
     def _join_small_ones(self) -> None:
         """Leave segments as they are: the last ones may be on disk."""
@@ -147,13 +148,7 @@ class DiskHistory(History):
         """Return a history without any rows in another branch of the same file."""
         return DiskHistory(self.block, self.width, self.n_targets, self.database, self.branch + 1)
 
-    def copy(self) -> DiskHistory:
-        """Return an independent copy; what is appended later to one is not in the other."""
-        twin = super().copy()
-        assert isinstance(twin, DiskHistory)
-        return twin
-
-    def for_reading(self) -> DiskHistory:
+    def for_reading(self) -> Self:
         """Return a copy that keeps in memory what is appended to it."""
         twin = self.copy()
         twin._is_for_reading = True
@@ -163,7 +158,7 @@ class DiskHistory(History):
         """Return the same history in another file, written there."""
         new = DiskHistory(self.block, self.width, self.n_targets, database, branch)
         for rows in self:
-            new.append(rows)
+            new = new.append(rows)
         new.write()
         return new
 
@@ -180,7 +175,7 @@ class DiskHistory(History):
         """Return a history with these segments, in a file of its own."""
         history = cls(fields["block"], fields["width"], fields["n_targets"], scratch())
         for rows in fields["segments"]:
-            history.append(rows)
+            history = history.append(rows)
         history.write()
         return history
 

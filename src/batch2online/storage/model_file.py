@@ -6,12 +6,13 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from batch2online.history import History, HistoryPlace
 from batch2online.rows import Rows
-from batch2online.schema import check_instance
+from batch2online.schema import check_instance, check_parts
 from batch2online.storage.atomic import replaced
 from batch2online.storage.database import MAGIC, Database
 from batch2online.storage.disk_history import BRANCH, DiskHistory, get, put, scratch
@@ -40,9 +41,9 @@ def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str,
 
 def write_state(database: Database, state: dict[str, Any]) -> None:
     """Replace the state, and all rows of its history that are not there yet, inside a transaction."""
-    history = state["engine"].construction.history
-    if history is not None:
-        state = state | {"engine": state["engine"].with_history(_written(database, history))}
+    stream = state["engine"]
+    if stream.history is not None:
+        state = state | {"engine": replace(stream, history=_written(database, stream.history))}
     parts = parts_of(state)
     run = database.run
     run("DELETE FROM state")
@@ -120,11 +121,12 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
         state = state_of(list(_parts(database)))
         if not isinstance(state, dict) or "engine" not in state:
             raise CheckpointError("it holds no model.")
-        construction = state["engine"].construction
-        if isinstance(construction.history, HistoryPlace):
-            construction.history = _history(database, construction.history, home)
-            check_instance(construction.history)
-            check_instance(construction)
+        stream = state["engine"]
+        if isinstance(stream.history, HistoryPlace):
+            history = _history(database, stream.history, home)
+            check_instance(history)
+            state["engine"] = replace(stream, history=history)
+            check_parts(state["engine"])
         return state
     except (StoreError, MemoryError):
         raise

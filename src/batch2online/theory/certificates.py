@@ -139,7 +139,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
         + max(0.0, regret.optimum / max(engine.n_learned, 1) - bound) * guarantee.kept,
         measured=regret.loss,
         models_promised=guarantee.models,
-        models_measured=engine.n_changes + bool(engine.is_solved),
+        models_measured=engine.n_changes + bool(engine.has_model),
         gaps=gaps,
         is_clipped=bool(largest > bound),
     )
@@ -147,19 +147,19 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 
 def _gaps(engine: Stream) -> list[str]:
     """Return why no theorem covers the run, as far as is known."""
-    construction, is_exact = engine.construction, engine.problem.models_depend_on is DependsOn.ALL_ROWS
+    data, is_exact = engine.snapshot(), engine.problem.models_depend_on is DependsOn.ALL_ROWS
     found = {
         "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
         and engine.current.policy.needs_coupling,
         "no stability is proved for models of statistics of all rows": is_exact
-        and engine.problem.stability(construction) is None,
+        and engine.problem.stability(data) is None,
         "no average sensitivity is proved for this coreset": not is_exact
-        and construction.sensitivity(_SO_MANY_ROWS) >= 1,
+        and data.sketch.sensitivity(_SO_MANY_ROWS) >= 1,
         "the theorem of this policy needs exact costs": engine.current.policy.needs_exact_costs
         and not engine.problem.costs_are_exact,
         "when to solve depends on losses that were measured": engine.current.policy.measures_benefit,
         "older rows count less": engine.learner.within is not None,
-        "rows have weights other than one": construction.weight != construction.n_rows,
+        "rows have weights other than one": data.totals.weight != data.totals.n_rows,
         "rows were merged or forgotten": not {"merged", "forgotten"}.isdisjoint(dict(engine.current.change_counts)),
     }
     return [gap for gap, is_there in found.items() if is_there]
@@ -167,25 +167,25 @@ def _gaps(engine: Stream) -> list[str]:
 
 def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
     """Return the guarantee of the policy for the rows so far, by what is proved of its coreset and its solver."""
-    construction = engine.construction
-    stability = engine.problem.stability(construction)
-    known = construction.sensitivity if stability is None else stability
+    data = engine.snapshot()
+    stability = engine.problem.stability(data)
+    known = data.sketch.sensitivity if stability is None else stability
     return engine.current.policy.guarantee(
         known if is_covered else _unknown,
         engine.n_learned,
-        construction.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
+        data.sketch.settings.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
         warm_starts=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
-        degrees_of_freedom=engine.problem.degrees(engine.model, construction),
+        degrees_of_freedom=engine.problem.degrees(engine.current.model, data),
     )
 
 
 def _distortion(engine: Stream) -> float:
     """Return the factor by which costs on the coreset can differ from those on all rows."""
-    epsilon = engine.construction.epsilon
+    epsilon = engine.sketch.settings.epsilon
     if engine.problem.costs_are_exact:
         return 1.0
     compared = (1 + epsilon) / (1 - epsilon) if engine.current.policy.compares_costs else 1.0
-    return compared if engine.construction.history is not None else compared / (1 - epsilon)
+    return compared if engine.snapshot().history is not None else compared / (1 - epsilon)
 
 
 def _unknown(n: int) -> float:
@@ -194,11 +194,11 @@ def _unknown(n: int) -> float:
 
 
 def _largest_loss(engine: Stream) -> float:
-    coreset = engine.construction.coreset()
+    coreset = engine.coreset()
     if not len(coreset):
         return 0.0
-    if engine.model is None:
+    if engine.current.model is None:
         return math.inf
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets.reshape(len(coreset), -1)
-    losses: FloatArray = engine.problem.losses(engine.model, coreset.points, targets)[0]
+    losses: FloatArray = engine.problem.losses(engine.current.model, coreset.points, targets)[0]
     return max(0.0, float(losses.max())) if not math.isnan(losses.max()) else math.inf

@@ -30,7 +30,7 @@ def leverage_constant_theory(dimension: int, epsilon: float, failure: float = FA
     return math.log(dimension / failure) / epsilon**2
 
 
-def sampling_constant(coreset_size: int | str | None, total_score: float, dimension: int, epsilon: float) -> float:
+def sampling_constant(coreset_size: float | str | None, total_score: float, dimension: int, epsilon: float) -> float:
     """Return the constant c for a requested expected size: an integer, "theory", or None for the measured one.
 
     "audit" is 20 for any epsilon: for coresets to which no model is fitted.

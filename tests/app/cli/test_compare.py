@@ -55,7 +55,7 @@ def test_compare_prints_a_table_and_prepares_files(tmp_path, capsys):
     path.write_text("a,c,target\n" + "\n".join(lines) + "\n")
     assert run_safely(["compare", str(path), "--task", "regression", "--target", "target", "--seeds", "1"]) == 0
     text = capsys.readouterr().out
-    for words in ("batch2online", "SGDRegressor", "loss / optimum", "300 rows, random order, 1 seeds"):
+    for words in ("batch2online", "SGDRegressor", "loss / optimum", "300 rows, random order, 1 seed"):
         assert words in " ".join(text.split())
 
 

@@ -81,7 +81,7 @@ def test_the_live_line_shows_rows_while_the_pipe_is_open():
         while not shown.is_set():
             seen.append(os.read(master, 65536).decode())
             text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", "".join(seen))
-            if re.search(r"1 rows +[\d,]+ rows/s +.*standard input", text):
+            if re.search(r"1 rows +[\d,]+/s +.*standard input", text):
                 shown.set()
 
     with command("run", "-", *REGRESSION, stderr=slave) as process:
@@ -152,7 +152,7 @@ def test_a_row_is_predicted_by_the_model_before_it_whatever_the_chunks(tmp_path,
     assert [line["target"] for line in lines] == rows[:, 2].tolist()
     model = OnlineRegression(random_state=0, refresh=batch2online.refresh.Geometric(1.5))
     for line, row in zip(lines, rows, strict=True):
-        solved = model.__sklearn_is_fitted__() and model._stream.is_solved
+        solved = model.__sklearn_is_fitted__() and model._stream.has_model
         said = model.predict(row[None, :2])[0] if solved else None
         assert line["prediction"] == (pytest.approx(said, abs=1e-12) if solved else None)
         model.partial_fit(row[None, :2], row[2:])

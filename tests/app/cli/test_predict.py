@@ -193,8 +193,8 @@ def threads():
     return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 
 before, during = threads(), []
-solve = LowRank.solve
-LowRank.solve = lambda *arguments: during.append(threads()) or solve(*arguments)
+fit = LowRank.fit
+LowRank.fit = lambda *arguments: during.append(threads()) or fit(*arguments)
 OnlineLowRank(2).partial_fit(np.random.default_rng(0).standard_normal((400, 250)))
 print(max(before), max(map(max, during)), threads() == before)
 """

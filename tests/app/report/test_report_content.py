@@ -113,7 +113,7 @@ def test_standard_errors_are_those_of_the_textbook(intercept):
     _, residual, *_ = np.linalg.lstsq(design, Y, rcond=None)
     covariance = np.linalg.inv(design.T @ design) * residual[0] / (len(X) - design.shape[1])
     expected = np.sqrt(np.diag(covariance))[int(intercept) :]
-    found = standard_errors(model._stream.view().construction)
+    found = standard_errors(model._stream.view().snapshot())
     assert found == pytest.approx(expected[None], rel=1e-6)
 
 
@@ -122,7 +122,7 @@ def test_intervals_are_widened_by_how_far_the_model_is_from_the_best():
     stale = OnlineRegression(refresh=Geometric(100.0, start=30), random_state=0).partial_fit(X, Y)
     best = OnlineRegression(random_state=0).fit(X, Y)
     apart = np.abs(stale.coef_ - best.coef_)
-    errors = 1.96 * standard_errors(stale._stream.view().construction)[0]
+    errors = 1.96 * standard_errors(stale._stream.view().snapshot())[0]
     assert (apart > errors).any()  # else the interval would hold it in any case
     np.testing.assert_allclose(regression._interval_widths(stale), errors + apart, rtol=1e-6)
     np.testing.assert_allclose(regression._interval_widths(best), errors, rtol=1e-6)

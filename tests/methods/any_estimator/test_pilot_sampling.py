@@ -138,7 +138,7 @@ def test_wide_rows_are_scored_without_leverage():
 def test_a_checkpoint_in_the_middle_of_scores(tmp_path):
     half = learn(new("Ridge"), "Ridge", 600, slice(0, 333))
     half.save(tmp_path / "model")
-    assert load(tmp_path / "model")._stream.construction.gauge is not None
+    assert load(tmp_path / "model")._stream.sketch.gauge is not None
     whole = learn(new("Ridge"), "Ridge", 600)
     assert learn(load(tmp_path / "model"), "Ridge", 100, slice(333, 600)).coreset_ == whole.coreset_
 

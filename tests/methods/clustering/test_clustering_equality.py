@@ -23,6 +23,7 @@ from batch2online.methods import scores
 from batch2online.methods.clustering import race
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.refresh import Geometric
+from batch2online.sketches.base import Snapshot
 
 N, SEED, SIZE = 1_250, 3, 150
 """One whole block of 1,000 ids and an unfinished one."""
@@ -137,7 +138,8 @@ def place(history, folder):
 
 
 def seeds_of(model):
-    return model._stream.view().construction.seeds
+    data = model._stream.snapshot()
+    return data.sketch.seeds(data.history)
 
 
 def assert_identical(one, other):
@@ -153,21 +155,26 @@ def assert_identical(one, other):
 
 def from_scratch(points, ids, built, weights):
     """Seeds, and ids and weights of the coreset, by the plain functions of all rows at once."""
-    seeds = points[scores.clustering_seeds(points, built.k, built.z, built.seed, weights, ids)]
+    settings = built.settings
+    seeds = points[scores.clustering_seeds(points, built.k, built.z, settings.seed, weights, ids)]
     score = scores.clustering(points, seeds, built.k, built.z, weights)
-    q = sampling.probabilities(score, built.coreset_size)
-    words = sampling.words_of(built.seed, sampling.SAMPLING, ids)
+    q = sampling.probabilities(score, settings.coreset_size)
+    words = sampling.words_of(settings.seed, sampling.SAMPLING, ids)
     keep = sampling.kept(sampling.inclusion_uniforms(words), q)
-    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), built.epsilon)
-    return seeds, ids[keep], weights[keep] * sampling.weights_of(exponents, built.epsilon)
+    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), settings.epsilon)
+    return seeds, ids[keep], weights[keep] * sampling.weights_of(exponents, settings.epsilon)
 
 
-def assert_from_scratch(built, points, ids, weights):
-    seeds, kept, kept_weights = from_scratch(points, ids, built, weights)
-    assert np.array_equal(built.seeds, seeds)
-    assert np.array_equal(built.coreset().ids, kept)
-    assert np.array_equal(built.coreset().weights, kept_weights)
-    assert np.array_equal(built.coreset().points, points[np.isin(ids, kept)])
+def snapshot(built):
+    return Snapshot(built.sketch, built.history)
+
+
+def assert_from_scratch(data, points, ids, weights):
+    seeds, kept, kept_weights = from_scratch(points, ids, data.sketch, weights)
+    assert np.array_equal(data.sketch.seeds(data.history), seeds)
+    assert np.array_equal(data.coreset.ids, kept)
+    assert np.array_equal(data.coreset.weights, kept_weights)
+    assert np.array_equal(data.coreset.points, points[np.isin(ids, kept)])
 
 
 def assert_same_centers_up_to_ids(one, other):
@@ -260,20 +267,20 @@ def test_a_saved_learner_of_any_stream_continues_where_it_was(name, tmp_path):
 @every_stream
 def test_seeds_and_coreset_are_those_computed_from_scratch(name):
     X, weights = data(name)
-    built = learned_at_once(name)._stream.view().construction
+    built = learned_at_once(name)._stream.snapshot()
     assert_from_scratch(built, X, np.arange(len(X)), weights)
-    assert len(built.coreset()) in (range(len(X) // 4) if len(X) > 3 else [3])
+    assert len(built.coreset) in (range(len(X) // 4) if len(X) > 3 else [3])
 
 
 @every_power
 def test_seeds_and_coreset_of_any_power_are_those_computed_from_scratch(z):
     X, weights = data("weighted")
-    built = learned_at_once("weighted", z)._stream.view().construction
+    built = learned_at_once("weighted", z)._stream.snapshot()
     assert_from_scratch(built, X, np.arange(N), weights)
 
 
 def test_more_clusters_than_there_are_need_a_look_at_all_rows():
-    built = learned_at_once("tight_clusters")._stream.construction
+    built = learned_at_once("tight_clusters")._stream.sketch
     assert any(winner is not None for winner in built.race.winners)
 
 
@@ -317,14 +324,14 @@ def test_clusters_know_nothing_of_forgotten_rows(name, history, tmp_path):
     gone = np.union1d(seeds[:2], np.random.default_rng(5).choice(at, size=50, replace=False))
     ids = np.setdiff1d(np.arange(at), gone)
     model.forget(gone)
-    assert_from_scratch(model._stream.view().construction, X[ids], ids, weights[ids])
+    assert_from_scratch(model._stream.snapshot(), X[ids], ids, weights[ids])
     assert model.n_seen_ == model.regret_.rows == len(ids)
     never = new(warm_start=False, refresh=Geometric(start=10**6))
     never._stream = model._stream.refit("solved anew")
     assert_same_centers_up_to_ids(model.cluster_centers_, never.cluster_centers_)
     model.partial_fit(X[at:], sample_weight=weights[at:])
     ids = np.concatenate([ids, np.arange(at, N)])
-    assert_from_scratch(model._stream.view().construction, X[ids], ids, weights[ids])
+    assert_from_scratch(model._stream.snapshot(), X[ids], ids, weights[ids])
 
 
 def test_a_coreset_read_before_rows_are_forgotten_is_not_read_again():
@@ -386,14 +393,14 @@ def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size
         return to.add(X[piece], weights=weights[piece])
 
     whole = added(slice(None))
-    assert_from_scratch(whole, X, ids, weights)
+    assert_from_scratch(snapshot(whole), X, ids, weights)
 
     chunked = added(pieces[0])
     for piece in pieces[1:]:
         if rng.random() < 0.5:
-            chunked.settle()
+            chunked.coreset()
         added(piece, chunked)
-    assert_from_scratch(chunked, X, ids, weights)
+    assert_from_scratch(snapshot(chunked), X, ids, weights)
 
     *earlier, last = pieces
     shards = [added(piece) for piece in earlier]
@@ -402,11 +409,11 @@ def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size
     for shard in shards:
         merged.merge(shard)
     if earlier:
-        assert_from_scratch(added(last, merged), X, ids, weights)
+        assert_from_scratch(snapshot(added(last, merged)), X, ids, weights)
 
     stay = rng.random(len(X)) < 0.8
     stay[0] = True
-    assert_from_scratch(chunked.forget(ids[~stay]), X[stay], ids[stay], weights[stay])
+    assert_from_scratch(snapshot(chunked.forget(ids[~stay])), X[stay], ids[stay], weights[stay])
 
 
 # -- failures -----------------------------------------------------------------------------------------
@@ -424,9 +431,7 @@ def test_a_chunk_interrupted_in_the_solver_leaves_every_history_as_it_was(
     ).partial_fit(X)
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(
-            ClusteringProblem, "contender", failing_on_call(ClusteringProblem.contender, failing_solve, exception)
-        )
+        context.setattr(ClusteringProblem, "fit", failing_on_call(ClusteringProblem.fit, failing_solve, exception))
         with pytest.raises(exception):
             model.partial_fit(X[900:])
     assert state(model) == before
@@ -454,9 +459,7 @@ def test_an_interrupted_act_leaves_the_folder_as_it_was(monkeypatch, act, tmp_pa
     model, other = two_shards(tmp_path / "one", tmp_path / "other")
     before = state(model)
     with monkeypatch.context() as context:
-        context.setattr(
-            ClusteringProblem, "contender", failing_on_call(ClusteringProblem.contender, 1, KeyboardInterrupt)
-        )
+        context.setattr(ClusteringProblem, "fit", failing_on_call(ClusteringProblem.fit, 1, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             act(model, other)
     assert state(model) == before

@@ -161,7 +161,7 @@ def test_the_optimum_is_the_exact_minimum_and_costs_are_those_of_the_models():
     assert model.regret_.loss > 10 * model.regret_.optimum
     now = model._stream.view()
     present = np.square(y - model.predict(X)).sum()
-    assert now.problem.cost(now.model, now.construction) == pytest.approx(present, rel=1e-6)
+    assert now.problem.cost(now.model, now.snapshot()) == pytest.approx(present, rel=1e-6)
 
 
 def test_such_a_model_is_replaced_neither_at_every_check_nor_never():
@@ -187,12 +187,12 @@ def test_standard_errors_are_those_of_the_directions_that_are_kept():
     X, y, rng = table(1, fee=0.0)
     y = y + rng.normal(size=N)
     model = OnlineRegression(random_state=0).fit(X, y)
-    errors = standard_errors(model._stream.view().construction)[0]
+    errors = standard_errors(model._stream.view().snapshot())[0]
     mean, spread = standardised(X)
     unit = (X - mean) / spread
     inverse = np.linalg.pinv(unit, rcond=1e-6)
     residual = y - y.mean() - unit @ (inverse @ (y - y.mean()))
     deviation = np.sqrt(residual @ residual / (N - 1 - (X.shape[1] - 1)))
     np.testing.assert_allclose(errors, deviation * np.linalg.norm(inverse, axis=1) / spread, rtol=1e-6)
-    best = least_squares(model._stream.view().construction.statistics.moments).coefficients[0]
+    best = least_squares(model._stream.view().sketch.statistics.moments).coefficients[0]
     assert (np.abs(best[:4]) < 6 * errors[:4]).all()

@@ -332,7 +332,7 @@ def test_weights_of_an_interrupted_chunk_leave_no_trace(monkeypatch):
     undisturbed.partial_fit(X, y)
     learn_rows_one_by_one(model, X[:70], y[:70])
     with monkeypatch.context() as patch:
-        patch.setattr(LeastSquares, "solve", failing_on_call(LeastSquares.solve, 1, KeyboardInterrupt))
+        patch.setattr(LeastSquares, "fit", failing_on_call(LeastSquares.fit, 1, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[70:], y[70:], sample_weight=np.full(80, 9.0))
     learn_rows_one_by_one(model, X[70:85], y[70:85])
@@ -342,7 +342,7 @@ def test_weights_of_an_interrupted_chunk_leave_no_trace(monkeypatch):
 def test_an_interrupted_first_chunk_leaves_the_estimator_without_rows(monkeypatch):
     model = OnlineRegression(random_state=0)
     before = dict(vars(model))
-    monkeypatch.setattr(LeastSquares, "solve", failing_on_call(LeastSquares.solve, 1, KeyboardInterrupt))
+    monkeypatch.setattr(LeastSquares, "fit", failing_on_call(LeastSquares.fit, 1, KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(*stream())
     assert vars(model) == before

@@ -16,6 +16,7 @@ from batch2online import OnlineClassifier, OnlineRegression
 from batch2online.coresets import Anchored
 from batch2online.methods.linear_losses.losses import Logistic, Poisson, Quantile
 from batch2online.refresh import Geometric
+from batch2online.rows import Rows, ones
 
 SEEDS, N, SIZE, CUTS = 600, 1_200, 1_000, (200, 1_025)
 RNG = np.random.default_rng(11)
@@ -46,15 +47,15 @@ def model(name, sample=None):
 
 def drawn(name, seed):
     """One sample of the whole stream, whose anchors depend on the words of earlier rows."""
-    construction = Anchored(LOSSES[name], coreset_size=SIZE, random_state=seed, balanced=name == "balanced")
-    start = 0
+    built = Anchored(LOSSES[name], coreset_size=SIZE, random_state=seed, balanced=name == "balanced")
+    sketch, start = built.new_sketch(X.shape[1], 1), 0
     for stop in (*CUTS, N):
-        construction.add(X[start:stop], TARGETS[name][start:stop], WEIGHTS[start:stop])
-        construction.flush()
+        ids = np.arange(start, stop)
+        sketch = sketch.update(Rows(X[ids], TARGETS[name][ids, None].astype(float), WEIGHTS[ids], ids))
         if stop < N:
-            construction.adopt(model(name, construction.in_full()))
+            sketch = sketch.with_model(model(name, sketch.in_full()))
         start = stop
-    return construction.in_full()
+    return sketch.in_full()
 
 
 def evaluated(name, sample):
@@ -88,8 +89,7 @@ def draws(request):
     samples = [drawn(request.param, seed) for seed in range(SEEDS)]
     whole = Anchored(LOSSES[request.param], coreset_size=10**6, balanced=request.param == "balanced")
     whole.add(X, TARGETS[request.param], WEIGHTS)
-    whole.flush()
-    return request.param, samples, evaluated(request.param, whole.in_full())[0]
+    return request.param, samples, evaluated(request.param, whole.sketch.in_full())[0]
 
 
 def z_scores(name, samples, truth):
@@ -216,17 +216,17 @@ def test_a_class_that_appears_late_is_learned_whatever_the_chunks():
 @pytest.mark.parametrize("first_order", [False, True])
 def test_the_objective_is_the_same_in_terms_of_more_classes(first_order):
     rows, y = stream(1_000, 6)
-    construction = Anchored("logistic", coreset_size=100, random_state=0).add(rows, y.astype(float))
-    construction.flush()
-    construction.adopt(
+    sketch = Anchored("logistic", coreset_size=100, random_state=0).new_sketch(4, 1)
+    sketch = sketch.update(Rows(rows, y[:, None].astype(float), ones(1_000), np.arange(1_000)))
+    sketch = sketch.with_model(
         SimpleNamespace(
             coefficients=np.ones((1, 4)), intercepts=np.zeros(1), scale=1.0, classes=(0.0, 1.0), first_order=first_order
         )
     )
-    construction.add(rows, y.astype(float)).flush()
-    before, classes = construction.in_full(), construction.anchors.classes
-    construction._know((*classes, 7.0))
-    after = construction.in_full()
+    sketch = sketch.update(Rows(rows, y[:, None].astype(float), ones(1_000), np.arange(1_000, 2_000)))
+    before, classes = sketch.in_full(), sketch.anchors.classes
+    sketch._know((*classes, 7.0))
+    after = sketch.in_full()
     theta = np.random.default_rng(0).normal(size=(1, 5))
     far = np.zeros((1, 5))
     far[0, 0] = -1e4  # the new class has no chance

@@ -35,7 +35,7 @@ def slopes_of(known, design, n_classes):
 
 def anchors(n_classes):
     model = OnlineClassifier(coreset_size=300, random_state=0).partial_fit(ROWS[:4_000], labels(n_classes)[:4_000])
-    return model._stream.view().construction.anchors
+    return model._stream.view().sketch.anchors
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -196,7 +196,7 @@ def test_second_derivatives_are_left_out_where_nobody_notices():
 
     def scales(y, n):
         model = OnlineClassifier(coreset_size=500, random_state=0).partial_fit(X[:n], y[:n])
-        return model, model._stream.view().construction.in_full().anchored.scale
+        return model, model._stream.view().sketch.in_full().anchored.scale
 
     model, found = scales(easy, 16_000)
     assert 0 < (found == 0).mean() < 1
@@ -209,14 +209,13 @@ def test_second_derivatives_are_left_out_where_nobody_notices():
 
 def sample_anchored_at(theta):
     """A coreset of few rows of many, all expanded at one model."""
-    construction = Anchored("logistic", coreset_size=100, random_state=0)
-    for start, stop in ((0, 100), (100, len(ROWS))):
-        construction.add(ROWS[start:stop], labels(2)[start:stop])
-        construction.flush()
-        if stop == 100:
-            shown = {"scale": 1.0, "classes": construction.anchors.classes, "first_order": False}
-            construction.adopt(SimpleNamespace(coefficients=theta[:, 1:], intercepts=theta[:, 0], **shown))
-    return construction.in_full()
+    sketch = Anchored("logistic", coreset_size=100, random_state=0).new_sketch(ROWS.shape[1], 1)
+    for ids in np.split(np.arange(len(ROWS)), [100]):
+        sketch = sketch.update(Rows(ROWS[ids], labels(2)[ids, None].astype(float), ones(len(ids)), ids))
+        if ids[0] == 0:
+            shown = {"scale": 1.0, "classes": sketch.anchors.classes, "first_order": False}
+            sketch = sketch.with_model(SimpleNamespace(coefficients=theta[:, 1:], intercepts=theta[:, 0], **shown))
+    return sketch.in_full()
 
 
 @pytest.mark.parametrize(("anchor", "step", "flat"), [(0.0, 0.0, True), (0.0, 1.0, False), (1.0, 0.0, False)])

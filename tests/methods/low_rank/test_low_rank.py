@@ -20,6 +20,7 @@ from batch2online.checks import small_blocks
 from batch2online.coresets import RidgeLeverage
 from batch2online.methods import scores
 from batch2online.refresh import EveryStep, Geometric
+from batch2online.rows import Rows, ones
 
 N, SEED, SCALES = 2_400, 3, np.array([9.0, 7.0, 3.0, 1.0, 1.0, 0.5, 0.1, 0.1])
 
@@ -110,16 +111,14 @@ def learn(model, X, cuts):
     return model
 
 
-def from_scratch(rows, ids, construction):
+def from_scratch(rows, ids, sketch):
     """Ids and weights of the coreset by the plain function of all rows at once."""
-    m = np.column_stack([np.ones((len(rows), int(construction.intercept))), rows])
-    q = sampling.probabilities(
-        scores.ridge_leverage(m, construction.rank, intercept=construction.intercept), construction.constant
-    )
-    words = sampling.words(construction.seed, sampling.SAMPLING, ids)
+    m = np.column_stack([np.ones((len(rows), int(sketch.intercept))), rows])
+    q = sampling.probabilities(scores.ridge_leverage(m, sketch.rank, intercept=sketch.intercept), sketch.constant)
+    words = sampling.words(sketch.settings.seed, sampling.SAMPLING, ids)
     keep = sampling.kept(sampling.inclusion_uniforms(words), q)
-    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), construction.epsilon)
-    return ids[keep], sampling.weights_of(exponents, construction.epsilon)
+    exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), sketch.settings.epsilon)
+    return ids[keep], sampling.weights_of(exponents, sketch.settings.epsilon)
 
 
 def assert_identical(one, other):
@@ -153,7 +152,7 @@ def test_chunk_sizes_do_not_matter_to_a_subspace(name, center, size):
 @every_stream
 def test_the_coreset_is_the_plain_function_of_all_rows(name, center):
     model = learned_at_once(name, center)
-    ids, weights = from_scratch(data(name), np.arange(N), model._stream.construction)
+    ids, weights = from_scratch(data(name), np.arange(N), model._stream.sketch)
     assert np.array_equal(model.coreset_.ids, ids)
     assert np.array_equal(model.coreset_.weights, weights)
 
@@ -187,7 +186,7 @@ def test_a_subspace_knows_nothing_of_forgotten_rows(name, center):
     gone = np.random.default_rng(5).choice(N, size=100, replace=False)
     model = new(center, keep_history=True).partial_fit(X).forget(gone)
     rest = np.setdiff1d(np.arange(N), gone)
-    ids, weights = from_scratch(X[rest], rest, model._stream.construction)
+    ids, weights = from_scratch(X[rest], rest, model._stream.sketch)
     assert np.array_equal(model.coreset_.ids, ids)
     assert np.array_equal(model.coreset_.weights, weights)
     assert model.n_seen_ == model.regret_.rows == N - 100
@@ -207,12 +206,13 @@ def test_a_saved_subspace_continues_where_it_was(center, tmp_path):
 @pytest.mark.covering
 def test_scores_agree_with_extended_precision(name, rank):
     X = data(name)[:800]
-    construction = RidgeLeverage(rank, random_state=0)
+    sketch = RidgeLeverage(rank, random_state=0).new_sketch(X.shape[1], 0)
     for start in range(0, 800, 90):
-        construction.add(X[start : start + 90]).flush()
-    rows = construction._candidates().rows
+        some = X[start : start + 90]
+        sketch = sketch.update(Rows(some, np.empty((len(some), 0)), ones(len(some)), start + np.arange(len(some))))
+    rows = sketch._candidates().rows
     expected = extended_scores(X, rank)[rows.ids]
-    actual = construction.statistics.scores(rows)
+    actual = sketch.statistics.scores(rows)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-12)
     assert actual.sum() <= 2 * rank * (1 + 1e-9)
 
@@ -266,7 +266,7 @@ def test_costs_and_optimum_are_exact(name, center):
     assert model.regret_.optimum == pytest.approx(np.square(values[2:]).sum(), rel=1e-6, abs=1e-13 * np.square(X).sum())
     engine = model._stream.view()
     residual = X - model.inverse_transform(model.transform(X))
-    cost = engine.problem.cost(engine.model, engine.construction)
+    cost = engine.problem.cost(engine.current.model, engine.snapshot())
     assert cost == pytest.approx(np.square(residual).sum(), rel=1e-6, abs=1e-13 * max(total, np.square(X).sum()))
 
 
@@ -337,7 +337,7 @@ def test_rows_that_come_after_zeros_are_kept(zeros):
     rows = data("gaussian")[:1_500]
     stream = np.concatenate([np.zeros((zeros, 8)), rows])
     construction = RidgeLeverage(1, coreset_size=40, random_state=0).add(stream[:zeros]).add(stream[zeros:])
-    ids, weights = from_scratch(stream, np.arange(len(stream)), construction)
+    ids, weights = from_scratch(stream, np.arange(len(stream)), construction.sketch)
     assert np.array_equal(construction.coreset().ids, ids)
     assert np.array_equal(construction.coreset().weights, weights)
 

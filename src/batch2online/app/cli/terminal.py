@@ -1,17 +1,34 @@
-"""Printing of tables and paragraphs. Strings are never interpreted as markup or control sequences."""
+"""Terminal output: tables and paragraphs, and the progress line and summary of a run.
+
+Strings are printed literally, never interpreted as markup or control sequences.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from batch2online.app.report.formatting import visible
+from batch2online.headline import HUGE
 
+if TYPE_CHECKING:
+    from batch2online.app.cli.run.cluster import ClusterRun
+    from batch2online.app.cli.run.loop import LearningLoop
+
+_RECENT = 5.0
+_PER_SECOND = 8
+_BAR = 8
 Value = Text | str | Sequence[str]
 """A styled string, a string, or items of a list; a ``Text`` with ``no_wrap`` and each item are never wrapped."""
 
@@ -103,3 +120,141 @@ def print_paragraphs(paragraphs: Sequence[Paragraph], screen: Console) -> None:
     """Print paragraphs without truncating them."""
     for each in paragraphs:
         screen.print(each, soft_wrap=True)
+
+
+def format_ratio(ratio: float) -> str:
+    """Return the ratio of a loss to the optimum as a string.
+
+    >>> format_ratio(1.02), format_ratio(float("nan"))
+    ('1.0200 times the optimum', 'with an exact fit in hindsight')
+    """
+    return f"{ratio:.4f} times the optimum" if ratio <= HUGE else "with an exact fit in hindsight"
+
+
+def show_result(result: dict[str, Any], rate: float, report_path: str | None) -> None:
+    """Print the headline and the summary of a run."""
+    dropped = f", {result['rows_dropped']:,} more dropped" if result["rows_dropped"] else ""
+    share = result["coreset_size"] / max(1, result["rows"])
+    lines: list[tuple[str, Value]] = [
+        ("model", unbroken(f"{result['title']} from {result['source']}")),
+        ("rows", f"{result['rows']:,} at {rate:,.0f} rows/s{dropped}"),
+        ("final model", f"loss {format_ratio(result['last_model']['ratio'])}, on {result['regret_of']}"),
+        ("coreset", f"{result['coreset_size']:,} rows, {share:.1%} of all"),
+    ]
+    if report_path is not None:
+        lines.append(("report", unbroken(report_path, style="cyan")))
+    screen = console(soft_wrap=True)
+    screen.print()
+    screen.print(printable(f" {result['headline']}", style="bold"))
+    screen.print()
+    print_paragraphs(pairs(lines), screen)
+    screen.print()
+
+
+class ProgressLine:
+    """The progress line. A thread draws it, so that it moves during a long step.
+
+    Parameters
+    ----------
+    name : str
+        Name of the input.
+    quiet : bool
+        Whether to print nothing.
+    """
+
+    def __init__(self, name: str, quiet: bool = False) -> None:
+        self._name, self._is_quiet = name, quiet
+        self._learner: LearningLoop | ClusterRun | None = None
+        self._started = time.monotonic()
+        self._counts: deque[tuple[float, int]] = deque()
+        self.fraction: float | None = None
+        self._live: Live | None = None
+
+    def __call__(self, learner: LearningLoop | ClusterRun, fraction: float | None = None) -> None:
+        """Update the line; ``fraction`` is the part of the input that has been learned, if that is known."""
+        is_first, self._learner, self.fraction = self._learner is None, learner, fraction
+        now = time.monotonic()
+        self._counts.append((now, learner.rows))
+        while len(self._counts) > 2 and self._counts[1][0] < now - _RECENT:
+            self._counts.popleft()
+        if is_first and self._live is not None:
+            self._live.refresh()
+
+    def note(self, note: str) -> None:
+        """Print a note above the line."""
+        if not self._is_quiet:
+            screen = console(stderr=True, soft_wrap=True) if self._live is None else self._live.console
+            screen.print(printable(f"Note: {note}.", style="dim"))
+
+    def end(self) -> None:
+        """Remove the line."""
+        if self._live is not None:
+            self._live.stop()
+
+    def rate(self, rows: int) -> float:
+        """Return the rows per second since the start."""
+        return rows / max(time.monotonic() - self._started, 1e-9)
+
+    def recent_rate(self) -> float:
+        """Return the rows per second of the last seconds."""
+        (since, before), (_, rows) = self._counts[0], self._counts[-1]
+        if len(self._counts) == 1:
+            return self.rate(rows)
+        return (rows - before) / max(time.monotonic() - since, 1e-9)
+
+    def __rich__(self) -> Any:
+        line = Table.grid(padding=(0, 2, 0, 0))
+        cells = [Text(), *self._cells()]
+        for cell in cells:  # a narrow terminal cuts the line at its end
+            line.add_column(no_wrap=True, min_width=cell.cell_len if isinstance(cell, Text) else _BAR)
+        line.add_row(*cells)
+        return line
+
+    def _cells(self) -> Iterator[Any]:
+        learner, fraction = self._learner, self.fraction
+        spent = time.monotonic() - self._started
+        if learner is None:
+            yield Text(f"waiting for rows, {spent:.0f} s", style="dim")
+        else:
+            yield Text(f"{learner.rows:,} rows", style="bold")
+            yield Text(f"{self.recent_rate():,.0f}/s", style="dim")
+            if fraction:
+                yield ProgressBar(total=1.0, completed=min(1.0, fraction), width=_BAR)
+                yield Text(f"{fraction:.0%}, {_duration(spent * (1 / fraction - 1))} left", style="dim")
+            yield from _losses(learner)
+        yield printable(self._name, style="dim")
+
+
+def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
+    last = learner.recorder.last
+    if learner.rows < learner.resumed_at:
+        yield Text("reading rows learned before", style="dim")
+    elif last is not None:
+        weighted = f", half-life {last['half_life']:,}" if last.get("half_life") else ""
+        ratio = f"{last['ratio']:.4f} x optimum" if last["ratio"] <= HUGE else "exact fit in hindsight"
+        yield Text(f"{ratio}{weighted}", style="cyan")
+        yield Text(f"{last['changes']} changes")
+
+
+def _duration(seconds: float) -> str:
+    """Return a time as minutes and seconds.
+
+    >>> _duration(75.2), _duration(7300)
+    ('1:15', '2:01:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def progress_line(name: str, quiet: bool) -> Iterator[ProgressLine]:
+    """Show a progress line on standard error if that is a terminal."""
+    screen = console(stderr=True)
+    line = ProgressLine(name, quiet)
+    if quiet or not screen.is_terminal:
+        yield line
+        return
+    with Live(line, console=screen, transient=True, refresh_per_second=_PER_SECOND) as live:
+        line._live = live
+        yield line

@@ -121,7 +121,7 @@ def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     encoding = getattr(model._view().problem, "encoding", None)
     if encoding is None or encoding.schema is None:
         return model.coreset_, list(range(model.n_features_in_))
-    coreset, places = model._view().construction.coreset(), encoding.schema.numeric_columns
+    coreset, places = model._view().coreset(), encoding.schema.numeric_columns
     points = coreset.points[:, places]
     missing = points == MISSING
     weights = np.where(missing, 0.0, coreset.weights[:, None])

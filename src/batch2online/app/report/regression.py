@@ -190,7 +190,7 @@ def _interval_widths(model: Any) -> FloatArray | None:
     Intervals are those of least squares on all rows, widened by the distance of the current model from it.
     """
     now = model._view()
-    if not isinstance(now.problem, LeastSquares) or not now.is_solved or now.problem != LeastSquares(now.problem.exact):
+    if not isinstance(now.problem, LeastSquares) or not now.has_model or now.problem != LeastSquares(now.problem.exact):
         return None
-    best = least_squares(now.construction.statistics.moments).coefficients[0]
-    return np.asarray(_NORMAL * standard_errors(now.construction)[0] + np.abs(best - model.coef_))
+    best = least_squares(now.sketch.statistics.moments).coefficients[0]
+    return np.asarray(_NORMAL * standard_errors(now.snapshot())[0] + np.abs(best - model.coef_))

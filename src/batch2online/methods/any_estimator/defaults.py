@@ -39,7 +39,7 @@ _FEWER_ROWS = dict.fromkeys(
 
 
 class Choice(NamedTuple):
-    """A construction for an estimator: how to make it, and why it was chosen."""
+    """A coreset for an estimator: how to make it, and why it was chosen."""
 
     make: Callable[..., Any]
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Callable
@@ -35,7 +36,8 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.sketches.base import Construction, Coreset
+from batch2online.sketches.base import Coreset, SketchSettings
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
 from batch2online.storage.tree import CheckpointError, decoded, encoded
 from batch2online.stream import Stream
@@ -75,8 +77,8 @@ class BatchToOnline(Labelled):
     estimator : estimator or function
         A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
         ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
-    coreset : construction, class or function, optional
-        An empty construction of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
+    coreset : coreset, class or function, optional
+        An empty one of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
         settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
 
         - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
@@ -200,14 +202,16 @@ class BatchToOnline(Labelled):
     # -- the stream ----------------------------------------------------------------------------------------------
 
     def _new_stream(self, n_targets: int) -> Stream:
-        construction = self._new_construction()
+        coreset = self._new_coreset()
         policy = Measured() if self.refresh is None else self.refresh
-        stream = Stream.new(self._new_problem(construction), construction, policy, self.n_features_in_, n_targets)
+        stream = Stream.new(self._new_problem(coreset), coreset, policy, self.n_features_in_, n_targets)
         budget = defaults.checked_budget(self.budget_seconds_per_million_rows)
         refresh = replace(stream.learner.refresh, budget=budget)
+        if self._encoding.schema is not None:
+            input_support.check_coreset(stream.sketch, self._encoding.schema)
         return replace(stream, learner=replace(stream.learner, refresh=refresh))
 
-    def _new_problem(self, construction: Construction) -> EstimatorProblem:
+    def _new_problem(self, settings: CoresetBuilder | SketchSettings) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
         part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
         if part is not None:
@@ -220,9 +224,9 @@ class BatchToOnline(Labelled):
         return EstimatorProblem(
             estimator=self.estimator,
             loss=loss_of(defaults.default_loss(kind, self.estimator) if self.loss is None else self.loss),
-            seed=construction.seed,
+            seed=settings.seed,
             start=defaults.start_of(self.estimator, self.n_features_in_),
-            epsilon=construction.epsilon,
+            epsilon=settings.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
             encoding=self._encoding,
@@ -230,19 +234,17 @@ class BatchToOnline(Labelled):
 
     @property
     def _adds_up(self) -> bool:
-        return self._new_construction().adds_up
+        return self._new_coreset().adds_up
 
-    def _new_construction(self) -> Construction:
-        is_given = isinstance(self.coreset, Construction)
-        construction = self._copied_construction(self.coreset) if is_given else self._made_construction()
+    def _new_coreset(self) -> CoresetBuilder:
+        is_given = isinstance(self.coreset, CoresetBuilder)
+        coreset = self._copied_coreset(self.coreset) if is_given else self._made_coreset()
         schema = self._encoding.schema
-        if schema is not None:
-            if isinstance(construction, Leverage):
-                construction.columns = tuple(schema.numeric_columns)
-            input_support.check_coreset(construction, schema)
-        return construction
+        if schema is not None and isinstance(coreset, Leverage):
+            coreset.columns = tuple(schema.numeric_columns)
+        return coreset
 
-    def _made_construction(self) -> Construction:
+    def _made_coreset(self) -> CoresetBuilder:
         make, settings = self.coreset, self._sampling()
         if self.coreset_size is None:
             settings["coreset_size"] = defaults.DEFAULT_SIZE
@@ -251,14 +253,14 @@ class BatchToOnline(Labelled):
             make = choice.make
             if self.coreset_size is None:
                 settings |= self._default_sizes(choice)
-        construction = make(**settings) if callable(make) else make
-        if not isinstance(construction, Construction):
-            raise TypeError(f"coreset must be a construction of batch2online.coresets, or make one, got {make!r}.")
-        return construction
+        coreset = make(**settings) if callable(make) else make
+        if not isinstance(coreset, CoresetBuilder):
+            raise TypeError(f"coreset must be one of batch2online.coresets, or make one, got {make!r}.")
+        return coreset
 
     def _default_sizes(self, choice: defaults.Choice) -> dict[str, int]:
         """Return the sizes of the default coreset that differ from those of other coresets."""
-        width = getattr(self, "n_features_in_", 1)  # not known yet where only the type of construction is asked for
+        width = getattr(self, "n_features_in_", 1)  # not known yet where only the type of coreset is asked for
         if self.resample:
             return {"coreset_size": defaults.unweighted_size(self.estimator, self.coreset_memory, width)}
         return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
@@ -269,19 +271,19 @@ class BatchToOnline(Labelled):
         is_numeric, by_rows_alone = encoding.is_numeric and not may_be_missing, self.window or self._is_shard
         return defaults.default_coreset(kind, self.estimator, self.resample, by_rows_alone, is_numeric)
 
-    def _copied_construction(self, template: Construction) -> Construction:
-        """Return an empty copy of a construction, with the seed, first id and history of this estimator."""
-        if template.shape is not None:
-            raise ValueError("coreset must be an empty construction: this one has seen rows already.")
-        construction = template.copy()
+    def _copied_coreset(self, template: CoresetBuilder) -> CoresetBuilder:
+        """Return an empty copy of a coreset, with the seed, first id and history of this estimator."""
+        if template.sketch is not None:
+            raise ValueError("coreset must be empty: this one has seen rows already.")
+        coreset = copy.copy(template)
         if self.random_state is not None:
-            construction.seed = sampling.seed_from(self.random_state)
+            coreset.seed = sampling.seed_from(self.random_state)
         if self.first_id:
-            construction.next_id = int(self.first_id)
-        construction.keep_history = construction.keep_history or bool(self.keep_history)
+            coreset.next_id = int(self.first_id)
+        coreset.keep_history = coreset.keep_history or bool(self.keep_history)
         if self.half_life not in (None, "auto"):
-            construction.decay = ForwardDecay.of(self.half_life)
-        return construction
+            coreset.decay = ForwardDecay.of(self.half_life)
+        return coreset
 
     # -- targets -------------------------------------------------------------------------------------------------
 
@@ -328,7 +330,7 @@ class BatchToOnline(Labelled):
         if reset:
             self._first_encoding = encoding
         else:
-            input_support.check_coreset(self._stream.construction, schema, points)
+            input_support.check_coreset(self._stream.sketch, schema, points)
         return points, None if schema is before.schema else lambda problem: replace(problem, encoding=encoding)
 
     def _is_array(self, X: Any, reset: bool) -> bool:
@@ -349,7 +351,7 @@ class BatchToOnline(Labelled):
         return self._decoded(points, strings)
 
     def _decoded(self, points: FloatArray, strings: dict[float, str]) -> Any:
-        current = self._stream.model
+        current = self._stream.current.model
         return self._encoding.decoded(points, None if current is None else current.rows.points, strings)
 
     @property
@@ -403,7 +405,7 @@ class BatchToOnline(Labelled):
             return super()._prepare_one(x, y)
         points, schema, strings = read_one(input_support.ordered_values(x, encoding.schema), encoding.schema)
         input_support.check_columns(self.estimator, points, schema)
-        input_support.check_coreset(self._stream.construction, schema, points)
+        input_support.check_coreset(self._stream.sketch, schema, points)
         encoding.strings.add(strings)
         row = super()._prepare_one(points[0], y)
         problem = replace(row.problem or self._stream.problem, encoding=replace(encoding, schema=schema))
@@ -466,7 +468,7 @@ class BatchToOnline(Labelled):
         return stream.model.model
 
     def _model_or_estimator(self) -> Any:
-        current = vars(self)["_stream"].model if "_stream" in vars(self) else None
+        current = vars(self)["_stream"].current.model if "_stream" in vars(self) else None
         return self.estimator if current is None else current.model
 
     def __getattr__(self, name: str) -> Any:
@@ -594,13 +596,13 @@ class BatchToOnline(Labelled):
         return serialization.with_rows_for_models(super()._state())
 
     def _fitted_state(self) -> dict[str, Any]:
-        current = self._stream.model
+        current = self._stream.current.model
         is_nameable = current is not None and "class" in self._inner_settings()
         return {"fitted": skops_model.dumped(current.model) if is_nameable else None}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
         """Warn if a saved file lacks the model; one of a function or of an own class is for ``restore`` anyway."""
-        if self._stream.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
+        if self._stream.current.model is None or stored["fitted"] is not None or "class" not in self._inner_settings():
             return
         why = "skops cannot hold it" if skops_model.is_installed() else "skops is not installed (batch2online[skops])"
         warnings.warn(
@@ -617,7 +619,7 @@ class BatchToOnline(Labelled):
         estimator = cls._assembled(state | {"params": params | given})
         try:
             stream = estimator._stream
-            problem = estimator._new_problem(stream.construction)
+            problem = estimator._new_problem(stream.sketch.settings)
             labels, rows = estimator._checked_labels(state["labels"]), serialization.checked_encoding(state)
             stream = stream.append([], replace(problem, labels=labels, encoding=rows))
             estimator._stream = serialization.with_restored_models(stream, state.get("fitted"), trust, may_fit)

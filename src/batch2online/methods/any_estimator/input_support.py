@@ -18,7 +18,7 @@ from batch2online._types import FloatArray
 from batch2online.frames.columns import CATEGORICAL, Column, ColumnType
 from batch2online.frames.encoding import EncodedRows, Encoding, container_of, first_missing, read, rectangular
 from batch2online.frames.schema import LISTS, FrameSchema
-from batch2online.sketches.base import Construction
+from batch2online.sketches.base import Sketch
 from batch2online.stream import Stream
 
 _MAX_ERROR_LENGTH = 1_000
@@ -80,11 +80,12 @@ def check_columns(estimator: Any, points: FloatArray, schema: FrameSchema) -> No
         _check_none_missing(points, schema, f"which {name} cannot take: put SimpleImputer() before it.")
 
 
-def check_coreset(construction: Construction, schema: FrameSchema, points: FloatArray | None = None) -> None:
+def check_coreset(sketch: Sketch, schema: FrameSchema, points: FloatArray | None = None) -> None:
     """Raise ValueError for strings and missing values where the coreset computes scores from the rows themselves."""
-    if construction.takes_any_rows:
+    if getattr(sketch, "takes_any_rows", False):
         return
-    needs = f"and coresets.{type(construction).__name__} needs numbers: pass coreset=coresets.Uniform."
+    name = type(sketch).__name__.removesuffix("Sketch")
+    needs = f"and coresets.{name} needs numbers: pass coreset=coresets.Uniform."
     if not schema.is_numeric:
         numeric = schema.numeric_columns
         other = next(column for place, column in enumerate(schema.columns) if place not in numeric)

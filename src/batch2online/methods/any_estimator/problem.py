@@ -18,9 +18,9 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
 from batch2online.methods.any_estimator.row_losses import LastLosses, RowLoss
 from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
-from batch2online.problem import Hindsight, Problem, certain_weight, check_losses, sampling_error
+from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.rows import Rows
-from batch2online.sketches.base import Coreset
+from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
 
@@ -145,9 +145,10 @@ class EstimatorProblem(Problem):
         clipped = np.clip(losses, 0.0, self.loss_bound)
         return clipped, np.abs(losses - clipped)
 
-    def solve(self, construction: Any, current: Any) -> FittedEstimator:
+    def fit(self, data: Snapshot, current: Any) -> FitResult:
         """Fit the estimator on the coreset; the current model is not used."""
-        return self.fit_on(self._training_rows(construction.coreset()))
+        model = self.fit_on(self._training_rows(data.coreset))
+        return FitResult(model, len(model.rows))
 
     def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
         """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
@@ -182,17 +183,16 @@ class EstimatorProblem(Problem):
         codes, inverse = np.unique(targets[:, 0], return_inverse=True)
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
-    def cost(self, model: FittedEstimator, construction: Any, scored: Scores | None = None) -> float:
+    def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
         """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
 
         With ``scored``, it is that of the rows that were scored when they came.
         """
-        return self._cost_on(self._comparison_rows(construction), model, scored)
+        return self._cost_on(self._comparison_rows(data), model, scored)
 
-    def _comparison_rows(self, construction: Any) -> Coreset:
+    def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
-        coreset: Coreset = construction.coreset()
-        return subsample(coreset, _COMPARISON_ROWS, self.seed) if self.resample else coreset
+        return subsample(data.coreset, _COMPARISON_ROWS, self.seed) if self.resample else data.coreset
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -207,9 +207,6 @@ class EstimatorProblem(Problem):
         check_losses(losses, rows.ids)
         return losses
 
-    def solved_rows(self, model: FittedEstimator, construction: Any) -> int:
-        return len(model.rows)
-
     def sizes(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
         return self.loss.gradient_norms(losses)
@@ -217,52 +214,49 @@ class EstimatorProblem(Problem):
     def sizes_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
         return self.sizes(self._losses_on(coreset, model))
 
-    def lower_bound(self, construction: Any) -> float:
-        return 0.0
-
-    def optimum(self, construction: Any, model: FittedEstimator | None) -> float:
+    def optimum(self, data: Snapshot, model: FittedEstimator | None) -> float:
         """Return the cost of the best model known, this one or one fitted now: on all rows if they are kept.
 
         Before the first model it is not known, and not a number.
         """
-        return self.hindsight(construction, model).optimum
+        return self.hindsight(data, model).optimum
 
-    def hindsight(self, construction: Any, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
+    def hindsight(self, data: Snapshot, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
         With ``scored``, the optimum is that of the rows that were scored when they came.
         """
-        coreset = construction.coreset()
+        coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):
             return Hindsight(math.nan)
-        options = [self.solve(construction, None), model]
-        costs = [self._full_cost(option, construction, coreset, scored) for option in options]
+        options = [self.fit(data, None).model, model]
+        costs = [self._full_cost(option, data, coreset, scored) for option in options]
         best = options[costs.index(min(costs))]
-        if construction.past is not None:
+        if data.history is not None:
             return Hindsight(min(costs))
-        losses, certain = self._losses_on(coreset, best), certain_weight(construction)
+        losses, certain = self._losses_on(coreset, best), certain_weight(data)
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
         return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
 
-    def _full_cost(self, model: FittedEstimator, construction: Any, coreset: Coreset, scored: Scores | None) -> float:
-        if construction.past is None:
+    def _full_cost(self, model: FittedEstimator, data: Snapshot, coreset: Coreset, scored: Scores | None) -> float:
+        if data.history is None:
             return self._cost_on(coreset, model, scored)
-        parts = construction.past if scored is None else (rows[scored(rows.ids)] for rows in construction.past)
+        parts = data.history if scored is None else (rows[scored(rows.ids)] for rows in data.history)
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
 
-    def degrees(self, model: FittedEstimator | None, construction: Any) -> float:
+    def degrees(self, model: FittedEstimator | None, data: Snapshot) -> float:
         """Return the degrees of freedom of the model if they are known, else one for each column and one more.
 
         Where the coreset holds fewer rows than have come, its own noise counts: as if these were all.
         """
         known = None if model is None else degrees_of(model.model)
-        own = construction.shape[0] + 1.0 if known is None else known
-        rows, kept = construction.effective_rows, max(1, len(construction.coreset()))
+        own = data.sketch.settings.shape[0] + 1.0 if known is None else known
+        rows, kept = data.totals.effective_rows, max(1, len(data.coreset))
         return float(own * max(1.0, rows / kept))
 
-    def difference(self, old: FittedEstimator, new: FittedEstimator, construction: Any) -> dict[str, Any]:
+    def difference(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
-        coreset = self._comparison_rows(construction)
+        coreset = self._comparison_rows(data)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
         return {"magnitude": float(np.average(moved, weights=coreset.weights))}
 

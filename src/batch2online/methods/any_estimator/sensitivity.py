@@ -13,7 +13,9 @@ from batch2online._types import FloatArray
 from batch2online.methods import scores
 from batch2online.rows import Rows, ones
 from batch2online.schema import above, at_least, at_most, finite, require, require_equal, storable, stores
-from batch2online.sketches.antitone import Antitone, Statistics
+from batch2online.sketches.antitone import AntitoneSketch, Statistics
+from batch2online.sketches.base import RowSource, SketchSettings
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.everything import Nothing
 
@@ -93,12 +95,63 @@ class Summary(Statistics):
 
 @storable
 @stores(
-    statistics=Nothing | Summary | None,
+    statistics=Nothing | Summary,
     score=Score,
     summary=Score | None,
     total_score=Annotated[float, above(0), finite] | None,
 )
-class Sensitivity(Antitone):
+class SensitivitySketch(AntitoneSketch):
+    """A sum over rows and candidates, or nothing at all where scores are those of a history; see :class:`Sensitivity`.
+
+    Without ``summary`` rows are scored again at each reading.
+    """
+
+    def __init__(
+        self, settings: SketchSettings, score: Score, summary: Score | None, total_score: float | None
+    ) -> None:
+        self.score, self.summary, self.total_score = score, summary, total_score
+        super().__init__(settings)
+
+    def validate(self) -> None:
+        """Require a total score beside a summary."""
+        has_summary = self.summary is not None
+        require(self.total_score is not None or not has_summary, "total_score: found none beside a summary")
+        require_equal("statistics", type(self.statistics), Summary if has_summary else Nothing)
+
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
+        columns = sum(self.settings.shape)
+        total = columns if self.total_score is None else self.total_score
+        return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
+
+    def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
+        """Without a summary there is nothing to do: all rows are in the history, whatever their score."""
+        if self.summary is not None:
+            super()._add(rows, gradient_norms)
+
+    def _scored(self, history: RowSource | None) -> tuple[Candidates, FloatArray]:
+        if self.summary is not None:
+            return super()._scored(history)
+        assert history is not None
+        rows = history.everything()
+        words = sampling.words_of(self.settings.seed, sampling.SAMPLING, rows.ids)
+        return Candidates(rows, words, ones(len(rows))), self.scores(rows)
+
+    def scores(self, rows: Rows) -> FloatArray:
+        """Return the scores of all rows; without ``total_score`` they sum to the number of columns."""
+        if self.summary is not None:
+            return super().scores(rows)
+        own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
+        if self.total_score is None:
+            own = own * sum(self.settings.shape) / (own.sum() or 1.0)
+        return own
+
+    def _parameters(self) -> dict[str, object]:
+        return {"score": self.score, "summary": self.summary, "total_score": self.total_score}
+
+
+@storable
+@stores(score=Score, summary=Score | None, total_score=Annotated[float, above(0), finite] | None)
+class Sensitivity(CoresetBuilder):
     r"""Rows are kept in proportion to a score of your own, Algorithm 2 of the paper.
 
     Any upper bound of the sensitivity :math:`\sup_\theta l(\theta, x) / l(\theta, X)` gives a coreset for the loss l;
@@ -117,7 +170,7 @@ class Sensitivity(Antitone):
         A bound of the sum of scores that no data exceeds; needed with ``summary``. Without it scores need only be in
         proportion: they are divided by their sum.
     epsilon, coreset_size, random_state, first_id, keep_history
-        As for every construction. The history is kept anyway without ``summary``.
+        As for every coreset. The history is kept anyway without ``summary``.
 
     Notes
     -----
@@ -144,16 +197,6 @@ class Sensitivity(Antitone):
     True
     """
 
-    _cached: tuple[int, Rows, FloatArray] | None = None
-
-    def validate(self) -> None:
-        """Require a total score beside a summary, and a history without one."""
-        has_summary = self.summary is not None
-        require(self.total_score is not None or not has_summary, "total_score: found none beside a summary")
-        require(has_summary or self.keep_history, "keep_history: found no history and no summary")
-        if self.shape is not None:
-            require_equal("statistics", type(self.statistics), Summary if has_summary else Nothing)
-
     def __init__(
         self, score: Score, *, summary: Score | None = None, total_score: float | None = None, **settings: Any
     ) -> None:
@@ -168,70 +211,12 @@ class Sensitivity(Antitone):
         self.summary = summary
         self.total_score = None if total_score is None else float(total_score)
 
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
-        columns = width + n_targets
-        total = columns if self.total_score is None else self.total_score
-        return Nothing() if self.summary is None else Summary(self.score, self.summary), total, columns
-
     @property
-    def needs_history(self) -> bool:
+    def adds_up(self) -> bool:  # type: ignore[override]
         return self.summary is None
 
-    @property
-    def adds_up(self) -> bool:
-        return self.summary is None
-
-    def _begin(self, width: int, n_targets: int) -> None:
-        super()._begin(width, n_targets)
-        self._cached = None
-
-    def _rescale(self, factor: float) -> None:
-        super()._rescale(factor)
-        self._cached = None
-
-    def sample(self) -> tuple[Rows, FloatArray]:
-        """Return the rows in the coreset and their weights, cached: a refresh check reads them several times."""
-        if self.summary is not None:
-            return super().sample()
-        cached = self._cached
-        if cached is None or cached[0] != self.n_rows:
-            cached = self._cached = (self.n_rows, *super().sample())
-        return cached[1:]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_cached"}
-
-    def _absorb(self, rows: Rows) -> None:
-        """Without a summary there is nothing to do: all rows are in the history, whatever their score."""
-        if self.summary is not None:
-            super()._absorb(rows)
-
-    def _scored(self) -> tuple[Candidates, FloatArray]:
-        """All rows that may be in the coreset, and their scores."""
-        if self.summary is not None:
-            return super()._scored()
-        assert self.past is not None
-        rows = self.past.everything()
-        words = sampling.words_of(self.seed, sampling.SAMPLING, rows.ids)
-        return Candidates(rows, words, ones(len(rows))), self.scores_of_all()
-
-    def scores_of_all(self) -> FloatArray:
-        """Return the scores of all rows seen, by id; without ``total_score`` they sum to the number of columns."""
-        if self.summary is not None:
-            return super().scores_of_all()
-        assert self.past is not None
-        rows = self.past.everything()
-        own = checked(self.score(*_arguments(rows)), len(rows)) if len(rows) else np.empty(0)
-        if self.total_score is None:
-            own = own * (rows.points.shape[1] + rows.targets.shape[1]) / (own.sum() or 1.0)
-        return own
-
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {
-            "score": self.score,
-            "summary": self.summary,
-            "total_score": self.total_score,
-        }
+    def _new_sketch(self, settings: SketchSettings) -> SensitivitySketch:
+        return SensitivitySketch(settings, self.score, self.summary, self.total_score)
 
 
 def _arguments(rows: Rows) -> tuple[FloatArray, ...]:

@@ -40,11 +40,12 @@ from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.refresh import Policy
 from batch2online.rows import Rows
 from batch2online.schema import conforms
-from batch2online.sketches.base import Construction
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.everything import Everything
 from batch2online.sketches.uniform import Uniform
+from batch2online.state import StreamState
 from batch2online.storage.tree import CheckpointError
-from batch2online.stream import Stream, StreamState
+from batch2online.stream import Stream
 from batch2online.warm_up import Free
 
 _TRIAL_ROWS = 10
@@ -55,7 +56,7 @@ _DTYPES = ("float32", "float64", "int32", "int64")
 _PATTERNS = ("token_pattern",)
 """Parameters that may resemble paths."""
 
-_CONSTRUCTIONS: dict[str, type[Construction]] = {
+_CORESETS: dict[str, type[CoresetBuilder]] = {
     each.__name__: each for each in (Clustering, Everything, Leverage, RidgeLeverage, Sensitivity, Uniform)
 }
 
@@ -66,14 +67,14 @@ def spec_of(value: Any) -> Any:
         value = value.item()
     if isinstance(value, (*_PLAIN, Policy)):
         return _missing(value) if _is_path(value) else value
-    if isinstance(value, Construction) and not any(
+    if isinstance(value, CoresetBuilder) and not any(
         callable(part) and not hasattr(part, "__dataclass_fields__") for part in vars(value).values()
     ):
         return value  # none of its parts is a score of the user's own
     if isinstance(value, type) and value.__name__ in _DTYPES and value is getattr(np, value.__name__):
         return {"dtype": value.__name__}
-    if value in _CONSTRUCTIONS.values():
-        return {"construction": str(value.__name__)}
+    if value in _CORESETS.values():
+        return {"coreset": str(value.__name__)}
     if isinstance(value, list | tuple):
         items = [spec_of(item) for item in value]
         return _missing(value) if any(map(is_missing, items)) else type(value)(items)
@@ -109,7 +110,7 @@ def built(value: Any, name: str, trust: Trust) -> Any:
     if _is_path(value):
         raise CheckpointError(f"{name} holds the path {value[:40]!r}, and no file may name one.")
     if not isinstance(value, dict):
-        if not isinstance(value, (*_PLAIN, Policy, Construction)):
+        if not isinstance(value, (*_PLAIN, Policy, CoresetBuilder)):
             raise CheckpointError(f"{name} is no parameter.")
         return value
     if is_missing(value):
@@ -118,8 +119,8 @@ def built(value: Any, name: str, trust: Trust) -> Any:
         )
     if value.keys() == {"dtype"} and value["dtype"] in _DTYPES:
         return getattr(np, value["dtype"])
-    if value.get("construction") in _CONSTRUCTIONS:
-        return _CONSTRUCTIONS[value["construction"]]
+    if value.get("coreset") in _CORESETS:
+        return _CORESETS[value["coreset"]]
     return _built_estimator(value, name, trust)
 
 
@@ -175,7 +176,7 @@ def _sklearn_class(module: str, name: str) -> Any:
 
 def is_same(own: Any, other: Any) -> bool:
     """Whether two settings are the same, estimators by their class and parameters."""
-    if isinstance(own, Construction) and isinstance(other, Construction):
+    if isinstance(own, CoresetBuilder) and isinstance(other, CoresetBuilder):
         return own._settings() == other._settings()
     if own is other or (isinstance(own, Policy) and own == other):
         return True

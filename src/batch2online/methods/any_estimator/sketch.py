@@ -1,4 +1,4 @@
-"""Coresets for any supervised model: rows count by how much they pull at the model in force.
+"""Coresets for any supervised model: rows count by the norm of their gradient under the current model.
 
 Scores are fixed when a row comes, by models of earlier rows (:mod:`batch2online.sketches.pilot_scores`), and inclusion
 probabilities only fall. So weights are unbiased, whatever the models were: the score of a row does not depend on its
@@ -8,9 +8,8 @@ are merged were scored by their own models: weights stay unbiased, but the cores
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.rows import Rows, ones
 from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
-from batch2online.sketches.antitone import Antitone, Statistics
-from batch2online.sketches.base import Coreset
+from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
+from batch2online.sketches.base import SketchSettings, with_settings
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.pilot_scores import Gauge
 
@@ -59,51 +59,27 @@ class FixedScores(Statistics):
 
 
 @storable
-@stores(
-    statistics=FixedScores | None, labels=bool, leverage=bool, gauge=Gauge | None, largest_size=int | None, growths=int
-)
-class PilotSampling(Antitone):
-    """Rows are kept by how much they pull at the model in force, how far out they lie, and all alike.
+@stores(statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None, growths=int)
+class PilotSamplingSketch(AntitoneSketch):
+    """The weight of all rows, and candidates with the scores of the time when they came; see :class:`PilotSampling`."""
 
-    Parameters
-    ----------
-    labels : bool, default False
-        Whether targets are codes of classes: each class then has an indicator in the leverage.
-    leverage : bool, default True
-        Whether rows are numbers whose leverage counts; rows of more than 300 columns are scored without it.
-    largest_size : int or None
-        Up to this many rows the coreset may grow where an engine finds that models gain by it; None is not at all.
-    epsilon, coreset_size, random_state, first_id, keep_history, half_life
-        As for every construction. All rows are kept while they are no more than the size.
-
-    Notes
-    -----
-    An engine tells the construction how large the gradients of rows are (:meth:`expect`), and of each model that comes
-    into force (:meth:`measure`). Without one all rows score the same.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
-    >>> coreset = PilotSampling(coreset_size=500, random_state=0).add(rows, rows[:, 0]).coreset()
-    >>> 400 < len(coreset) < 600
-    True
-    """
-
-    wants_sizes: ClassVar[bool] = True
-    needs_no_order: ClassVar[bool] = False
-    _sizes: FloatArray | None = None
+    pilot = "gradients"
     _patience = 0.5  # scores are at hand
-
     _stores_targets = False  # a score stands behind them
+
+    def __init__(self, settings: SketchSettings, labels: bool, leverage: bool) -> None:
+        self.labels, self.leverage = labels, leverage
+        self.growths = 0
+        self.gauge: Gauge | None = None
+        super().__init__(settings)
 
     def validate(self) -> None:
         """Require a positive score of each candidate beside its targets."""
-        if self.shape is None:
-            return
-        (width, n_targets), statistics, gauge = self.shape, self.statistics, self.gauge
+        (width, n_targets), statistics, gauge = self.settings.shape, self.statistics, self.gauge
+        n_rows, size = self.totals.n_rows, self.settings.size
         require(self.growths >= 0, f"growths: found {self.growths}, expected at least 0")
-        sizes = (self.n_rows, self.expected_size, self.expected_size)
-        require_equal("rows and size of statistics", (statistics.rows, statistics.size, self.constant), sizes)
+        found = (statistics.rows, statistics.size, self.constant)
+        require_equal("rows and size of statistics", found, (n_rows, size, size))
         require(n_targets == 1 or not self.labels, f"labels: found {n_targets} targets, expected 1")
         if gauge is not None:
             own = len(gauge.classes) if self.labels else n_targets
@@ -113,133 +89,139 @@ class PilotSampling(Antitone):
             require_equal("targets of candidates", part.rows.targets.shape[1], n_targets + 1)
             require((part.rows.targets[:, -1] > 0).all(), "scores of candidates: found one that is not positive")
         held = sum(map(len, self.parts))
-        require(not self.is_complete or held == self.n_rows, f"parts: found {held} rows, expected {self.n_rows}")
+        require(not self.is_complete or held == n_rows, f"parts: found {held} rows, expected {n_rows}")
+
+    @property
+    def takes_any_rows(self) -> bool:
+        """Whether rows may hold codes of strings and missing values."""
+        return not self.leverage
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the coreset has held all rows ever since, each as it came."""
+        return bool(self.totals.n_rows <= self.settings.size and not self.growths)
+
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
+        return FixedScores(0.0, 0, 0.0), 1.0, sum(self.settings.shape) + 1
+
+    def _begin(self) -> None:
+        super()._begin()
+        width, n_targets = self.settings.shape
+        self.gauge, self.growths, self.parts = None, 0, (no_candidates(width, n_targets + 1),)
+        self.statistics = FixedScores(0.0, 0, self.settings.size)
+
+    def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
+        scores = np.ones(len(rows))
+        if self.gauge is not None and gradient_norms is not None:
+            norms = np.minimum(gradient_norms, _LARGEST)
+            scores, self.gauge = self.gauge.scored(rows, norms, labels=self.labels)
+        super()._add(_with_scores(rows, scores), None)
+
+    def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
+        """Return the sketch that scores further rows by a new model; all rows, as long as all are kept."""
+        rows, weights = self.sample()
+        if gradient_norms is None or not len(rows):
+            return self
+        new, own, norms = self._copy(), _without_scores(rows), np.minimum(gradient_norms, _LARGEST)
+        certain = 4 * self.statistics.total / self.settings.size
+        gauge = Gauge.of(own, weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
+        new.gauge = gauge
+        if self.is_complete:  # nothing has been dropped yet, so nothing depends on former scores
+            scores, _ = gauge.scored(own, norms, labels=self.labels)
+            words = self._candidates().words
+            new.parts, new.n_unthinned = (Candidates(_with_scores(own, scores), words, ones(len(words))),), 0
+        return new
+
+    def grown(self) -> Self | None:
+        """Return the sketch with twice the size, up to the largest; None if it has that.
+
+        The decision may rest on models of the coreset, so on which rows are in it, but on no more of their draws: of
+        a row that is in, the probability never rises above the present one, and its weight is rounded anew by another
+        draw. Given all that happened, the draw of a row that is in is uniform below its probability; so weights stay
+        unbiased. When the rows have grown as much as the size has, the coreset is as if it had always been as large.
+        """
+        if not self.settings.can_grow:
+            return None
+        size = min(2 * self.settings.size, self.settings.max_size)
+        new = with_settings(self, size=size)
+        if not self.is_complete:
+            new.growths = self.growths + 1
+            new.parts, new.n_unthinned = (self._limited(new.growths),), 0
+        new.constant, new.statistics = size, replace(self.statistics, size=size)
+        return new
+
+    def _limited(self, growths: int) -> Candidates:
+        """Return the rows that are in the coreset, with their probabilities as limits, and draws to round by anew."""
+        candidates, scores = self._scored(None)
+        q = np.minimum(candidates.limits, self.constant * scores)
+        rest = replace(candidates, limits=q).within(q)
+        fresh = sampling.words_of(self.settings.seed, sampling.SAMPLING, rest.rows.ids, page=growths)
+        return replace(rest, words=sampling.with_rounding(rest.words, fresh))
+
+    def scores(self, rows: Rows) -> FloatArray:
+        """Refuse: scores belong to the time when a row came, and are kept for the rows of the coreset alone."""
+        raise ValueError("PilotSampling knows the scores of the rows in the coreset alone.")
+
+    def _merge(self, other: Any) -> None:
+        self.constant = min(self.constant, other.constant)
+        self.settings = replace(self.settings, size=self.constant)
+        self.growths = max(self.growths, other.growths)
+        super()._merge(other)
+
+    def _scale(self, factor: float) -> None:
+        super()._scale(factor)
+        self.gauge = None if self.gauge is None else self.gauge.scaled(factor)
+
+    def _parameters(self) -> dict[str, object]:
+        return {"labels": self.labels, "leverage": self.leverage, "largest_size": self.settings.max_size}
+
+
+@storable
+@stores(labels=bool, leverage=bool, largest_size=int | None)
+class PilotSampling(CoresetBuilder):
+    """Rows are kept by the norm of their gradient under the current model, by their leverage, and uniformly.
+
+    Parameters
+    ----------
+    labels : bool, default False
+        Whether targets are codes of classes: each class then has an indicator in the leverage.
+    leverage : bool, default True
+        Whether rows are numbers whose leverage counts; rows of more than 300 columns are scored without it.
+    largest_size : int or None
+        Up to this many rows the coreset may grow where models gain by it; None is not at all.
+    epsilon, coreset_size, random_state, first_id, keep_history, half_life
+        As for every coreset. All rows are kept while they are no more than the size.
+
+    Notes
+    -----
+    In a stream rows are scored by the norms of their gradients under the current model. Without one all rows score the
+    same.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
+    >>> coreset = PilotSampling(coreset_size=500, random_state=0).add(rows, rows[:, 0]).coreset()
+    >>> 400 < len(coreset) < 600
+    True
+    """
 
     def __init__(
         self, *, labels: bool = False, leverage: bool = True, largest_size: int | None = None, **settings: Any
     ) -> None:
         super().__init__(**settings)
         self.largest_size = None if largest_size is None else int(largest_size)
-        self.growths = 0
         self.labels = bool(labels)
         self.leverage = bool(leverage)
-        self.gauge: Gauge | None = None
 
-    @property
-    def takes_any_rows(self) -> bool:
-        return not self.leverage
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the coreset has held all rows ever since, each as it came."""
-        return bool(self.n_rows <= self.expected_size and not self.growths)
-
-    @property
-    def can_grow(self) -> bool:
-        return self.largest_size is not None and self.expected_size < self.largest_size
-
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
-        return FixedScores(0.0, 0, 0.0), 1.0, width + n_targets + 1
-
-    def _begin(self, width: int, n_targets: int) -> None:
-        super()._begin(width, n_targets)
-        self.gauge, self._sizes, self.growths = None, None, 0
-        self.parts = [Candidates(Rows.empty(width, n_targets + 1), np.empty(0, dtype=np.uint64), np.empty(0))]
-        self.statistics = FixedScores(0.0, 0, self.expected_size)
-
-    # -- rows come ------------------------------------------------------------------------------------
-
-    def expect(self, sizes: FloatArray | None) -> None:
-        """Hear how large the gradients of the next rows are under the model in force; None where there is none."""
-        self._sizes = sizes
-
-    def _absorb(self, rows: Rows) -> None:
-        sizes, self._sizes = self._sizes, None
-        scores = np.ones(len(rows))
-        if self.gauge is not None and sizes is not None:
-            scores, self.gauge = self.gauge.scored(rows, np.minimum(sizes, _LARGEST), labels=self.labels)
-        super()._absorb(_with_scores(rows, scores))
-
-    # -- models come into force ------------------------------------------------------------------------
-
-    def measure(self, sizes_of: Callable[[Coreset], FloatArray]) -> None:
-        """Score the rows that will come by a new model; as long as all rows are kept, those that have come as well.
-
-        ``sizes_of`` gives the sizes of the gradients of rows under it.
-        """
-        rows, weights = self.sample()
-        if not len(rows):
-            return
-        own, sizes = self._bare(rows), np.minimum(sizes_of(self._coreset_of(rows, weights)), _LARGEST)
-        certain = 4 * self.statistics.total / self.expected_size
-        self.gauge = Gauge.of(own, weights, sizes, labels=self.labels, leverage=self.leverage, certain=certain)
-        if self.is_complete:  # nothing has been dropped yet, so nothing depends on former scores
-            scores, _ = self.gauge.scored(own, sizes, labels=self.labels)
-            words = self._candidates().words
-            self.parts, self.n_unthinned = [Candidates(_with_scores(own, scores), words, ones(len(words)))], 0
-
-    # -- the size ---------------------------------------------------------------------------------------
-
-    def grow(self) -> None:
-        """Double the size, up to the largest.
-
-        The decision may rest on models of the coreset, so on which rows are in it, but on no more of their words: of
-        a row that is in, the probability never rises above the present one, and its weight is rounded anew by another
-        word. Given all that happened, the word of a row that is in is uniform below its probability; so weights stay
-        unbiased. When the rows have grown as much as the size has, the coreset is as if it had always been as large.
-        """
-        if not self.is_complete:
-            self.growths += 1
-            self.parts, self.n_unthinned = [self._limited()], 0
-        size = min(2 * self.expected_size, float(self.largest_size or 0))
-        self.constant = self.expected_size = size
-        self.statistics = replace(self.statistics, size=size)
-
-    def _limited(self) -> Candidates:
-        """Return the rows that are in the coreset, with their probabilities as limits, and words to round by anew."""
-        candidates, scores = self._scored()
-        q = np.minimum(candidates.limits, self.constant * scores)
-        rest = replace(candidates, limits=q).within(q)
-        fresh = sampling.words_of(self.seed, sampling.SAMPLING, rest.rows.ids, page=self.growths)
-        return replace(rest, words=sampling.with_rounding(rest.words, fresh))
-
-    # -- reading, merging -------------------------------------------------------------------------------
-
-    def _bare(self, rows: Rows) -> Rows:
-        """Return candidates without their scores."""
-        return Rows(rows.points, rows.targets[:, :-1], rows.weights, rows.ids)
-
-    def _coreset(self) -> Coreset:
-        return self._coreset_of(*self.sample())
-
-    def _coreset_of(self, rows: Rows, weights: FloatArray) -> Coreset:
-        targets = rows.targets[:, :-1].copy()
-        flat = targets[:, 0] if self.flat_targets else targets
-        return Coreset(rows.points, flat if targets.shape[1] else None, weights, rows.ids)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_sizes"}
-
-    def scores_of_all(self) -> FloatArray:
-        """Refuse: scores belong to the time when a row came, and are kept for the rows of the coreset alone."""
-        raise ValueError("PilotSampling knows the scores of the rows in the coreset alone.")
-
-    def _merge(self, other: Any) -> None:
-        self.constant = self.expected_size = min(self.constant, other.constant)
-        self.growths = max(self.growths, other.growths)
-        super()._merge(other)
-
-    def _rescale(self, factor: float) -> None:
-        super()._rescale(factor)
-        self.gauge = None if self.gauge is None else self.gauge.scaled(factor)
-
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {
-            "labels": self.labels,
-            "leverage": self.leverage,
-            "largest_size": self.largest_size,
-        }
+    def _new_sketch(self, settings: SketchSettings) -> PilotSamplingSketch:
+        return PilotSamplingSketch(
+            replace(settings, max_size=float(self.largest_size or 0)), self.labels, self.leverage
+        )
 
 
 def _with_scores(rows: Rows, scores: FloatArray) -> Rows:
     return Rows(rows.points, np.column_stack([rows.targets, scores]), rows.weights, rows.ids)
+
+
+def _without_scores(rows: Rows) -> Rows:
+    return Rows(rows.points, rows.targets[:, :-1], rows.weights, rows.ids)

@@ -105,7 +105,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return clustering_quality(rows)
 
     def _further_quality(self) -> Metrics:
-        return silhouette(self._check_fitted().view().construction.history, self._centers)
+        return silhouette(self._check_fitted().snapshot().history, self._centers)
 
     def __init__(
         self,
@@ -161,11 +161,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         settings = self._sampling()
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
-        construction = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
+        coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
         policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
-        is_exact = self.solve == "exact" and construction.z == 2 and construction.keep_history
-        problem = ClusteringProblem(construction.k, construction.z, bool(self.warm_start), is_exact)
-        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
+        is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history
+        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact)
+        return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:
         """Set the labels of the rows; warn if there are fewer distinct rows than clusters."""
@@ -181,7 +181,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     @property
     def _centers(self) -> FloatArray:
         """The current centers; the mean row before the first refresh."""
-        centers: FloatArray = self._check_fitted().present_model.points
+        centers: FloatArray = self._check_fitted().model.points
         return centers
 
     @property
@@ -198,13 +198,13 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """
         engine = self._check_fitted().view()
         problem: Any = engine.problem
-        return float(problem.full_cost(engine.present_model, engine.construction))
+        return float(problem.full_cost(engine.model, engine.snapshot()))
 
     @property
     def n_iter_(self) -> int:
         """Number of fits that replaced the model, each of many steps."""
         engine = self._check_fitted()
-        return engine.n_changes + engine.is_solved
+        return engine.n_changes + engine.has_model
 
     @property
     def _n_features_out(self) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,12 +14,13 @@ from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.history import History
 from batch2online.methods.clustering.race import STAGES, Race, coarse_words, first_of
-from batch2online.numerics.distances import Sums, membership, nearest, power, squared_distances
+from batch2online.numerics.distances import membership, nearest, power, squared_distances
 from batch2online.rows import Rows, all_ones, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, at_least, finite, one_of, require, require_equal, shape, storable, stores
-from batch2online.sketches.antitone import SAFETY, Antitone, Statistics
-from batch2online.sketches.base import Construction, Coreset
+from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics
+from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, SketchTotals
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.storage.disk_history import DiskHistory, scratch
 from batch2online.theory import bounds, sizes
@@ -88,27 +88,26 @@ class SeedStatistics(Statistics):
 
 
 @stores(seeds=Rows, k=int, z=float)
-class Seeded(Antitone):
+class SeededSketch(AntitoneSketch):
     """Rows kept by their scores under given seeds, which do not move."""
 
-    _numbers_rows = _stores_targets = False
+    _stores_targets = False
 
     def validate(self) -> None:
         """Require statistics of the same seeds."""
-        require(self.history is None and self.shape is not None, "history: found one, or no shape")
         statistics = self.statistics
         require_equal("k and z of statistics", (statistics.k, statistics.z), (self.k, self.z))
         require(np.array_equal(statistics.seeds, self.seeds.points), "seeds: found others than in the statistics")
 
-    def __init__(self, seeds: Rows, k: int, z: float, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, settings: SketchSettings, seeds: Rows, k: int, z: float) -> None:
         self.seeds, self.k, self.z = seeds, k, z
+        super().__init__(settings)
 
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
         return SeedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"k": self.k, "z": self.z}
+    def _parameters(self) -> dict[str, object]:
+        return {"k": self.k, "z": self.z}
 
 
 _TOGETHER = 10
@@ -117,7 +116,7 @@ _TOGETHER = 10
 
 @storable
 @stores(statistics=SeedStatistics)
-class MovingSeeds(Seeded):
+class MovingSeeds(SeededSketch):
     """A coreset in bounded memory: seeds are drawn anew from the rows that are kept, whenever these are thinned.
 
     The inclusion probability of a row is the least it ever had. Costs and masses are estimated from the kept rows.
@@ -129,7 +128,7 @@ class MovingSeeds(Seeded):
 
     def validate(self) -> None:
         require_equal("statistics", type(self.statistics), SeedStatistics)
-        require(self.shape is not None and self.shape[1] == 0, f"shape: found {self.shape}, expected no targets")
+        require_equal("targets", self.settings.shape[1], 0)
 
     def _thin(self) -> None:
         candidates = self._candidates()
@@ -141,23 +140,26 @@ class MovingSeeds(Seeded):
         joined = joined[np.argsort(joined.rows.ids, kind="stable")]
         self.seeds = self.seeds[:0]
         self.statistics = SeedStatistics.empty(self.seeds.points, self.k, self.z)
-        self.parts, self.n_unthinned, self._is_joined = [joined], len(joined), True
-        if len(joined) > _TOGETHER * self.expected_size:
+        self.parts, self.n_unthinned, self._is_joined = (joined,), len(joined), True
+        if len(joined) > _TOGETHER * self.settings.size:
             self._reseed(joined)
 
-    def settle(self) -> None:
-        """Draw seeds of shards that were joined."""
-        if self._is_joined:
-            self._reseed(self._candidates())
+    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+        """Return the sketch with seeds of shards that were merged."""
+        if not self._is_joined:
+            return self
+        new = self._copy()
+        new._reseed(self._candidates())
+        return new
 
     def _reseed(self, candidates: Candidates) -> None:
         """Draw seeds from the candidates, each of which stands for 1 / limit rows, and thin them by the new scores."""
         weighted = replace(candidates.rows, weights=candidates.rows.weights / candidates.limits)
-        self.seeds = weighted[drawn_seeds(weighted, self.k, self.z, self.seed)]
+        self.seeds = weighted[drawn_seeds(weighted, self.k, self.z, self.settings.seed)]
         empty = SeedStatistics.empty(self.seeds.points, self.k, self.z)
         self.statistics, of_weighted = empty.add(weighted)
         of_rows = of_weighted * candidates.limits  # scores are in proportion to weights
-        self.parts, self.n_unthinned = [_within(candidates, self.constant * of_rows)], 0
+        self.parts, self.n_unthinned = (_within(candidates, self.constant * of_rows),), 0
         self._is_joined = False
 
 
@@ -232,29 +234,34 @@ class AssignedStatistics(SeedStatistics):
 
 @storable
 @stores(statistics=AssignedStatistics)
-class FixedSeeds(Seeded):
+class FixedSeeds(SeededSketch):
     """The coreset of a history for the seeds of its race. Of a row it keeps the loss, the seed and the position."""
 
     def validate(self) -> None:
         """Require of each candidate its loss, its seed and its position."""
-        require_equal("shape", self.shape, (3, 0))
+        require_equal("shape", self.settings.shape, (3, 0))
         for part in self.parts:
             losses, labels, positions = part.rows.points.T
             require((losses >= 0).all(), "losses of candidates: found a negative one")
-            for indices, stop in ((labels, len(self.seeds)), (positions, self.n_rows)):
+            for indices, stop in ((labels, len(self.seeds)), (positions, self.totals.n_rows)):
                 are_indices = (indices >= 0) & (indices < stop) & (indices == np.floor(indices))
                 require(are_indices.all(), f"candidates: found {indices}, expected positions below {stop}")
 
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
         return AssignedStatistics.empty(self.seeds.points, self.k, self.z), 1, self.k
 
-    def take_block(self, rows: Rows, position: int) -> None:
-        """Add a block of the history, the first row of which is at this position there."""
-        self.n_rows += len(rows)
+    def with_block(self, rows: Rows, position: int) -> Self:
+        """Return the sketch with a block of the history, the first row of which is at this position there."""
+        new = self._copy()
+        new.totals = self.totals.merge(SketchTotals.of(rows))
+        new._add_block(rows, position)
+        return new
+
+    def _add_block(self, rows: Rows, position: int) -> None:
         self.statistics, is_nearest, losses = self.statistics.with_block(rows)
         words = self._words(rows.ids)
         few = np.arange(len(rows))
-        if self.n_rows > self.expected_size:
+        if self.totals.n_rows > self.settings.size:
             low = words <= sampling.word_below(self._usual)
             low |= self.statistics.exceeding(self._usual / (self.constant * SAFETY), rows, is_nearest, losses)
             few = np.flatnonzero(low)
@@ -282,11 +289,151 @@ def largest_value(z: float) -> float:
     return LARGEST if z <= 2 else 2.0 ** (1003 / z - 4)
 
 
-class RowsElsewhere(Protocol):
-    """Rows that stay where they are: only sums over them come."""
+@storable
+@stores(
+    k=Annotated[int, at_least(1)],
+    z=Annotated[float, at_least(1), finite],
+    stages=Annotated[int, one_of(1, 2)],
+    reads_history=bool,
+    race=Race,
+    sampler=SeededSketch | None,
+    raced_rows=int,
+    sampled_rows=Count,
+)
+class ClusteringSketch(Sketch):
+    """Seeds of the rows and the rows that they keep; see :class:`Clustering`.
 
-    def block_sums(self, centers: FloatArray, origin: FloatArray) -> Iterator[Sums]:
-        """Return the sums of the clusters of these centers, relative to an origin, a block of ids at a time."""
+    With ``reads_history`` both are computed from a history when they are needed, see :meth:`prepared`. Otherwise the
+    sketch is a sampler of bounded memory.
+    """
+
+    history_parameter: ClassVar[str] = 'history="memory" or the path of a folder'
+
+    def __init__(self, settings: SketchSettings, k: int, z: float, stages: int, reads_history: bool) -> None:
+        self.k, self.z, self.stages, self.reads_history = k, z, stages, reads_history
+        self.race: Race
+        self.sampler: Any
+        super().__init__(settings)
+
+    def validate(self) -> None:
+        """Require a race and a sampler of the same settings and rows."""
+        k, z, race, sampler, seed = self.k, self.z, self.race, self.sampler, self.settings.seed
+        require_equal("settings of the race", (race.k, race.z, race.seed), (k, z, seed))
+        rows = (self.sampled_rows, self.raced_rows, self.totals.n_rows)
+        require(rows[0] <= rows[1] <= rows[2], f"found {rows} rows sampled, raced and seen, expected ascending numbers")
+        require_equal("rows of the race", race.rows, self.raced_rows)
+        width, kind = self.settings.shape[0], FixedSeeds if self.reads_history else MovingSeeds
+        require(race.origin is None or race.origin.shape == (width,), f"origin: found {race.origin}, width {width}")
+        expected = kind if self.raced_rows or kind is MovingSeeds else NoneType
+        require_equal("sampler", type(sampler), expected)
+        if sampler is not None:
+            sampled = self.sampled_rows if kind is FixedSeeds else self.totals.n_rows
+            own = sampler.settings
+            found = (sampler.k, sampler.z, own.seed, own.epsilon, sampler.totals.n_rows)
+            require_equal("settings of the sampler", found, (k, z, seed, self.settings.epsilon, sampled))
+            n, d = sampler.seeds.points.shape
+            require(n <= k and d == width, f"seeds: found {n} of {d} columns, expected at most {k} of {width}")
+            is_as_wide = kind is FixedSeeds or own.shape == (width, 0)
+            require(is_as_wide, f"shape of the sampler: found {own.shape}, expected {(width, 0)}")
+
+    def _begin(self) -> None:
+        self.race, self.sampler = Race(self.k, self.z, self.settings.seed), None
+        self.raced_rows = self.sampled_rows = 0
+        if not self.reads_history:
+            self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), self.settings.shape[0])
+
+    def _new_sampler(self, kind: type[SeededSketch], seeds: Rows, width: int) -> SeededSketch:
+        own = self.settings
+        return kind(SketchSettings(own.epsilon, own.size, own.seed, (width, 0)), seeds, self.k, self.z)
+
+    def _no_rows(self) -> Rows:
+        return Rows.empty(*self.settings.shape)
+
+    def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
+        if not self.reads_history:
+            self.sampler = self.sampler.update(rows)
+
+    def _merge(self, other: ClusteringSketch) -> None:
+        if self.reads_history:
+            self._begin()
+        else:
+            self.sampler = self.sampler.merge(other.sampler)
+
+    def _scale(self, factor: float) -> None:
+        self.race = self.race.scaled(factor)
+        if self.sampler is not None:
+            self.sampler = self.sampler.scale(factor)
+
+    @property
+    def _keeps_every_row(self) -> bool:
+        """Whether rows are so few that the coreset holds them all: their scores are at least ``1 / (n (1 + k))``."""
+        is_sampled_once = self.reads_history and self.stages == 1
+        is_small = self.totals.n_rows * (1 + self.k) * SAFETY <= self.settings.size
+        return is_sampled_once and self.totals.all_weigh_one and is_small
+
+    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+        """Return the sketch with the seeds of the rows and the rows that they keep, unless any seeds keep them all."""
+        return self if self._keeps_every_row else self._with_seeds(history)
+
+    def _with_seeds(self, history: RowSource | None) -> Self:
+        if self.raced_rows == self.totals.n_rows and self.reads_history:
+            return self
+        new = self._copy()
+        if not self.reads_history:
+            new.sampler = self.sampler.prepared()
+            return new
+        assert history is not None
+        new.race, chosen = self.race.updated(history).run(history)
+        new.raced_rows, seeds = self.totals.n_rows, history.at(chosen)
+        if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
+            new.sampler, new.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
+        for rows in history.from_row(new.sampled_rows):
+            new.sampler = new.sampler.with_block(rows, new.sampled_rows)
+            new.sampled_rows += len(rows)
+        return new
+
+    def seeds(self, history: RowSource | None = None) -> FloatArray:
+        """Return the D^z seeds of the rows seen, in the order in which they were drawn."""
+        sampler = self._with_seeds(history).sampler
+        return np.array(self._no_rows().points if sampler is None else sampler.seeds.points)
+
+    def coreset(self, history: RowSource | None = None) -> Coreset:
+        new = self.prepared(history)
+        if new.sampler is None or self._keeps_every_row:
+            every = self._no_rows() if history is None else history.everything()
+            return Coreset(every.points, None, np.ones(len(every)), every.ids)
+        rows, weights = new.sampler.sample()
+        if self.reads_history:
+            assert history is not None
+            rows = history.at(rows.points[:, 2].astype(np.int64))
+        if self.stages == 2:
+            rows, weights = self._second_stage(rows, weights, new.sampler.seeds)
+        return Coreset(rows.points, None, weights, rows.ids)
+
+    def _second_stage(self, rows: Rows, weights: FloatArray, seeds: Rows) -> tuple[Rows, FloatArray]:
+        """Of the first sample, rows in proportion to their cost; the seeds stand for what is missing."""
+        if len(seeds) == 0:
+            return rows, weights
+        labels, squared = nearest(rows.points, seeds.points)
+        losses = weights * power(squared, self.z)
+        q = np.minimum(1.0, self.settings.size / FIRST_STAGE * losses / (losses.sum() or 1.0))
+        words = sampling.words_of(self.settings.seed, sampling.SECOND_STAGE, rows.ids)
+        keep = kept(sampling.inclusion_uniforms(words), q)
+        exponent = exponents(q[keep], sampling.rounding_uniforms(words[keep]), self.settings.epsilon)
+        second = weights[keep] * weights_of(exponent, self.settings.epsilon)
+        missing = np.bincount(labels, weights, len(seeds)) - np.bincount(labels[keep], second, len(seeds))
+        joined = Rows.concatenate([rows[keep], seeds])  # seeds cost nothing, so none of them is in the sample
+        order = np.argsort(joined.ids, kind="stable")
+        return joined[order], np.concatenate([second, np.maximum(missing, 0.0)])[order]
+
+    def sensitivity(self, n: int) -> float:
+        """Return the bound that is proved for one stage and the full history; 1 otherwise."""
+        if self.stages != 1 or not self.reads_history or not self.totals.n_rows:
+            return 1.0
+        return bounds.clustering_sensitivity(n, self.settings.size, self.k, self.settings.epsilon)
+
+    def _parameters(self) -> dict[str, object]:
+        return {"k": self.k, "z": self.z, "stages": self.stages}
 
 
 @storable
@@ -295,12 +442,8 @@ class RowsElsewhere(Protocol):
     z=Annotated[float, at_least(1), finite],
     stages=Annotated[int, one_of(1, 2)],
     history_place=str,
-    race=Race,
-    sampler=Seeded | None,
-    raced_rows=int,
-    sampled_rows=Count,
 )
-class Clustering(Construction):
+class Clustering(CoresetBuilder):
     r"""Rows are kept by their sensitivity :math:`(|x - c|^z / cost + 1 / n_c) / (1 + k)` under D^z seeds c.
 
     The seeds come from an exponential race (:mod:`batch2online.methods.clustering.race`), so they and the coreset are a
@@ -326,7 +469,7 @@ class Clustering(Construction):
     history : "memory", "coreset" or the path of a folder
         Where the rows are kept.
     epsilon, coreset_size, random_state, first_id
-        As for every construction; the default size is ``10 (1 + k) / epsilon``.
+        As for every coreset; the default size is ``10 (1 + k) / epsilon``.
 
     Examples
     --------
@@ -337,32 +480,7 @@ class Clustering(Construction):
     True
     """
 
-    elsewhere: RowsElsewhere | None = None
-    """All rows, where they are kept by somebody else while a model is solved."""
-
-    def validate(self) -> None:
-        """Require a race and a sampler of the same settings and rows."""
-        k, z, race, sampler = self.k, self.z, self.race, self.sampler
-        require_equal("settings of the race", (race.k, race.z, race.seed), (k, z, self.seed))
-        rows = (self.sampled_rows, self.raced_rows, self.n_rows)
-        require(rows[0] <= rows[1] <= rows[2], f"found {rows} rows sampled, raced and seen, expected ascending numbers")
-        require_equal("rows of the race", race.rows, self.raced_rows)
-        require_equal("keep_history", self.keep_history, self.history_place != "coreset")
-        if self.shape is None:
-            require(sampler is None, "sampler: found one without rows")
-            return
-        width, kind = self.shape[0], FixedSeeds if self.keep_history else MovingSeeds
-        require(race.origin is None or race.origin.shape == (width,), f"origin: found {race.origin}, width {width}")
-        expected = kind if self.raced_rows or kind is MovingSeeds else NoneType
-        require_equal("sampler", type(sampler), expected)
-        if sampler is not None:
-            sampled = self.sampled_rows if kind is FixedSeeds else self.n_rows
-            found = (sampler.k, sampler.z, sampler.seed, sampler.epsilon, sampler.block, sampler.n_rows)
-            require_equal("settings of the sampler", found, (k, z, self.seed, self.epsilon, self.block, sampled))
-            n, d = sampler.seeds.points.shape
-            require(n <= k and d == width, f"seeds: found {n} of {d} columns, expected at most {k} of {width}")
-            is_as_wide = kind is FixedSeeds or sampler.shape == (width, 0)
-            require(is_as_wide, f"shape of the sampler: found {sampler.shape}, expected {(width, 0)}")
+    _history_parameter = ClusteringSketch.history_parameter
 
     def __init__(
         self,
@@ -384,44 +502,14 @@ class Clustering(Construction):
         super().__init__(keep_history=history != "coreset", **settings)
         self.k, self.z, self.stages = int(k), float(z), int(stages)
         self.history_place = os.fspath(history)
-        self.race: Race
-        self.sampler: Any
-        self._start_over()
 
     @property
     def largest(self) -> float:
         """Distances to the power z must be representable."""
         return largest_value(self.z)
 
-    @property
-    def needs_history(self) -> bool:
-        return True
-
-    @property
-    def expected_rows(self) -> float:
-        return self._size()
-
-    def _begin(self, width: int, n_targets: int) -> None:
-        self._start_over()
-        if not self.keep_history:
-            self.sampler = self._new_sampler(MovingSeeds, self._no_rows(), width)
-
-    def _rescale(self, factor: float) -> None:
-        self.race = self.race.scaled(factor)
-        self.__dict__.pop("_cached", None)
-        if self.sampler is not None:
-            self.sampler.rescale(factor)
-
-    def _start_over(self) -> None:
-        self.race, self.sampler = Race(self.k, self.z, self.seed), None
-        self.raced_rows = self.sampled_rows = 0
-        self._cached: Any = None  # the number of rows and their coreset; void once other rows may reach that number
-
-    def _new_sampler(self, kind: type[Seeded], seeds: Rows, width: int) -> Seeded:
-        sampler = kind(seeds, self.k, self.z, epsilon=self.epsilon, coreset_size=self._size(), random_state=self.seed)
-        sampler.begin(width, 0)
-        sampler.block = self.block
-        return sampler
+    def _new_sketch(self, settings: SketchSettings) -> ClusteringSketch:
+        return ClusteringSketch(replace(settings, size=self._size()), self.k, self.z, self.stages, self.keep_history)
 
     def _size(self) -> float:
         """Return the expected size of the (first) sample."""
@@ -433,119 +521,15 @@ class Clustering(Construction):
         sizes.sampling_constant(size, 1, self.k, self.epsilon)
         return float(size * (FIRST_STAGE if self.stages == 2 else 1))
 
-    def _absorb(self, rows: Rows) -> None:
-        if not self.keep_history:
-            self.sampler.take(rows)
-
-    def settle(self) -> None:
-        """Find the seeds of the rows seen, and the rows that they keep, unless any seeds keep them all."""
-        self.thin()
-        if not self._keeps_every_row:
-            self._draw_seeds()
-
-    def thin(self) -> None:
-        """Draw seeds of shards that were joined, in bounded memory."""
-        if not self.keep_history and self.sampler is not None:
-            self.sampler.settle()
-
-    @property
-    def _keeps_every_row(self) -> bool:
-        """Whether rows are so few that the coreset holds them all: their scores are at least ``1 / (n (1 + k))``."""
-        count_once = self.decay is None and self.weight == self.n_rows and self.typical_weight == 1
-        is_sampled_once = self.keep_history and self.stages == 1
-        return is_sampled_once and count_once and self.n_rows * (1 + self.k) * SAFETY <= self._size()
-
-    def _draw_seeds(self) -> None:
-        past = self.past
-        if past is None or self.raced_rows == self.n_rows:
-            return
-        self.race, chosen = self.race.updated(past).run(past)
-        self.raced_rows = self.n_rows
-        seeds = past.at(chosen)
-        if self.sampler is None or not np.array_equal(seeds.ids, self.sampler.seeds.ids):
-            self.sampler, self.sampled_rows = self._new_sampler(FixedSeeds, seeds, width=3), 0
-        for rows in past.from_row(self.sampled_rows):
-            self.sampler.take_block(rows, self.sampled_rows)
-            self.sampled_rows += len(rows)
+    def _new_history(self, block: int, width: int, n_targets: int) -> History:
+        if self.history_place == "memory":
+            return History(block, width, n_targets)
+        return DiskHistory(block, width, n_targets, scratch(self.history_place))
 
     @property
     def seeds(self) -> FloatArray:
-        """The D^z seeds of the rows seen, in the order in which they were drawn."""
+        """The D^z seeds of the rows added, in the order in which they were drawn."""
         self._check_started()
-        twin = self.caught_up().copy()
-        twin.thin()
-        twin._draw_seeds()
-        return np.array(twin.sampler.seeds.points if twin.sampler is not None else twin._no_rows().points)
-
-    def _coreset(self) -> Coreset:
-        """Return the coreset; a refresh asks for it several times, so the last one is remembered."""
-        cached = self.__dict__.get("_cached")  # absent after a checkpoint was read
-        if cached is None or cached[0] != self.n_rows:
-            cached = self._cached = (self.n_rows, self._new_coreset())
-        coreset: Coreset = cached[1]
-        return coreset
-
-    def _new_coreset(self) -> Coreset:
-        twin = self.copy()
-        twin.settle()
-        if twin.sampler is None or self._keeps_every_row:
-            every = self._no_rows() if self.history is None else self.history.everything()
-            return Coreset(every.points, None, np.ones(len(every)), every.ids)
-        rows, weights = twin.sampler.sample()
-        if twin.history is not None:
-            rows = twin.history.at(rows.points[:, 2].astype(np.int64))
-        if self.stages == 2:
-            rows, weights = self._second_stage(rows, weights, twin.sampler.seeds)
-        return Coreset(rows.points, None, weights, rows.ids)
-
-    def _no_rows(self) -> Rows:
-        assert self.shape is not None
-        return Rows.empty(*self.shape)
-
-    def _second_stage(self, rows: Rows, weights: FloatArray, seeds: Rows) -> tuple[Rows, FloatArray]:
-        """Of the first sample, rows in proportion to their cost; the seeds stand for what is missing."""
-        if len(seeds) == 0:
-            return rows, weights
-        labels, squared = nearest(rows.points, seeds.points)
-        losses = weights * power(squared, self.z)
-        q = np.minimum(1.0, self._size() / FIRST_STAGE * losses / (losses.sum() or 1.0))
-        words = sampling.words_of(self.seed, sampling.SECOND_STAGE, rows.ids)
-        keep = kept(sampling.inclusion_uniforms(words), q)
-        exponent = exponents(q[keep], sampling.rounding_uniforms(words[keep]), self.epsilon)
-        second = weights[keep] * weights_of(exponent, self.epsilon)
-        missing = np.bincount(labels, weights, len(seeds)) - np.bincount(labels[keep], second, len(seeds))
-        joined = Rows.concatenate([rows[keep], seeds])  # seeds cost nothing, so none of them is in the sample
-        order = np.argsort(joined.ids, kind="stable")
-        return joined[order], np.concatenate([second, np.maximum(missing, 0.0)])[order]
-
-    def _merge(self, other: Clustering) -> None:
-        if self.keep_history:
-            self._start_over()
-        else:
-            self._cached = None
-            self.sampler.join(other.sampler)
-
-    def check_forgettable(self, ids: Any, known: IntArray) -> IntArray:
-        """Return the ids as an array if the rows can be forgotten."""
-        if not self.keep_history:
-            raise ValueError('forget needs the history: create with history="memory" or the path of a folder.')
-        return super().check_forgettable(ids, known)
-
-    def _new_history(self, width: int, n_targets: int) -> History:
-        if self.history_place == "memory":
-            return History(self.block, width, n_targets)
-        return DiskHistory(self.block, width, n_targets, scratch(self.history_place))
-
-    def copy(self) -> Self:
-        twin = super().copy()
-        twin.sampler = None if self.sampler is None else self.sampler.copy()
-        return twin
-
-    def sensitivity(self, n: int) -> float:
-        """Proved for one stage and the full history; 1 otherwise."""
-        if self.stages != 1 or not self.keep_history or not self.n_rows:
-            return 1.0
-        return bounds.clustering_sensitivity(n, self._size(), self.k, self.epsilon)
-
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"k": self.k, "z": self.z, "stages": self.stages}
+        now = self._flushed()
+        seeds: FloatArray = now._sketch.seeds(now._weighted_history)
+        return seeds

@@ -194,22 +194,22 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         from batch2online.methods.linear_losses.sketch import Anchored
         from batch2online.methods.linear_losses.solver import Penalty
 
-        construction = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
+        coreset = Anchored(self._predictor_loss(), intercept=self.fit_intercept, **self._sampling())
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
-        problem = LinearLossProblem(construction.loss, Penalty(self.alpha, self.l1_ratio))
-        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
+        problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
+        return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _new_stream(self, n_targets: int) -> Stream:
         self._check_choice("solve", "coreset", "exact")
         if not self._is_plain:
             return self._anchored_stream(n_targets)
         exact = self.solve == "exact"
-        settings = self._sampling(for_audit=exact)
-        construction = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
+        settings = self._sampling(without_use=exact)
+        coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
         default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact)
-        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
+        return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -250,33 +250,33 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     def coef_(self) -> FloatArray:
         """Coefficients, (n_features,) or (n_targets, n_features)."""
         engine = self._check_fitted()
-        coefficients = engine.present_model.coefficients.copy()
-        return np.asarray(coefficients[0] if engine.construction.flat_targets else coefficients)
+        coefficients = engine.model.coefficients.copy()
+        return np.asarray(coefficients[0] if engine.flat_targets else coefficients)
 
     @property
     def intercept_(self) -> Any:
         """Intercept, a number or (n_targets,)."""
         engine = self._check_fitted()
-        intercepts = engine.present_model.intercepts.copy()
-        return float(intercepts[0]) if engine.construction.flat_targets else intercepts
+        intercepts = engine.model.intercepts.copy()
+        return float(intercepts[0]) if engine.flat_targets else intercepts
 
     @one_thread()
     def predict(self, X: Any) -> FloatArray:
         """Predictions of the current model, (n_samples,) or (n_samples, n_targets)."""
         engine = self._check_fitted()
         predictions = _predictions(engine, self._validated(X, reset=False))
-        return predictions[:, 0] if engine.construction.flat_targets else predictions
+        return predictions[:, 0] if engine.flat_targets else predictions
 
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
         predictions = _predictions(engine, np.asarray(self._values_of(x), dtype=np.float64)[None])[0]
-        return float(predictions[0]) if engine.construction.flat_targets else predictions
+        return float(predictions[0]) if engine.flat_targets else predictions
 
     @property
     def error_(self) -> float:
         """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
-        return float(getattr(self._check_fitted().model, "error", 0.0))
+        return float(getattr(self._check_fitted().current.model, "error", 0.0))
 
     @classmethod
     def _assembled(cls, state: dict[str, Any]) -> Self:
@@ -293,7 +293,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
 def _predictions(engine: Stream, points: Any) -> FloatArray:
     """Predictions (n, n_targets) of the model in force."""
-    model, problem = engine.present_model, engine.problem
+    model, problem = engine.model, engine.problem
     if not isinstance(problem, LeastSquares):
         return np.asarray(problem.predict(model, points)[:, None])
     linear: LinearModel = model

@@ -14,12 +14,13 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.methods.least_squares.moments import Moments
-from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.methods.least_squares.sketch import LeverageSketch
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
 from batch2online.numerics.triangular import column_norms
-from batch2online.problem import Hindsight, Problem, resolution, unevenness_of
+from batch2online.problem import FitResult, Hindsight, Problem, resolution, unevenness_of
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
+from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn, exact_stability
 from batch2online.warm_up import MeanSoFar
 
@@ -48,7 +49,7 @@ class LinearModel:
 class LeastSquares(Problem):
     """Least squares: minimise the squared loss of linear predictions, on the coreset or on all rows (``exact``)."""
 
-    needs: ClassVar[type] = Leverage
+    sketch_type: ClassVar[type] = LeverageSketch
     costs_are_exact: ClassVar[bool] = True
     exact: bool = False
 
@@ -78,85 +79,85 @@ class LeastSquares(Problem):
         squared = np.square(targets - model.predict(points)).sum(axis=1)
         return squared, np.sqrt(squared)
 
-    def validate_model(self, model: Any, construction: Any) -> None:
+    def validate_model(self, model: Any, sketch: Any) -> None:
         """Require a coefficient for each column and target."""
-        require_equal("types", (type(model), type(construction)), (LinearModel, Leverage))
-        width, n_targets = construction.shape
+        require_equal("types", (type(model), type(sketch)), (LinearModel, LeverageSketch))
+        width, n_targets = sketch.settings.shape
         require(n_targets > 0, "shape: found no targets")
         require_equal("shape of coefficients", model.coefficients.shape, (n_targets, width))
 
     def spread_of(self, rows: Rows) -> FloatArray:
         return rows.targets
 
-    def solve(self, construction: Leverage, current: LinearModel | None) -> LinearModel:
-        """Return the least-squares model of the coreset or of all rows; the current model is not used.
+    def fit(self, data: Snapshot, current: LinearModel | None) -> FitResult:
+        """Return the least-squares model of the coreset or of all rows; the current model is not consulted.
 
         It can cost more than the optimum where directions are dropped. Costs are compared with those of such models,
         never with the optimum alone, so that a refit takes place where it gains.
         """
-        moments = construction.statistics.moments
+        moments = data.sketch.statistics.moments
         if not self.exact:
-            moments = coreset_moments(construction.coreset(), construction.intercept)
-        return LinearModel(*least_squares(moments))
+            moments = coreset_moments(data.coreset, data.sketch.intercept)
+        return self.fit_result(LinearModel(*least_squares(moments)), data)
 
-    def cost(self, model: LinearModel, construction: Leverage) -> float:
-        """Return the exact squared loss of the model on all rows seen."""
-        moments = construction.statistics.moments
+    def cost(self, model: LinearModel, data: Snapshot) -> float:
+        """Exact squared loss of the model on all rows seen."""
+        moments = data.sketch.statistics.moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
-    def lower_bound(self, construction: Leverage) -> float:
-        """Return the optimum over all linear models: the corner of the factor that belongs to the targets."""
-        moments = construction.statistics.moments
+    def lower_bound(self, data: Snapshot) -> float:
+        """Return the optimum over all linear models: what is left of the targets, in the corner of the factor."""
+        moments = data.sketch.statistics.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
-    def optimum(self, construction: Leverage, model: LinearModel) -> float:
-        """Return the lower bound, the exact minimum over the rows, also where a model drops directions."""
-        return self.lower_bound(construction)
+    def optimum(self, data: Snapshot, model: LinearModel) -> float:
+        """Return the same: it is the exact minimum over the rows, also where a model drops directions."""
+        return self.lower_bound(data)
 
-    def stability(self, construction: Leverage) -> Callable[[int], float] | None:
-        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None if a solution is not exact.
+    def stability(self, data: Snapshot) -> Callable[[int], float] | None:
+        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
 
         It is not if directions were dropped along which targets vary, see
         :func:`batch2online.methods.least_squares.solver.least_squares`.
         """
-        columns = construction.statistics.moments.n_inputs
-        return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(construction) else None
+        columns = data.sketch.statistics.moments.n_inputs
+        return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(data) else None
 
-    def _is_exact_for(self, construction: Leverage) -> bool:
-        """Return whether the solution of all rows attains the optimum."""
-        model = LinearModel(*least_squares(construction.statistics.moments))
-        known, least = self.hindsight(construction, model), self.cost(model, construction)
+    def _is_exact_for(self, data: Snapshot) -> bool:
+        """Whether the solution of all rows attains the optimum."""
+        model = LinearModel(*least_squares(data.sketch.statistics.moments))
+        known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
-    def degrees(self, model: LinearModel, construction: Leverage) -> float:
-        """Return the number of coefficients of one target."""
-        return float(construction.statistics.moments.n_inputs)
+    def degrees(self, model: LinearModel, data: Snapshot) -> float:
+        """Return the coefficients of one target."""
+        return float(data.sketch.statistics.moments.n_inputs)
 
-    def unevenness(self, model: LinearModel, construction: Leverage) -> float:
-        rows, weights = construction.sample()
-        leverages = construction.statistics.scores_of_inputs(rows)
+    def unevenness(self, model: LinearModel, data: Snapshot) -> float:
+        rows, weights = data.sketch.sample()
+        leverages = data.sketch.statistics.scores_of_inputs(rows)
         losses, _ = self.losses(model, rows.points, rows.targets)
-        mean_loss = self.lower_bound(construction) / construction.effective_rows
-        return unevenness_of(leverages, losses, weights, self.degrees(model, construction) * mean_loss)
+        mean_loss = self.lower_bound(data) / data.totals.effective_rows
+        return unevenness_of(leverages, losses, weights, self.degrees(model, data) * mean_loss)
 
-    def hindsight(self, construction: Leverage, model: LinearModel) -> Hindsight:
+    def hindsight(self, data: Snapshot, model: LinearModel) -> Hindsight:
         """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""
-        moments = construction.statistics.moments
+        moments = data.sketch.statistics.moments
         factor, targets = moments.shifted_factor, slice(moments.n_inputs, None)
         spreads, offset = factor[:, targets], float(np.abs(moments.shift[targets]).max(initial=0.0))
         if moments.intercept and np.any(factor[:, 0]):
             constant = factor[:, :1]
             spreads = spreads - constant * (constant.T @ spreads) / float(constant[:, 0] @ constant[:, 0])
         total = float(np.square(spreads).sum())
-        rounding = resolution(total, construction.weight, offset)
-        return Hindsight(self.optimum(construction, model), total=total, resolution=rounding)
+        rounding = resolution(total, data.totals.weight, offset)
+        return Hindsight(self.optimum(data, model), total=total, resolution=rounding)
 
-    def difference(self, old: LinearModel, new: LinearModel, construction: Leverage) -> dict[str, Any]:
-        """Return the root mean square change of the predictions on all rows seen."""
-        moments = construction.statistics.moments
+    def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
+        """Root mean square change of the predictions on all rows seen."""
+        moments = data.sketch.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
-        magnitude = float(np.sqrt(np.square(moved).sum() / construction.weight))
+        magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
         return {"magnitude": magnitude, "coefficients": _moved_most(old, new, moments)}
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
@@ -180,12 +181,12 @@ def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[t
     return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
 
 
-def standard_errors(construction: Leverage) -> FloatArray:
+def standard_errors(data: Snapshot) -> FloatArray:
     """Return standard errors (n_targets, d) of the coefficients of least squares on all rows.
 
     They are those of the directions that least squares keeps: dropped ones have no coefficient and no error.
     """
-    moments = construction.statistics.moments
+    moments = data.sketch.statistics.moments
     i, inputs = int(moments.intercept), moments.n_inputs
     factor = moments.regular_factor
     centred, right = factor[i:inputs, i:inputs], factor[i:inputs, inputs:]
@@ -193,7 +194,7 @@ def standard_errors(construction: Leverage) -> FloatArray:
     unit = centred / np.where(scale > 0, scale, 1.0)
     inverse = np.linalg.pinv(unit, rcond=TOLERANCE)
     rank = np.linalg.matrix_rank(unit, tol=TOLERANCE * float(np.linalg.norm(unit, 2)))
-    freedom = construction.weight - i - rank
+    freedom = data.totals.weight - i - rank
     if freedom <= 0:
         return np.full((moments.n_targets, moments.width), np.inf)
     lengths = column_norms(inverse.T) / np.where(scale > 0, scale, np.inf)

@@ -11,17 +11,20 @@ from batch2online.methods.from_sums import leverage_moments
 from batch2online.methods.least_squares.moments import Moments
 from batch2online.rows import Rows
 from batch2online.schema import require, require_equal, storable, stores
-from batch2online.sketches.antitone import Deferred, GrowingStatistics, Statistics
+from batch2online.sketches.antitone import AntitoneSketch, Statistics
+from batch2online.sketches.base import SketchSettings
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory.bounds import leverage_sensitivity
 
 
 @storable
 @dataclass(frozen=True)
-class LeverageStatistics(GrowingStatistics):
+class LeverageStatistics(Statistics):
     """Moments of the rows ``[1 | a | b]`` and the leverage scores they give."""
 
     has_cheap_bounds: ClassVar[bool] = True
+    has_coarse_bounds: ClassVar[bool] = True
     moments: Moments
     with_targets: bool
     columns: tuple[int, ...] | None = None
@@ -70,8 +73,58 @@ class LeverageStatistics(GrowingStatistics):
 
 
 @storable
-@stores(statistics=LeverageStatistics | None, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
-class Leverage(Deferred):
+@stores(statistics=LeverageStatistics, intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
+class LeverageSketch(AntitoneSketch):
+    """Moments of the rows, and candidates by their leverage; see :class:`Leverage`.
+
+    ``columns`` are the places of the columns of a table that hold numbers; None for all columns of an array.
+    """
+
+    takes_any_rows: ClassVar[bool] = True
+
+    def __init__(
+        self, settings: SketchSettings, intercept: bool, score_targets: bool, columns: tuple[int, ...] | None
+    ) -> None:
+        self.intercept, self.score_targets, self.columns = intercept, score_targets, columns
+        super().__init__(settings)
+
+    def validate(self) -> None:
+        """Require moments of the columns of the rows."""
+        (width, n_targets), columns, statistics = self.settings.shape, self.columns, self.statistics
+        is_within = columns is None or all(0 <= column < width for column in columns)
+        require(is_within, f"columns: found {columns}, expected less than {width}")
+        moments, n_columns = statistics.moments, width if columns is None else len(columns)
+        found = (moments.width, moments.n_targets, moments.intercept, moments.rows)
+        expected = (n_columns, n_targets, self.intercept, self.totals.n_rows)
+        require_equal("shape and rows of moments", found, expected)
+        settings = (columns, self.score_targets)
+        require_equal("columns of statistics", (statistics.columns, statistics.with_targets), settings)
+
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
+        width, n_targets = self.settings.shape
+        width = width if self.columns is None else len(self.columns)
+        columns = width + self.intercept + (n_targets if self.score_targets else 0)
+        moments = Moments.empty(width, n_targets, self.intercept)
+        return LeverageStatistics(moments, self.score_targets, self.columns), columns, columns
+
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
+        return self.statistics.read(rows).points, rows.targets
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        moments = leverage_moments(self.statistics.moments, sums)
+        return LeverageStatistics(moments, self.score_targets, self.columns)
+
+    def sensitivity(self, n: int) -> float:
+        settings = self.settings
+        return leverage_sensitivity(n, self.constant, settings.size / self.constant, settings.epsilon)
+
+    def _parameters(self) -> dict[str, object]:
+        return {"intercept": self.intercept, "score_targets": self.score_targets}
+
+
+@storable
+@stores(intercept=bool, score_targets=bool, columns=tuple[int, ...] | None)
+class Leverage(CoresetBuilder):
     r"""Rows are kept in proportion to their leverage :math:`\tau_i = m_i^T (M^T M)^{-1} m_i`.
 
     M holds the rows ``[1 | a | b]``: the constant column if ``intercept``, and the targets if any are
@@ -88,7 +141,7 @@ class Leverage(Deferred):
     score_targets : bool, default True
         Score the rows of ``[a | b]``, or of ``a`` alone.
     epsilon, coreset_size, random_state, first_id, keep_history
-        As for every construction.
+        As for every coreset.
 
     Examples
     --------
@@ -100,61 +153,24 @@ class Leverage(Deferred):
     True
     """
 
-    columns: tuple[int, ...] | None = None
-    """Places of the columns of a table that hold numbers; None for all columns of an array."""
+    adds_up = True
 
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(estimator) with coreset=coresets.Uniform, which keeps rows alone."
     )
 
-    def validate(self) -> None:
-        """Require moments of the columns of the rows."""
-        if self.shape is None:
-            return
-        (width, n_targets), columns, statistics = self.shape, self.columns, self.statistics
-        is_within = columns is None or all(0 <= column < width for column in columns)
-        require(is_within, f"columns: found {columns}, expected less than {width}")
-        moments, n_columns = statistics.moments, width if columns is None else len(columns)
-        found = (moments.width, moments.n_targets, moments.intercept, moments.rows)
-        require_equal("shape and rows of moments", found, (n_columns, n_targets, self.intercept, self.n_rows))
-        settings = (columns, self.score_targets)
-        require_equal("columns of statistics", (statistics.columns, statistics.with_targets), settings)
-
-    def statistics_size(self, width: int, n_targets: int) -> float:
-        columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept
-        return 10.0 * columns**2
-
-    @property
-    def takes_any_rows(self) -> bool:
-        return True
+    columns: tuple[int, ...] | None = None
+    """Places of the columns of a table that hold numbers; None for all columns of an array."""
 
     def __init__(self, *, intercept: bool = False, score_targets: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
         self.intercept = bool(intercept)
         self.score_targets = bool(score_targets)
 
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
-        width = width if self.columns is None else len(self.columns)
-        columns = width + self.intercept + (n_targets if self.score_targets else 0)
-        moments = Moments.empty(width, n_targets, self.intercept)
-        return LeverageStatistics(moments, self.score_targets, self.columns), columns, columns
+    def _statistics_size(self, width: int, n_targets: int) -> float:
+        columns = (width if self.columns is None else len(self.columns)) + n_targets + self.intercept
+        return 10.0 * columns**2
 
-    @property
-    def adds_up(self) -> bool:
-        return True
-
-    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
-        return self.statistics.read(rows).points, rows.targets
-
-    def _from_sums(self, sums: ExactGram) -> Statistics:
-        moments = leverage_moments(self.statistics.moments, sums)
-        return LeverageStatistics(moments, self.score_targets, self.columns)
-
-    def sensitivity(self, n: int) -> float:
-        if not self.constant:  # no rows yet
-            return 1.0
-        return leverage_sensitivity(n, self.constant, self.expected_size / self.constant, self.epsilon)
-
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"intercept": self.intercept, "score_targets": self.score_targets}
+    def _new_sketch(self, settings: SketchSettings) -> LeverageSketch:
+        return LeverageSketch(settings, self.intercept, self.score_targets, self.columns)

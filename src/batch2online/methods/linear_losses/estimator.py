@@ -44,8 +44,8 @@ def sorted_labels(engine: Stream) -> Any:
 
 
 def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
-    """Return coefficients and intercepts in the order of the labels."""
-    model: LinearPredictor = engine.model
+    """Coefficients and intercepts in the order of the labels."""
+    model: LinearPredictor = engine.current.model
     codes = _sorted_codes(engine)
     if len(codes) <= 2:
         sign = -1.0 if len(model.classes) == 2 and model.classes[0] != codes[0] else 1.0
@@ -60,8 +60,8 @@ def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
 
 
 def probabilities(engine: Stream, eta: FloatArray) -> FloatArray:
-    """Return probabilities of all labels, in their order; 0 for those unknown to the model."""
-    model, codes = engine.model, _sorted_codes(engine)
+    """Probabilities of all labels, in their order; 0 for those that the model does not know."""
+    model, codes = engine.current.model, _sorted_codes(engine)
     if not model.classes:
         return np.full((len(eta), len(codes)), 1 / len(codes))
     found = Logistic().probabilities(eta)
@@ -178,15 +178,15 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.first_id = first_id
         self.random_state = random_state
 
-    def _new_construction(self) -> Anchored:
+    def _new_coreset(self) -> Anchored:
         settings = {"intercept": self.fit_intercept, "balanced": self._is_balanced, **self._sampling()}
         return Anchored(Logistic(), **settings)
 
     def _new_stream(self, n_targets: int) -> Stream:
-        construction = self._new_construction()
+        coreset = self._new_coreset()
         policy = Geometric(growth=2.0) if self.refresh is None else self.refresh
-        problem = LinearLossProblem(construction.loss, Penalty(self.alpha, self.l1_ratio))
-        return Stream.new(problem, construction, policy, self.n_features_in_, n_targets)
+        problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
+        return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
         """Learn further rows. The result does not depend on how rows are split into calls.
@@ -231,7 +231,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
                 "Labels are text or whole numbers."
             )
         if len(known) > max(2, len(self._labels)):
-            self._new_construction().check_classes_fit(self.n_features_in_, len(known))
+            self._new_coreset().check_classes_fit(self.n_features_in_, len(known))
         return codes, known
 
     # Each reads the engine and its model once: another thread may replace them at any moment.
@@ -255,12 +255,12 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def n_iter_(self) -> int:
         """How many solves have brought a model, each of many steps."""
         engine = self._check_fitted()
-        return engine.n_changes + engine.is_solved
+        return engine.n_changes + engine.has_model
 
     @property
     def error_(self) -> float:
         """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
-        return float(self._check_fitted().model.error)
+        return float(self._check_fitted().current.model.error)
 
     @one_thread()
     def decision_function(self, X: Any) -> FloatArray:
@@ -276,7 +276,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _shares(self, points: Any) -> FloatArray:
         engine = self._check_fitted()
-        return probabilities(engine, engine.model.predictors(points))
+        return probabilities(engine, engine.current.model.predictors(points))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of :meth:`predict_proba`."""
@@ -286,14 +286,14 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Return the likeliest label of each row."""
         engine = self._check_fitted()
-        found = probabilities(engine, engine.model.predictors(self._validated(X, reset=False)))
+        found = probabilities(engine, engine.current.model.predictors(self._validated(X, reset=False)))
         return sorted_labels(engine)[found.argmax(axis=1)]
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Probabilities of labels for one row: a mapping of column names to values, or a sequence of values."""
         engine = self._check_fitted()
         row = np.asarray(self._values_of(x), dtype=np.float64)[None]
-        found = probabilities(engine, engine.model.predictors(row))[0]
+        found = probabilities(engine, engine.current.model.predictors(row))[0]
         return dict(zip(sorted_labels(engine).tolist(), found.tolist(), strict=True))
 
     def predict_one(self, x: Any) -> Any:

@@ -12,10 +12,11 @@ from batch2online._types import FloatArray
 from batch2online.methods.linear_losses import expansion
 from batch2online.methods.linear_losses.expansion_state import AnchoredSample
 from batch2online.methods.linear_losses.losses.base import PredictorLoss
-from batch2online.methods.linear_losses.sketch import Anchored
+from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
-from batch2online.problem import Hindsight, Problem, certain_weight, sampling_error
+from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
+from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import LabelsSoFar, MeanSoFar, Scored, WarmUp
 
@@ -95,7 +96,7 @@ class LinearLossProblem(Problem):
     ``labels`` are those of classes by their codes; they grow as labels come.
     """
 
-    needs: ClassVar[type] = Anchored
+    sketch_type: ClassVar[type] = AnchoredSketch
     loss: PredictorLoss
     penalty: Penalty
     labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
@@ -126,9 +127,9 @@ class LinearLossProblem(Problem):
     def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
         return LinearPredictor(np.zeros((1, width)), np.zeros(1) if answer is None else answer)
 
-    def degrees(self, model: LinearPredictor, construction: Anchored) -> float:
+    def degrees(self, model: LinearPredictor, data: Snapshot) -> float:
         """Return half the number of parameters over the mean loss: each costs half a unit of a likelihood."""
-        mean = self.cost(model, construction) / construction.weight
+        mean = self.cost(model, data) / data.totals.weight
         return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, 1e-9))
 
     def losses(self, model: LinearPredictor, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -152,35 +153,38 @@ class LinearLossProblem(Problem):
             return self.loss.value(eta, y)
         return np.where(is_known, self.loss.value(eta, np.maximum(y, 0.0)), model.unknown)
 
-    def validate_model(self, model: Any, construction: Any) -> None:
+    def validate_model(self, model: Any, sketch: Any) -> None:
         """Require a coefficient for each column and output, and classes that the rows have."""
-        require_equal("types", (type(model), type(construction)), (LinearPredictor, Anchored))
-        require_equal("loss", construction.loss, self.loss)
-        shape = (self.loss.n_outputs(len(model.classes)), construction.shape[0])
+        require_equal("types", (type(model), type(sketch)), (LinearPredictor, AnchoredSketch))
+        require_equal("loss", sketch.loss, self.loss)
+        shape = (self.loss.n_outputs(len(model.classes)), sketch.settings.shape[0])
         require_equal("shape of coefficients", model.coefficients.shape, shape)
-        known = construction.anchors.classes if construction.anchors else ()
-        is_known = set(model.classes) <= set(known) or not construction.n_rows
+        known = sketch.anchors.classes if sketch.anchors else ()
+        is_known = set(model.classes) <= set(known) or not sketch.totals.n_rows
         require(is_known, f"classes: found {model.classes}, expected some of {known}")
 
     def predict(self, model: LinearPredictor, points: FloatArray) -> FloatArray:
         """Predictions (n,) of a model of numbers."""
         return self.loss.mean(model.predictors(points))
 
-    def solve(self, construction: Anchored, current: LinearPredictor | None) -> LinearPredictor:
+    def fit(self, data: Snapshot, current: LinearPredictor | None) -> FitResult:
         """Return the model of the anchored coreset; the current one is one of the starts."""
-        sample = construction.in_full()
+        sample = data.sketch.in_full()
+        return FitResult(self._fitted(sample, data, current), len(sample.anchored.y))
+
+    def _fitted(self, sample: AnchoredSample, data: Snapshot, current: LinearPredictor | None) -> LinearPredictor:
         unknown = math.log(1 + 2 * sample.weight)
         if self.loss.has_classes and len(sample.classes) < 2:
             nothing, intercepts = np.zeros((1, len(sample.frame.shift))), np.array([-unknown])
             return LinearPredictor(nothing, intercepts, classes=sample.classes, unknown=unknown, factors=sample.factors)
         order = 0 if current is None else current.taylor_order
-        found = fit(sample, self.penalty, self._start(sample, current), construction.is_complete, order)
+        found = fit(sample, self.penalty, self._start(sample, current), data.sketch.is_complete, order)
         coefficients, intercepts = sample.frame.outer(
             _without_shared(found.theta, sample.frame.intercept, self.penalty)
         )
         shown = (found.scale, sample.classes, found.order, 0.0, unknown, sample.factors)
         model = LinearPredictor(coefficients, intercepts, *shown)
-        cost = max(abs(self._cost(model, construction, found.order)), np.finfo(np.float64).tiny)
+        cost = max(abs(self._cost(model, data, found.order)), np.finfo(np.float64).tiny)
         return replace(model, error=float(found.excess / cost), first_order=found.first_order)
 
     def _start(self, sample: AnchoredSample, current: LinearPredictor | None) -> FloatArray | None:
@@ -188,59 +192,53 @@ class LinearLossProblem(Problem):
             return None
         return sample.frame.inner(current.coefficients, current.intercepts)
 
-    def cost(self, model: LinearPredictor, construction: Anchored) -> float:
+    def cost(self, model: LinearPredictor, data: Snapshot) -> float:
         """Total loss on all rows seen, by the expansions that leave the least noise."""
-        return max(0.0, self._cost(model, construction, 0 if construction.is_complete else 1))
+        return max(0.0, self._cost(model, data, 0 if data.sketch.is_complete else 1))
 
-    def _cost(self, model: LinearPredictor, construction: Anchored, order: int) -> float:
+    def _cost(self, model: LinearPredictor, data: Snapshot, order: int) -> float:
         """Total loss by the coreset and expansions of an order, of which there are none for other classes."""
-        sample = construction.in_full()
-        own = float(sample.anchored.weights @ self._losses_on(construction, model))
+        sample = data.sketch.in_full()
+        own = float(sample.anchored.weights @ self._losses_on(data, model))
         if not order or model.classes != sample.classes:
             return own
         theta = sample.frame.inner(model.coefficients, model.intercepts)
-        return own + sample.sums.quadratic(order).value(theta)
+        return own + float(sample.sums.quadratic(order).value(theta))
 
-    def solved_rows(self, model: LinearPredictor, construction: Anchored) -> int:
-        return len(construction.in_full().anchored.y)
-
-    def lower_bound(self, construction: Anchored) -> float:
-        return 0.0
-
-    def optimum(self, construction: Anchored, model: LinearPredictor) -> float:
+    def optimum(self, data: Snapshot, model: LinearPredictor) -> float:
         """Return the cost of the best model known, this one or one solved now."""
-        if not construction.n_rows:
+        if not data.totals.n_rows:
             return 0.0
-        return min(self.cost(option, construction) for option in (model, self.solve(construction, model)))
+        return min(self.cost(option, data) for option in (model, self.fit(data, model).model))
 
-    def hindsight(self, construction: Anchored, model: LinearPredictor) -> Hindsight:
+    def hindsight(self, data: Snapshot, model: LinearPredictor) -> Hindsight:
         """Return the optimum and, unless all rows are kept, how far the coreset's plain sum may be from that of all."""
-        optimum = self.optimum(construction, model)
-        if construction.is_complete or not construction.n_rows:
+        optimum = self.optimum(data, model)
+        if data.sketch.is_complete or not data.totals.n_rows:
             return Hindsight(optimum)
-        weights, losses = construction.in_full().anchored.weights, self._losses_on(construction, model)
-        return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(construction)))
+        weights, losses = data.sketch.in_full().anchored.weights, self._losses_on(data, model)
+        return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(data)))
 
-    def difference(self, old: LinearPredictor, new: LinearPredictor, construction: Anchored) -> dict[str, Any]:
+    def difference(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
         """Mean absolute change of the loss of a row, on the coreset."""
-        moved = np.abs(self._losses_on(construction, new) - self._losses_on(construction, old))
-        return {"magnitude": float(np.average(moved, weights=construction.in_full().anchored.weights))}
+        moved = np.abs(self._losses_on(data, new) - self._losses_on(data, old))
+        return {"magnitude": float(np.average(moved, weights=data.sketch.in_full().anchored.weights))}
 
-    def _losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
-        """Losses of the rows of the coreset, remembered as long as nothing changes."""
-        known = construction.in_full().known
+    def _losses_on(self, data: Snapshot, model: LinearPredictor) -> FloatArray:
+        """Losses of the rows of the coreset, computed once for each snapshot."""
+        known = data.cache
         key = (id(model.coefficients), id(model.intercepts), model.scale, model.classes)
         if key not in known:
-            known[key] = (self._fresh_losses_on(construction, model), model)  # the model keeps its ids from others
+            known[key] = (self._fresh_losses_on(data, model), model)  # the model keeps its ids from others
         losses: FloatArray = known[key][0]
         return losses
 
-    def _fresh_losses_on(self, construction: Anchored, model: LinearPredictor) -> FloatArray:
-        sample = construction.in_full()
+    def _fresh_losses_on(self, data: Snapshot, model: LinearPredictor) -> FloatArray:
+        sample = data.sketch.in_full()
         if model.classes == sample.classes:
             rows, theta = sample.anchored, sample.frame.inner(model.coefficients, model.intercepts)
             return self.loss.value(rows.design @ theta.T, rows.y, self.loss.scoring_scale(model.scale))
-        coreset = construction.coreset()
+        coreset = data.coreset
         assert coreset.targets is not None
         y = expansion.positions(model.classes, coreset.targets.reshape(-1))
         return self._class_losses(model, model.predictors(coreset.points), y)

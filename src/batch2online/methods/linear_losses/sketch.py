@@ -1,15 +1,15 @@
 r"""Anchored coresets: for losses of a linear predictor that are not squares.
 
-A row that comes while a model is in force is expanded there (:mod:`~batch2online.methods.linear_losses.expansion`). The
+A row is expanded at the model that is current when it comes (:mod:`~batch2online.methods.linear_losses.expansion`). The
 sums of all expansions are exact and small; the coreset carries only what is left of the losses:
 
 .. math:: F(\theta) = \sum_{\text{all}} T_i(\theta) + \sum_{\text{coreset}} w_i (l_i(\theta) - T_i(\theta)).
 
-This is unbiased for each theta, whatever the models were: a model depends on earlier rows and their words, never on
-the word of the row that it expands, and inclusion probabilities only fall. Its noise is that of the remainders, which
+This is unbiased for each theta, whatever the models were: a model depends on earlier rows and their draws, never on
+the draw of the row that it expands, and inclusion probabilities only fall. Its noise is that of the remainders, which
 are of third order in the distance of theta from the models.
 
-Scores are fixed when a row comes, by the model in force. So the coreset is a pure function of the sequence and the
+Scores are fixed when a row comes, by the current model. So the coreset is a pure function of the sequence and the
 seed, not of the set of rows. Shards that are merged were expanded at their own models: the objective stays unbiased,
 but it is not that of one stream, bit for bit.
 """
@@ -17,7 +17,7 @@ but it is not that of one stream, bit for bit.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,66 +40,35 @@ from batch2online.numerics.standardizer import Standardizer
 from batch2online.rows import Rows
 from batch2online.sampling import probabilities
 from batch2online.schema import require, require_equal, storable, stores
-from batch2online.sketches.antitone import SAFETY, Antitone, Statistics
-from batch2online.sketches.base import Coreset
-from batch2online.sketches.candidates import Candidates
+from batch2online.sketches.antitone import SAFETY, AntitoneSketch, Statistics, no_candidates
+from batch2online.sketches.base import SketchSettings
+from batch2online.sketches.builder import CoresetBuilder, check_statistics_fit
 from batch2online.theory import sizes
 
 
 @storable
-@stores(
-    statistics=ScorePerWeight | None, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=ExpansionState | None
-)
-class Anchored(Antitone):
-    """Losses of a linear predictor expanded at the models in force, and a coreset of what is left of them.
+@stores(statistics=ScorePerWeight, loss=PredictorLoss, intercept=bool, balanced=bool, anchors=ExpansionState | None)
+class AnchoredSketch(AntitoneSketch):
+    """Sums of expansions of all rows, and candidates that carry what is left of their losses; see :class:`Anchored`."""
 
-    Parameters
-    ----------
-    loss : str or PredictorLoss
-        ``"logistic"``, ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"huber"``, ``"quantile"`` or ``"absolute"``, or an
-        object of :mod:`batch2online.methods.linear_losses.losses`.
-    intercept : bool, default True
-        Whether models have an intercept.
-    balanced : bool, default False
-        Whether all classes weigh the same in the objective, however many rows each has.
-    epsilon, coreset_size, random_state, first_id, keep_history
-        As for every construction. All rows are kept while they are no more than the size, which by default grows with
-        the number of parameters.
-
-    Notes
-    -----
-    An engine tells the construction of each model that comes into force (:meth:`adopt`). Without one all rows are
-    expanded at zero and score the same.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
-    >>> labels = (rows[:, 0] > 1).astype(float)
-    >>> coreset = Anchored("logistic", coreset_size=500, random_state=0).add(rows, labels).coreset()
-    >>> 400 < len(coreset) < 600
-    True
-    """
-
-    needs_no_order = False
-    advice = (
-        "Use fewer columns or classes, for example columns of sklearn.random_projection.SparseRandomProjection; or "
-        "BatchToOnline(estimator), which keeps rows alone where they have many columns."
-    )
+    pilot = "model"
     _patience = 0.25  # scores are at hand
+    _stores_targets = False  # predictors, scores and widths stand behind them
     _remembered: tuple[ExpansionState, AnchoredSample] | None = None
 
-    _stores_targets = False  # predictors, scores and widths stand behind them
+    def __init__(self, settings: SketchSettings, loss: PredictorLoss, intercept: bool, balanced: bool) -> None:
+        self.loss, self.intercept, self.balanced = loss, intercept, balanced
+        self.anchors: ExpansionState | None = None
+        super().__init__(settings)
 
     def validate(self) -> None:
         """Require anchors of the same settings, and a predictor, a score and a width of each candidate."""
-        anchors, shape = self.anchors, self.shape
-        require((anchors is not None) == bool(self.n_rows), f"anchors: found {anchors} for {self.n_rows} rows")
-        if shape is not None:
-            found = (self.statistics.rows, self.statistics.size, self.constant, shape[1])
-            require_equal("rows and sizes", found, (self.n_rows, self.expected_size, self.expected_size, 1))
+        anchors, shape, n_rows = self.anchors, self.settings.shape, self.totals.n_rows
+        require((anchors is not None) == bool(n_rows), f"anchors: found {anchors} for {n_rows} rows")
+        found: tuple[Any, ...] = (self.statistics.rows, self.statistics.size, self.constant, shape[1])
+        require_equal("rows and sizes", found, (n_rows, self.settings.size, self.settings.size, 1))
         if anchors is None:
             return
-        assert shape is not None
         found = (anchors.loss, anchors.frame.intercept, len(anchors.frame.shift), anchors.sums.is_balanced)
         require_equal("settings of anchors", found, (self.loss, self.intercept, shape[0], self.balanced))
         for part in self.parts:
@@ -112,70 +81,40 @@ class Anchored(Antitone):
             is_known = (anchors.coded(part.rows) >= 0).all() or not anchors.loss.has_classes
             require(is_known, "candidates: found one of an unknown class")
         held = sum(map(len, self.parts))
-        require(not self.is_complete or held == self.n_rows, f"parts: found {held} rows, expected {self.n_rows}")
-
-    def __init__(
-        self,
-        loss: str | PredictorLoss = "logistic",
-        *,
-        intercept: bool = True,
-        balanced: bool = False,
-        **settings: Any,
-    ) -> None:
-        super().__init__(**settings)
-        self.loss = named(loss)
-        self.intercept = bool(intercept)
-        self.balanced = bool(balanced)
-        if self.balanced and not self.loss.has_classes:
-            raise ValueError("Only classes can be balanced: the loss must be 'logistic'.")
-        self.anchors: ExpansionState | None = None
+        require(not self.is_complete or held == n_rows, f"parts: found {held} rows, expected {n_rows}")
 
     @property
     def is_complete(self) -> bool:
         """Whether the coreset holds all rows, each as it came."""
-        return bool(self.n_rows <= self.expected_size)
+        return bool(self.totals.n_rows <= self.settings.size)
 
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
+        width, n_targets = self.settings.shape
         if n_targets != 1:
             raise ValueError(f"A loss of a linear predictor has one target, got {n_targets} columns of y.")
         return ScorePerWeight(0.0, 0, 0.0), 1.0, width + self.intercept
 
-    def _begin(self, width: int, n_targets: int) -> None:
-        super()._begin(width, n_targets)
-        self.anchors = None
-        self.parts = [Candidates(Rows.empty(width, PREDICTORS + 1), np.empty(0, dtype=np.uint64), np.empty(0))]
+    def _begin(self) -> None:
+        super()._begin()
+        self.anchors, self._remembered = None, None
+        self.parts = (no_candidates(self.settings.shape[0], PREDICTORS + 1),)
         self._decide_size()
-
-    def statistics_size(self, width: int, n_targets: int, n_classes: int = 0) -> float:
-        columns, outputs = width + self.intercept, self.loss.n_outputs(n_classes)
-        by_class = 2.0 * n_classes * outputs * columns if self.balanced else 0.0
-        return max(13, 3 * outputs) * float(columns) ** 2 + by_class
-
-    def check_classes_fit(self, width: int, n_classes: int) -> None:
-        """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
-        numbers = self.statistics_size(width, 1, n_classes)
-        self.check_statistics_fit(width, numbers, f" and {n_classes:,} classes" if n_classes > 2 else "")
-
-    @property
-    def _numbers_of_row(self) -> int:
-        known = 0 if self.anchors is None else len(self.anchors.classes)
-        return super()._numbers_of_row + PREDICTORS + self.loss.n_outputs(known)
 
     def _decide_size(self) -> None:
         """Choose the size while all rows are kept, when nothing depends on it yet."""
-        assert self.shape is not None
-        size, n_classes = self.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
+        size, n_classes = self.settings.coreset_size, 0 if self.anchors is None else len(self.anchors.classes)
         if size is None or size == "theory":
             outputs = self.loss.n_outputs(n_classes)
-            usual = sizes.anchored_size(outputs * (self.shape[0] + self.intercept), outputs)
+            usual = sizes.anchored_size(outputs * (self.settings.shape[0] + self.intercept), outputs)
             size = int(self.loss.size_factor * usual)
-        self.constant = self.expected_size = sizes.sampling_constant(size, 1.0, 1, self.epsilon)
-        self.statistics = ScorePerWeight(self.statistics.total, self.statistics.rows, self.expected_size)
+        self.constant = sizes.sampling_constant(size, 1.0, 1, self.settings.epsilon)
+        self.settings = replace(self.settings, size=self.constant)
+        self.statistics = ScorePerWeight(self.statistics.total, self.statistics.rows, self.constant)
 
     # -- rows come ------------------------------------------------------------------------------------
 
-    def _absorb(self, rows: Rows) -> None:
-        """Expand a block at the model in force, score it by that, and keep the rows that may be in the coreset."""
+    def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
+        """Expand a block at the current model, score it by that, and keep the rows that may be in the coreset."""
         self._remembered = None
         y, self.statistics = self._met(rows), self.statistics.with_rows(rows)
         assert self.anchors is not None
@@ -198,61 +137,63 @@ class Anchored(Antitone):
         return Standardizer.of(rows.points, self.intercept, rows.targets[:, 0] if self.loss.is_location else None)
 
     def _first_anchors(self, frame: Standardizer, classes: expansion.Classes) -> ExpansionState:
-        assert self.shape is not None
-        self.check_classes_fit(self.shape[0], len(classes))
+        check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
         anchors = ExpansionState.first(self.loss, frame, classes, self.balanced)
         matrix = np.zeros((1, len(anchors.pilot.theta)))
-        self.parts = [recoded_candidates(part, matrix) for part in self.parts]
+        self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
         return anchors
 
     def _know(self, classes: expansion.Classes) -> None:
         """Put all that is known in terms of these classes, the present ones among them."""
         old = self.anchors
         assert old is not None
-        assert self.shape is not None
         if classes == old.classes:
             return
-        self.check_classes_fit(self.shape[0], len(classes))
+        check_classes_fit(self.loss, self.intercept, self.balanced, self.settings.shape[0], len(classes))
         matrix = expansion.outputs(old.classes, classes)
-        self.parts = [recoded_candidates(part, matrix) for part in self.parts]
+        self.parts = tuple(recoded_candidates(part, matrix) for part in self.parts)
         self.anchors = old.recoded(classes, matrix)
         if old.pilot.has_model:
-            theta = expansion.parameters(old.pilot.theta, matrix, self.n_rows if self.intercept else 0)
+            theta = expansion.parameters(old.pilot.theta, matrix, self.totals.n_rows if self.intercept else 0)
             self.anchors = self.anchors.piloted(theta, old.pilot.scale, self.anchors.placed(*self.sample()))
 
     def _thin(self) -> None:
         """Drop candidates that their scores rule out, part by part: all of them twice would take too much memory."""
         rate = self.constant * SAFETY
-        self.parts = [part.within(probabilities(self.statistics.scores(part.rows), rate)) for part in self.parts]
+        self.parts = tuple(part.within(probabilities(self.statistics.scores(part.rows), rate)) for part in self.parts)
         self.n_unthinned = 0
 
-    # -- models come into force ------------------------------------------------------------------------
+    # -- models ----------------------------------------------------------------------------------------
 
-    def adopt(self, model: Any) -> None:
-        """Expand the rows that will come at this model; as long as all rows are kept, those that have come as well.
+    def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
+        """Return the sketch that expands further rows at a new model; all rows, as long as all are kept.
 
-        A model has coefficients (K, d), intercepts (K,), a width, the codes of its classes, and a word on whether it is
-        flat: whether expansions there can do without second derivatives.
+        A model has coefficients (K, d), intercepts (K,), a scale, the codes of its classes, and ``first_order``:
+        whether expansions there can do without second derivatives.
         """
-        if self.anchors is None or not self.n_rows:
-            return
+        if self.anchors is None or not self.totals.n_rows:
+            return self
+        new = self._copy()
         if self.is_complete:
             rows, weights = self.sample()
-            self.anchors = replace(self.anchors, frame=self._frame_of(rows))
-            self._decide_size()
-            self.anchors = self._piloted(model, self.anchors.placed(rows, weights))
-            self._expand_again(rows)
+            new.anchors = replace(self.anchors, frame=self._frame_of(rows))
+            new._decide_size()
+            new.anchors = new._piloted(model, new.anchors.placed(rows, weights))
+            new._expand_again(rows)
         else:
-            self.anchors = self._piloted(model, self.in_full().anchored)
-        self._remembered = None
+            new.anchors = self._piloted(model, self.in_full().anchored)
+        new._remembered = None
+        return new
 
     def _piloted(self, model: Any, rows: ExpandedRows) -> ExpansionState:
         """Return the anchors with a model as the pilot, whose scores are measured by weighted rows."""
         assert self.anchors is not None
         theta = self.anchors.frame.inner(model.coefficients, model.intercepts)
         if model.classes != self.anchors.classes:
-            theta = expansion.parameters(theta, expansion.outputs(model.classes, self.anchors.classes), self.n_rows)
-        width = 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.effective_rows)
+            theta = expansion.parameters(
+                theta, expansion.outputs(model.classes, self.anchors.classes), self.totals.n_rows
+            )
+        width = 0.0 if model.first_order else self.loss.anchor_scale(model.scale, self.totals.effective_rows)
         return self.anchors.piloted(theta, width, rows)
 
     def _expand_again(self, rows: Rows) -> None:
@@ -261,8 +202,8 @@ class Anchored(Antitone):
         assert old is not None
         empty = replace(ExpansionState.first(self.loss, old.frame, old.classes, self.balanced), pilot=old.pilot)
         self.anchors, candidates = empty.expanded(rows, empty.coded(rows), self._candidates().words)
-        self.statistics = ScorePerWeight(0.0, 0, self.expected_size).with_rows(rows)
-        self.parts, self.n_unthinned = [candidates], 0
+        self.statistics = ScorePerWeight(0.0, 0, self.settings.size).with_rows(rows)
+        self.parts, self.n_unthinned = (candidates,), 0
 
     # -- reading, merging -------------------------------------------------------------------------------
 
@@ -273,19 +214,14 @@ class Anchored(Antitone):
             rows, weights = self.sample()
             here, multipliers = self.anchors.placed(rows, weights), weights / rows.weights
             del rows, weights  # they are not small, and what follows takes memory as well
-            total = (self.weight, self.effective_rows)
+            total = (self.totals.weight, self.totals.effective_rows)
             self._remembered = (self.anchors, self.anchors.in_full(here, multipliers, total))
         return self._remembered[1]
-
-    def _coreset(self) -> Coreset:
-        rows, weights = self.sample()
-        targets = rows.targets[:, :1].copy()
-        return Coreset(rows.points, targets[:, 0] if self.flat_targets else targets, weights, rows.ids)
 
     def _merge(self, other: Any) -> None:
         if other.anchors is None:
             return
-        theirs, self._remembered = other.copy(), None
+        theirs, self._remembered = other._copy(), None
         if self.anchors is None:
             self.anchors = self._first_anchors(theirs.anchors.frame, theirs.anchors.classes)
         known = self.anchors.classes
@@ -293,20 +229,96 @@ class Anchored(Antitone):
         for each in (self, theirs):
             each._know(classes)
         by = self.anchors.frame.origin - theirs.anchors.frame.origin
-        theirs.parts = [translated_candidates(part, by) for part in theirs.parts] if by else theirs.parts
+        theirs.parts = tuple(translated_candidates(part, by) for part in theirs.parts) if by else theirs.parts
         self.anchors = self.anchors.merged(theirs.anchors)
-        self.constant = self.expected_size = min(self.constant, theirs.constant)
+        self.constant = min(self.constant, theirs.constant)
+        self.settings = replace(self.settings, size=self.constant)
         super()._merge(theirs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_remembered"}
 
-    def _rescale(self, factor: float) -> None:
-        super()._rescale(factor)
+    def _scale(self, factor: float) -> None:
+        super()._scale(factor)
         self._remembered = None
         if self.anchors is not None:
             pilot = self.anchors.pilot.scaled(factor)
             self.anchors = replace(self.anchors, sums=self.anchors.sums.scaled(factor), pilot=pilot)
 
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}
+    def _parameters(self) -> dict[str, object]:
+        return {"loss": self.loss, "intercept": self.intercept, "balanced": self.balanced}
+
+
+@storable
+@stores(loss=PredictorLoss, intercept=bool, balanced=bool)
+class Anchored(CoresetBuilder):
+    """Losses of a linear predictor expanded at the current model, and a coreset of what is left of them.
+
+    Parameters
+    ----------
+    loss : str or PredictorLoss
+        ``"logistic"``, ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"huber"``, ``"quantile"`` or ``"absolute"``, or an
+        object of :mod:`batch2online.methods.linear_losses.losses`.
+    intercept : bool, default True
+        Whether models have an intercept.
+    balanced : bool, default False
+        Whether all classes weigh the same in the objective, however many rows each has.
+    epsilon, coreset_size, random_state, first_id, keep_history
+        As for every coreset. All rows are kept while they are no more than the size, which by default grows with
+        the number of parameters.
+
+    Notes
+    -----
+    In a stream rows are expanded at the current model. Without one all rows are expanded at zero and score the same.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(5_000, 3))
+    >>> labels = (rows[:, 0] > 1).astype(float)
+    >>> coreset = Anchored("logistic", coreset_size=500, random_state=0).add(rows, labels).coreset()
+    >>> 400 < len(coreset) < 600
+    True
+    """
+
+    advice = (
+        "Use fewer columns or classes, for example columns of sklearn.random_projection.SparseRandomProjection; or "
+        "BatchToOnline(estimator), which keeps rows alone where they have many columns."
+    )
+
+    def __init__(
+        self,
+        loss: str | PredictorLoss = "logistic",
+        *,
+        intercept: bool = True,
+        balanced: bool = False,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.loss = named(loss)
+        self.intercept = bool(intercept)
+        self.balanced = bool(balanced)
+        if self.balanced and not self.loss.has_classes:
+            raise ValueError("Only classes can be balanced: the loss must be 'logistic'.")
+
+    def _statistics_size(self, width: int, n_targets: int) -> float:
+        return _numbers(self.loss, self.intercept, self.balanced, width, 0)
+
+    def check_classes_fit(self, width: int, n_classes: int) -> None:
+        """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
+        check_classes_fit(self.loss, self.intercept, self.balanced, width, n_classes)
+
+    def _new_sketch(self, settings: SketchSettings) -> AnchoredSketch:
+        return AnchoredSketch(settings, self.loss, self.intercept, self.balanced)
+
+
+def _numbers(loss: PredictorLoss, intercept: bool, balanced: bool, width: int, n_classes: int) -> float:
+    """Return how many numbers statistics hold at most."""
+    columns, outputs = width + intercept, loss.n_outputs(n_classes)
+    by_class = 2.0 * n_classes * outputs * columns if balanced else 0.0
+    return max(13, 3 * outputs) * float(columns) ** 2 + by_class
+
+
+def check_classes_fit(loss: PredictorLoss, intercept: bool, balanced: bool, width: int, n_classes: int) -> None:
+    """Refuse so many classes if statistics of rows of this width would take more memory than there is."""
+    what = f"Anchored of rows of {width:,} columns" + (f" and {n_classes:,} classes" if n_classes > 2 else "")
+    check_statistics_fit(what, _numbers(loss, intercept, balanced, width, n_classes), Anchored.advice)

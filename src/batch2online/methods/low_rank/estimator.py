@@ -132,11 +132,11 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         exact = self.solve == "exact"
-        settings = self._sampling(for_audit=exact)
-        construction = RidgeLeverage(self.n_components, intercept=self.center, **settings)
+        settings = self._sampling(without_use=exact)
+        coreset = RidgeLeverage(self.n_components, intercept=self.center, **settings)
         problem = LowRank(int(self.n_components), bool(self.center), exact, self.basis == "stable")
         policy = self._default_refresh(exact) if self.refresh is None else self.refresh
-        return Stream.new(problem, construction, policy, width, n_targets)
+        return Stream.new(problem, coreset, policy, width, n_targets)
 
     def _default_refresh(self, exact: bool) -> Policy:
         if exact:
@@ -145,13 +145,13 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     @property
     def _model(self) -> Subspace:
-        model: Subspace = self._check_fitted().present_model
+        model: Subspace = self._check_fitted().model
         return model
 
     def _moments(self) -> SecondMoments:
         """Moments of all rows seen, around the mean if centred."""
-        construction: Any = self._check_fitted().view().construction
-        return second_moments(construction.statistics)
+        sketch: Any = self._check_fitted().view().sketch
+        return second_moments(sketch.statistics)
 
     @property
     def components_(self) -> FloatArray:
@@ -222,7 +222,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         """Minus the squared distance of each row to the subspace: the lower, the odder the row."""
         engine = self._check_fitted()
         rows = self._checked_rows(X)
-        losses: FloatArray = engine.problem.losses(engine.present_model, rows, np.empty((len(rows), 0)))[0]
+        losses: FloatArray = engine.problem.losses(engine.model, rows, np.empty((len(rows), 0)))[0]
         return -losses
 
     def score(self, X: Any, y: Any = None) -> float:

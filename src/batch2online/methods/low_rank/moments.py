@@ -196,6 +196,7 @@ class RidgeMoments:
     """Second moments of the rows ``m = a`` or ``[1 | a - shift]``, and their ridge leverage scores of a rank."""
 
     has_cheap_bounds: ClassVar[bool] = True
+    has_coarse_bounds: ClassVar[bool] = True
     width: Annotated[int, at_least(1)]
     intercept: bool
     rank: Annotated[int, at_least(1)]

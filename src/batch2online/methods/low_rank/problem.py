@@ -13,12 +13,13 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
-from batch2online.methods.low_rank.sketch import RidgeLeverage
+from batch2online.methods.low_rank.sketch import RidgeLeverageSketch
 from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.numerics.distances import squared_lengths
-from batch2online.problem import Hindsight, Problem, resolution, unevenness_of
+from batch2online.problem import FitResult, Hindsight, Problem, resolution, unevenness_of
 from batch2online.rows import Rows
 from batch2online.schema import at_least, finite, require_equal, shape, storable
+from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
@@ -47,7 +48,7 @@ class LowRank(Problem):
     it is ordered by variance, with signs that follow the old basis.
     """
 
-    needs: ClassVar[type] = RidgeLeverage
+    sketch_type: ClassVar[type] = RidgeLeverageSketch
     costs_are_exact: ClassVar[bool] = True
     rank: Annotated[int, at_least(1)]
     center: bool = False
@@ -76,11 +77,11 @@ class LowRank(Problem):
         rows = points - model.mean if self.center else points
         return self._losses(model, rows, squared_lengths(rows))
 
-    def validate_model(self, model: Any, construction: Any) -> None:
+    def validate_model(self, model: Any, sketch: Any) -> None:
         """Require a basis of the rank and the width."""
-        require_equal("types", (type(model), type(construction)), (Subspace, RidgeLeverage))
-        require_equal("rank and center", (construction.rank, construction.intercept), (self.rank, self.center))
-        require_equal("shape of components", model.components.shape, (self.rank, construction.shape[0]))
+        require_equal("types", (type(model), type(sketch)), (Subspace, RidgeLeverageSketch))
+        require_equal("rank and center", (sketch.rank, sketch.intercept), (self.rank, self.center))
+        require_equal("shape of components", model.components.shape, (self.rank, sketch.settings.shape[0]))
 
     def spread_of(self, rows: Rows) -> FloatArray:
         """Return the points, or their lengths without centering."""
@@ -94,15 +95,15 @@ class LowRank(Problem):
         squared = np.maximum(squared, 0.0)
         return squared, np.sqrt(squared)
 
-    def solve(self, construction: RidgeLeverage, current: Subspace | None) -> Subspace:
+    def fit(self, data: Snapshot, current: Subspace | None) -> FitResult:
         """Return the leading subspace of the coreset or of all rows; the current basis only decides its turn."""
-        moments = construction.statistics
+        moments = data.sketch.statistics
         if not self.exact:
-            moments = coreset_moments(construction.coreset(), construction.rank, construction.intercept)
+            moments = coreset_moments(data.coreset, data.sketch.rank, data.sketch.intercept)
         components = leading_subspace(moments, self.rank)
         if current is not None:
             components = self._turned(components, current.components)
-        return Subspace(np.ascontiguousarray(components), second_moments(moments).mean)
+        return self.fit_result(Subspace(np.ascontiguousarray(components), second_moments(moments).mean), data)
 
     def _turned(self, new: FloatArray, old: FloatArray) -> FloatArray:
         overlap = old @ new.T
@@ -111,46 +112,46 @@ class LowRank(Problem):
         left, _, right = np.linalg.svd(overlap)
         return np.asarray(left @ right @ new)
 
-    def cost(self, model: Subspace, construction: RidgeLeverage) -> float:
-        """Return the exact squared loss of the model on all rows seen."""
-        parts = second_moments(construction.statistics)
+    def cost(self, model: Subspace, data: Snapshot) -> float:
+        """Exact squared loss of the model on all rows seen."""
+        parts = second_moments(data.sketch.statistics)
         offset = parts.mean - model.mean
         offset = offset - offset @ model.components.T @ model.components
         return parts.residual(model.components) + parts.weight * float(offset @ offset)
 
-    def lower_bound(self, construction: RidgeLeverage) -> float:
+    def lower_bound(self, data: Snapshot) -> float:
         """Return the optimum: the sum of all but the leading squared singular values."""
-        spectrum = leading_spectrum(construction.statistics, self.rank)
+        spectrum = leading_spectrum(data.sketch.statistics, self.rank)
         return spectrum.rest * spectrum.scale**2
 
-    def optimum(self, construction: RidgeLeverage, model: Subspace) -> float:
-        """Return the lower bound, which is exact."""
-        return self.lower_bound(construction)
+    def optimum(self, data: Snapshot, model: Subspace) -> float:
+        """Return the same: it is exact."""
+        return self.lower_bound(data)
 
-    def degrees(self, model: Subspace, construction: RidgeLeverage) -> float:
-        """Return the rank, plus one for a mean: k (d - k) parameters, where the loss of a row has d - k terms."""
+    def degrees(self, model: Subspace, data: Snapshot) -> float:
+        """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
         return float(self.rank + self.center)
 
-    def unevenness(self, model: Subspace, construction: RidgeLeverage) -> float:
-        rows, weights = construction.sample()
-        spectrum = leading_spectrum(construction.statistics, self.rank)
+    def unevenness(self, model: Subspace, data: Snapshot) -> float:
+        rows, weights = data.sketch.sample()
+        spectrum = leading_spectrum(data.sketch.statistics, self.rank)
         points = rows.points - model.mean if self.center else rows.points
         with np.errstate(divide="ignore", invalid="ignore"):
             squares = np.square(points / spectrum.scale @ spectrum.vectors) / spectrum.values
-        leverages = (np.nan_to_num(squares).sum(axis=1) + self.center / construction.weight) * rows.weights
+        leverages = (np.nan_to_num(squares).sum(axis=1) + self.center / data.totals.weight) * rows.weights
         losses, _ = self.losses(model, rows.points, rows.targets)
-        mean_loss = self.lower_bound(construction) / construction.effective_rows
-        return unevenness_of(leverages, losses, weights, self.degrees(model, construction) * mean_loss)
+        mean_loss = self.lower_bound(data) / data.totals.effective_rows
+        return unevenness_of(leverages, losses, weights, self.degrees(model, data) * mean_loss)
 
-    def hindsight(self, construction: RidgeLeverage, model: Subspace) -> Hindsight:
-        """Return the optimum beside the cost of rank 0: the squared length of all rows, less their mean."""
-        parts = second_moments(construction.statistics)
+    def hindsight(self, data: Snapshot, model: Subspace) -> Hindsight:
+        """Return the optimum beside the cost of keeping nothing: the squared length of all rows, less their mean."""
+        parts = second_moments(data.sketch.statistics)
         offset = float(np.abs(parts.mean).max(initial=0.0))
         rounding = resolution(parts.total, parts.weight, offset)
-        return Hindsight(self.optimum(construction, model), total=parts.total, resolution=rounding)
+        return Hindsight(self.optimum(data, model), total=parts.total, resolution=rounding)
 
-    def difference(self, old: Subspace, new: Subspace, construction: RidgeLeverage) -> dict[str, Any]:
-        """Return the largest principal angle between the two subspaces, in radians."""
+    def difference(self, old: Subspace, new: Subspace, data: Snapshot) -> dict[str, Any]:
+        """Return the largest angle between the two subspaces, in radians."""
         overlap = old.components @ new.components.T
         cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
         sine = np.linalg.norm(new.components - overlap.T @ old.components, ord=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -11,14 +11,58 @@ from batch2online.methods.from_sums import ridge_moments
 from batch2online.methods.low_rank.moments import RidgeMoments
 from batch2online.rows import Rows
 from batch2online.schema import at_least, require_equal, storable, stores
-from batch2online.sketches.antitone import Deferred, Statistics
+from batch2online.sketches.antitone import AntitoneSketch, Statistics
+from batch2online.sketches.base import RowSource, SketchSettings
+from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory.bounds import ridge_leverage_sensitivity
 
 
 @storable
-@stores(statistics=RidgeMoments | None, rank=Annotated[int, at_least(1)], intercept=bool)
-class RidgeLeverage(Deferred):
+@stores(statistics=RidgeMoments, rank=Annotated[int, at_least(1)], intercept=bool)
+class RidgeLeverageSketch(AntitoneSketch):
+    """Moments of the rows, and candidates by their ridge leverage; see :class:`RidgeLeverage`."""
+
+    def __init__(self, settings: SketchSettings, rank: int, intercept: bool) -> None:
+        self.rank, self.intercept = rank, intercept
+        super().__init__(settings)
+
+    def validate(self) -> None:
+        """Require moments of the rows."""
+        moments = self.statistics
+        found = (moments.width, moments.intercept, moments.rank, moments.rows)
+        expected = (self.settings.shape[0], self.intercept, self.rank, self.totals.n_rows)
+        require_equal("shape and rows of moments", found, expected)
+
+    def _new_statistics(self) -> tuple[Statistics, float, int]:
+        total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept
+        return RidgeMoments.empty(self.settings.shape[0], self.rank, self.intercept), total, dimension
+
+    def prepared(self, history: RowSource | None = None, *, as_set: bool = False) -> Self:
+        """Return the sketch with the spectrum of the rows, of the first ones from the rows themselves."""
+        if as_set or self.totals.n_rows > self.settings.size:
+            return super().prepared(history, as_set=as_set)
+        new, rows = self._copy(), self._candidates().rows
+        if len(rows) == self.totals.n_rows:
+            new.statistics = self.statistics.of_all(rows)
+        return super(RidgeLeverageSketch, new).prepared(history)
+
+    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
+        return (rows.points,)
+
+    def _from_sums(self, sums: ExactGram) -> Statistics:
+        return ridge_moments(self.statistics, sums)
+
+    def sensitivity(self, n: int) -> float:
+        return ridge_leverage_sensitivity(n, self.constant, self.rank, self.settings.epsilon, intercept=self.intercept)
+
+    def _parameters(self) -> dict[str, object]:
+        return {"rank": self.rank, "intercept": self.intercept}
+
+
+@storable
+@stores(rank=Annotated[int, at_least(1)], intercept=bool)
+class RidgeLeverage(CoresetBuilder):
     r"""Rows are kept in proportion to :math:`a_i^T (A^T A + \lambda I)^{-1} a_i`, :math:`\lambda = |A - A_k|_F^2 / k`.
 
     Scores sum to at most ``2 * rank`` and never rise as rows are added (Cohen, Musco & Musco 2017). With ``intercept``
@@ -32,7 +76,7 @@ class RidgeLeverage(Deferred):
         Score rows for approximation around the mean: a constant column, without a penalty. Scores then sum to at most
         ``2 * rank + 1``.
     epsilon, coreset_size, random_state, first_id, keep_history
-        As for every construction.
+        As for every coreset.
 
     Examples
     --------
@@ -43,18 +87,12 @@ class RidgeLeverage(Deferred):
     True
     """
 
+    adds_up = True
+
     advice = (
         "Use fewer columns, for example those of sklearn.random_projection.SparseRandomProjection; or "
         "BatchToOnline(TruncatedSVD(k), coreset=coresets.Uniform), which keeps rows alone."
     )
-
-    def validate(self) -> None:
-        """Require moments of the rows."""
-        if self.shape is not None:
-            moments = self.statistics
-            found = (moments.width, moments.intercept, moments.rank, moments.rows)
-            expected = (self.shape[0], self.intercept, self.rank, self.n_rows)
-            require_equal("shape and rows of moments", found, expected)
 
     def __init__(self, rank: int, *, intercept: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
@@ -63,35 +101,8 @@ class RidgeLeverage(Deferred):
         self.rank = int(rank)
         self.intercept = bool(intercept)
 
-    def _new_statistics(self, width: int, n_targets: int) -> tuple[Statistics, float, int]:
-        total, dimension = 2 * self.rank + self.intercept, self.rank + self.intercept
-        return RidgeMoments.empty(width, self.rank, self.intercept), total, dimension
-
-    def statistics_size(self, width: int, n_targets: int) -> float:
+    def _statistics_size(self, width: int, n_targets: int) -> float:
         return (6.0 if self.intercept else 4.0) * (width + self.intercept) ** 2
 
-    def settle_on_schedule(self) -> None:
-        """Take the spectrum of the first rows, while all are at hand, from these rows."""
-        if self.n_rows <= self.expected_size:
-            rows = self._candidates().rows
-            if len(rows) == self.n_rows:
-                self.statistics = self.statistics.of_all(rows)
-        self.settle()
-
-    @property
-    def adds_up(self) -> bool:
-        return True
-
-    def _summed(self, rows: Rows) -> tuple[FloatArray, ...]:
-        return (rows.points,)
-
-    def _from_sums(self, sums: ExactGram) -> Statistics:
-        return ridge_moments(self.statistics, sums)
-
-    def sensitivity(self, n: int) -> float:
-        if not self.constant:  # no rows yet
-            return 1.0
-        return ridge_leverage_sensitivity(n, self.constant, self.rank, self.epsilon, intercept=self.intercept)
-
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"rank": self.rank, "intercept": self.intercept}
+    def _new_sketch(self, settings: SketchSettings) -> RidgeLeverageSketch:
+        return RidgeLeverageSketch(settings, self.rank, self.intercept)

@@ -74,7 +74,8 @@ def compare(paths: Sequence[str], dataset: str | None, task: Task, trial: Trial)
     if trial.json:
         click.echo(result.to_json())
     else:
-        about = [name, f"{len(X):,} rows", f"{settings.order} order", f"{trial.seeds} seeds", f"chunks of {chunk:,}"]
+        seeds = "1 seed" if trial.seeds == 1 else f"{trial.seeds} seeds"
+        about = [name, f"{len(X):,} rows", f"{settings.order} order", seeds, f"chunks of {chunk:,}"]
         _show(result, about)
 
 

@@ -38,7 +38,8 @@ _ABOUT = {
 
 def list_datasets() -> None:
     """Print every data set with its tasks and a description."""
-    table = terminal.listing("name", "task")
+    table = terminal.listing("name")
+    table.add_column("task", max_width=15)
     table.add_column("description")
     for name, served in _served().items():
         table.add_row(name, ", ".join(served), _ABOUT.get(name, ""))

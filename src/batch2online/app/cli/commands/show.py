@@ -11,7 +11,7 @@ from rich.table import Table
 from batch2online.app.cli import terminal
 from batch2online.app.cli.files import json_text
 from batch2online.app.cli.models import load_model
-from batch2online.app.cli.run.result import change_record, format_ratio, in_units, last_model, parameters_of, quality_of
+from batch2online.app.cli.run.result import change_record, in_units, last_model, parameters_of, quality_of
 from batch2online.app.report.formatting import reason
 
 
@@ -67,9 +67,9 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, terminal.Value]]:
         ("settings", [f"{name}={value}" for name, value in facts["settings"].items()]),
         ("features", f"{len(inputs):,}: {listed}"),
         ("rows seen", f"{facts['rows']:,}"),
-        ("online loss", f"{facts['loss']:.6g}, {format_ratio(facts['ratio'])}, on {facts['regret_of']}"),
+        ("online loss", f"{facts['loss']:.6g}, {terminal.format_ratio(facts['ratio'])}, on {facts['regret_of']}"),
         ("regret", f"{facts['regret']:.6g}, on {facts['regret_of']}"),
-        ("current model", f"loss {format_ratio(facts['last_model_ratio'])}, on {facts['regret_of']}"),
+        ("current model", f"loss {terminal.format_ratio(facts['last_model_ratio'])}, on {facts['regret_of']}"),
         ("coreset", f"{facts['coreset_size']:,} rows"),
     ]
 

@@ -19,7 +19,7 @@ from batch2online._types import FloatArray
 from batch2online.app.cli.run.source import Chunk
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.report.context import shared_scale
-from batch2online.headline import HUGE, of_rows
+from batch2online.headline import of_rows
 
 if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
@@ -96,15 +96,6 @@ def point(model: Any) -> dict[str, Any]:
     }
 
 
-def format_ratio(ratio: float) -> str:
-    """Return the ratio of a loss to the optimum as a string.
-
-    >>> format_ratio(1.02), format_ratio(float("nan"))
-    ('1.0200 times the optimum', 'with an exact fit in hindsight')
-    """
-    return f"{ratio:.4f} times the optimum" if ratio <= HUGE else "with an exact fit in hindsight"
-
-
 def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: Task, command: str) -> dict[str, Any]:
     """Return the content of ``result.json``."""
     model = learner.model
@@ -166,8 +157,8 @@ def last_model(model: Any) -> dict[str, Any]:
     """Return the cost of the current model on all rows seen: exact, or measured on the coreset for clustering."""
     now = model._view()
     excluded = now.current.unscored.excluded
-    cost = float(now.problem.cost(now.model, now.construction, *excluded)) if now.is_solved else math.nan
-    cost /= now.construction.newest_weight
+    cost = float(now.problem.cost(now.model, now.snapshot(), *excluded)) if now.has_model else math.nan
+    cost /= now.current.newest_weight
     return {"cost": cost, "ratio": replace(model.regret_, loss=cost).ratio}
 
 

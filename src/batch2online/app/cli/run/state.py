@@ -36,7 +36,7 @@ class Position:
     preparation: Preparation | None = None
 
 
-class MemoryModel(AbstractContextManager["MemoryModel"]):
+class MemoryModel:
     """A model in memory."""
 
     start = Position()
@@ -47,9 +47,6 @@ class MemoryModel(AbstractContextManager["MemoryModel"]):
     def learn(self, chunk: Chunk, position: Position) -> None:
         """Learn the rows."""
         self.model.partial_fit(*chunk)
-
-    def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
-        return None
 
 
 class FileModel(AbstractContextManager["FileModel"]):
