@@ -102,8 +102,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _new_stream(self, n_targets: int) -> Stream:
         """Return a new stream for ``n_features_in_`` columns and this many targets."""
 
-    def _sampling(self, without_use: bool = False) -> dict[str, Any]:
-        """Return the parameters that every coreset takes; ``without_use`` if no model is solved on the coreset."""
+    def _sampling(self, for_audit: bool = False) -> dict[str, Any]:
+        """Return the parameters of every coreset; ``for_audit`` if no model is fitted to it."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
         settings = {name: getattr(self, name) for name in names}
         if getattr(self, "half_life", None) not in (None, "auto"):
@@ -427,7 +427,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return a new stream that monitors the order of rows, with a window of rows, or several half-lives."""
         half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
         if window is not None and half_life is not None:
-            raise ValueError("half_life and window are two ways to let old rows go: choose one.")
+            raise ValueError("half_life and window are two ways to forget old rows: choose one.")
         history = engine.history
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
@@ -639,7 +639,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def has_model_(self) -> bool:
-        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
+        """Whether a first model was fitted; until then the mean of the rows, or of the targets, is used."""
         return self._check_fitted().has_model
 
     @property
@@ -879,7 +879,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return None
 
     def _replay(self, batch: Batch, entry: Any) -> None:
-        """Learn rows of a journal, which may come from somebody else."""
+        """Learn rows of a journal, after validation: the file may be forged."""
         points, targets, weights = batch
         stream, n = self._stream, len(points)
         if n:

@@ -79,8 +79,8 @@ def partial_fit(
     template = _template(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
     if stream.history is not None and _keeps_all_rows(template):
         own, (leaves, ids) = list(stream.view().id_ranges), _leaves(template, table)
-        return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
-    return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
+        return _replace_state(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
+    return _replace_state(model, _shard_of(model, template).merge(_root(template, table, progress)))
 
 
 def _check_model(model: Any) -> None:

@@ -204,7 +204,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         if not self._is_plain:
             return self._anchored_stream(n_targets)
         exact = self.solve == "exact"
-        settings = self._sampling(without_use=exact)
+        settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
         default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh

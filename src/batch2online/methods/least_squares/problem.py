@@ -101,18 +101,18 @@ class LeastSquares(Problem):
         return self.fit_result(LinearModel(*least_squares(moments)), data)
 
     def cost(self, model: LinearModel, data: Snapshot) -> float:
-        """Exact squared loss of the model on all rows seen."""
+        """Return the exact squared loss of the model on all rows seen."""
         moments = data.sketch.statistics.moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, data: Snapshot) -> float:
-        """Return the optimum over all linear models: what is left of the targets, in the corner of the factor."""
+        """Return the optimum over all linear models: the corner of the factor that belongs to the targets."""
         moments = data.sketch.statistics.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
     def optimum(self, data: Snapshot, model: LinearModel) -> float:
-        """Return the same: it is the exact minimum over the rows, also where a model drops directions."""
+        """Return the lower bound, the exact minimum over the rows, also where a model drops directions."""
         return self.lower_bound(data)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
@@ -125,13 +125,13 @@ class LeastSquares(Problem):
         return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(data) else None
 
     def _is_exact_for(self, data: Snapshot) -> bool:
-        """Whether the solution of all rows attains the optimum."""
+        """Return whether the solution of all rows attains the optimum."""
         model = LinearModel(*least_squares(data.sketch.statistics.moments))
         known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
     def degrees(self, model: LinearModel, data: Snapshot) -> float:
-        """Return the coefficients of one target."""
+        """Return the number of coefficients of one target."""
         return float(data.sketch.statistics.moments.n_inputs)
 
     def unevenness(self, model: LinearModel, data: Snapshot) -> float:
@@ -154,7 +154,7 @@ class LeastSquares(Problem):
         return Hindsight(self.optimum(data, model), total=total, resolution=rounding)
 
     def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
-        """Root mean square change of the predictions on all rows seen."""
+        """Return the root mean square change of the predictions on all rows seen."""
         moments = data.sketch.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))

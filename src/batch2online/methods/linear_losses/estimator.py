@@ -44,7 +44,7 @@ def sorted_labels(engine: Stream) -> Any:
 
 
 def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and intercepts in the order of the labels."""
+    """Return coefficients and intercepts in the order of the labels."""
     model: LinearPredictor = engine.current.model
     codes = _sorted_codes(engine)
     if len(codes) <= 2:
@@ -60,7 +60,7 @@ def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
 
 
 def probabilities(engine: Stream, eta: FloatArray) -> FloatArray:
-    """Probabilities of all labels, in their order; 0 for those that the model does not know."""
+    """Return probabilities of all labels, in their order; 0 for those unknown to the model."""
     model, codes = engine.current.model, _sorted_codes(engine)
     if not model.classes:
         return np.full((len(eta), len(codes)), 1 / len(codes))

@@ -132,7 +132,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         exact = self.solve == "exact"
-        settings = self._sampling(without_use=exact)
+        settings = self._sampling(for_audit=exact)
         coreset = RidgeLeverage(self.n_components, intercept=self.center, **settings)
         problem = LowRank(int(self.n_components), bool(self.center), exact, self.basis == "stable")
         policy = self._default_refresh(exact) if self.refresh is None else self.refresh

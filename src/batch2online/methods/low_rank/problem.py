@@ -113,7 +113,7 @@ class LowRank(Problem):
         return np.asarray(left @ right @ new)
 
     def cost(self, model: Subspace, data: Snapshot) -> float:
-        """Exact squared loss of the model on all rows seen."""
+        """Return the exact squared loss of the model on all rows seen."""
         parts = second_moments(data.sketch.statistics)
         offset = parts.mean - model.mean
         offset = offset - offset @ model.components.T @ model.components
@@ -125,11 +125,11 @@ class LowRank(Problem):
         return spectrum.rest * spectrum.scale**2
 
     def optimum(self, data: Snapshot, model: Subspace) -> float:
-        """Return the same: it is exact."""
+        """Return the lower bound, which is exact."""
         return self.lower_bound(data)
 
     def degrees(self, model: Subspace, data: Snapshot) -> float:
-        """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
+        """Return the rank, plus one for a mean: k (d - k) parameters, where the loss of a row has d - k terms."""
         return float(self.rank + self.center)
 
     def unevenness(self, model: Subspace, data: Snapshot) -> float:
@@ -144,14 +144,14 @@ class LowRank(Problem):
         return unevenness_of(leverages, losses, weights, self.degrees(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: Subspace) -> Hindsight:
-        """Return the optimum beside the cost of keeping nothing: the squared length of all rows, less their mean."""
+        """Return the optimum beside the cost of rank 0: the squared length of all rows, less their mean."""
         parts = second_moments(data.sketch.statistics)
         offset = float(np.abs(parts.mean).max(initial=0.0))
         rounding = resolution(parts.total, parts.weight, offset)
         return Hindsight(self.optimum(data, model), total=parts.total, resolution=rounding)
 
     def difference(self, old: Subspace, new: Subspace, data: Snapshot) -> dict[str, Any]:
-        """Return the largest angle between the two subspaces, in radians."""
+        """Return the largest principal angle between the two subspaces, in radians."""
         overlap = old.components @ new.components.T
         cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
         sine = np.linalg.norm(new.components - overlap.T @ old.components, ord=2)
