@@ -875,7 +875,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return []
 
     def _journalled_problem(self, batch: Batch, entry: Any) -> Any:
-        """Return the problem of a stream that goes on with rows of a journal; None if it stays the same."""
+        """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
     def _replay(self, batch: Batch, entry: Any) -> None:
