@@ -51,7 +51,7 @@ def own_classes() -> dict[str, int]:
 
 def sketch_names() -> int:
     """Return the number of public attributes of the base of all sketches."""
-    base = getattr(extend, "Sketch", None) or extend.Construction
+    base = extend.Sketch
     declared = {name for each in base.__mro__ for name in getattr(each, "__annotations__", {})}
     return sum(not name.startswith("_") for name in declared | {name for name, _ in inspect.getmembers(base)})
 

@@ -874,7 +874,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return what decodes rows of a journal, as JSON: the labels, and the strings and columns of a table."""
         return []
 
-    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
+    def _journalled_problem(self, batch: Batch, entry: Any) -> Any:
         """Return the problem of a stream that goes on with rows of a journal; None if it stays the same."""
         return None
 
@@ -893,7 +893,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             check_finite(targets, "y")
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
-        self._stream = stream.append([batch] if n else [], self._journalled_problem(points, entry))
+        self._stream = stream.append([batch] if n else [], self._journalled_problem(batch, entry))
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -6,6 +6,7 @@ come, so shards agree on it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
 from batch2online.frames.strings import hash_code
 from batch2online.input import PreparedRow, flattened, target_array
+from batch2online.rows import Batch
 from batch2online.schema import check_value, require
 from batch2online.stream import Stream
 from batch2online.validation import LARGEST
@@ -177,23 +179,27 @@ class Labelled(OnlineEstimator):
 
     def _checked_labels(self, stored: Any) -> dict[float, Any]:
         """Return the labels stored in a file; every stored row must have one of them."""
-        check_value("labels", stored, list[tuple[float, bool | int | float | str]])
-        n_targets, is_labelled = self._stream.n_targets, self._has_labels
-        require(is_labelled or not stored, f"labels: found {len(stored)} of an estimator that is no classifier")
+        n_targets = self._stream.n_targets
         require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
+        require(n_targets == 1 or not self._has_labels, f"targets: found {n_targets} of a classifier")
+        return self._checked_codes(stored, (rows.targets for rows in self._stream.held_rows()))
+
+    def _checked_codes(self, stored: Any, targets: Iterable[FloatArray]) -> dict[float, Any]:
+        """Return labels of a file; each of these targets must be the code of one."""
+        check_value("labels", stored, list[tuple[float, bool | int | float | str]])
+        require(self._has_labels or not stored, f"labels: found {len(stored)} of an estimator that is no classifier")
         require(all(label_code(label) == code for code, label in stored), f"labels: found other codes in {stored[:5]}")
-        for rows in self._stream.held_rows() if is_labelled else ():
-            unknown = rows.targets[~np.isin(rows.targets[:, :1], [code for code, _ in stored])[:, 0], :1]
-            require(n_targets == 1 and not len(unknown), f"targets: found {unknown[:1]}, expected a known label")
+        for codes in targets if self._has_labels else ():
+            unknown = codes[:, 0][~np.isin(codes[:, 0], [code for code, _ in stored])]
+            require(not len(unknown), f"targets: found {unknown[:1]}, expected a known label")
         return dict(stored)
 
     def _journal_entry(self, points: FloatArray, problem: Any) -> Any:
         return [[code, label] for code, label in problem.labels.items()]
 
-    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
-        labels = [tuple(label) for label in entry]
-        check_value("labels", labels, list[tuple[float, bool | int | float | str]])
-        return replace(self._stream.problem, labels=dict(labels))
+    def _journalled_problem(self, batch: Batch, entry: Any) -> Any:
+        labels = self._checked_codes([tuple(label) for label in entry], [batch[1]])
+        return replace(self._stream.problem, labels=labels)
 
     def _merged(self, own: Stream, other: Stream) -> Stream:
         problem: Any = own.problem

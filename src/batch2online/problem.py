@@ -111,7 +111,7 @@ class Problem(ABC):
         require(is_right, f"sketch: found a {type(sketch).__name__}, expected a {self.sketch_type.__name__}")
 
     def numbers(self, rows: Rows) -> Rows:
-        """Return rows as numbers that can be compared: what stands for texts and gaps is made one."""
+        """Return rows as numbers that can be compared, codes of strings and missing values included."""
         return rows
 
     def spread_of(self, rows: Rows) -> FloatArray | None:

@@ -185,7 +185,6 @@ def drawn(rows, seed, size, history):
     built = coresets.Clustering(4, coreset_size=size, history=history, random_state=seed)
     for start in range(0, len(rows), 500):
         built.add(rows[start : start + 500])
-    built.flush()
     return built
 
 

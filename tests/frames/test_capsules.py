@@ -87,7 +87,7 @@ def test_every_estimator_takes_them(name, export):
 
 
 @pytest.mark.parametrize("export", EXPORTS)
-def test_text_and_missing_values_of_a_table(export):
+def test_string_and_missing_values_of_a_table(export):
     table = TABLE.append_column("c", pa.array(["x", None] * (N // 2)))
     steps = make_column_transformer((StandardScaler(), ["a", "b"]), (OneHotEncoder(handle_unknown="ignore"), ["c"]))
     model = BatchToOnline(make_pipeline(steps, Ridge()), random_state=0)

@@ -110,7 +110,7 @@ def test_arrays_of_numbers_are_no_tables():
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=20))
-def test_texts_come_back_from_a_file(values):
+def test_strings_come_back_from_a_file(values):
     texts = StringTable()
     texts.add({hash_code(text): text for text in values})
     back = StringTable.from_fields(texts.stored_fields())
@@ -119,13 +119,13 @@ def test_texts_come_back_from_a_file(values):
     assert len(back) == len(set(values))
 
 
-def test_a_text_has_the_same_number_wherever_it_stands():
+def test_a_string_has_the_same_number_wherever_it_stands():
     one, other = read(pd.DataFrame({"a": ["x", "y"], "b": ["y", "x"]})), read(pl.DataFrame({"a": ["y"], "b": ["x"]}))
     np.testing.assert_array_equal(one[0][1], other[0][0])
     np.testing.assert_array_equal(one[0][0], one[0][1][::-1])
 
 
-def test_texts_with_the_same_number_are_refused():
+def test_strings_with_the_same_number_are_refused():
     texts = StringTable({5.0: "a"})
     with pytest.raises(ValueError, match="'a' and 'b' have the same hash"):
         texts.add({5.0: "b"})
@@ -167,7 +167,7 @@ def test_columns_of_polars_that_cannot_be_held_are_named(values, message):
         read(pl.DataFrame({"x": values}))
 
 
-def test_names_differ_and_are_texts_or_numbers():
+def test_names_differ_and_are_strings_or_numbers():
     with pytest.raises(ValueError, match="Two columns are named 'a'"):
         read(pd.DataFrame([["x", "y"]], columns=["a", "a"]))
     with pytest.raises(TypeError, match="must be strings or whole numbers"):
@@ -183,7 +183,7 @@ def test_a_column_keeps_its_kind():
         read(pd.DataFrame({"a": [None, 1.0], "b": [None, None]}), table)
 
 
-def test_a_gap_among_whole_numbers_makes_them_numbers():
+def test_a_missing_value_among_whole_numbers_makes_them_numbers():
     table = read(pd.DataFrame({"a": [1, 2]}))[1]
     assert again(pd.DataFrame({"a": [3, 4]}), table)["a"].dtype == np.int64
     assert again(pd.DataFrame({"a": [3, None]}), table)["a"].dtype == np.float64

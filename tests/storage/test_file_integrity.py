@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -11,10 +12,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from batch2online import Durable, OnlineRegression, load
+from batch2online import Durable, OnlineClassifier, OnlineRegression, load
 from batch2online.refresh import Geometric
-from batch2online.storage import atomic, session
-from batch2online.storage.database import Database
+from batch2online.storage import atomic, journal, session
+from batch2online.storage.database import Database, packed
 from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked
 from batch2online.storage.tree import CheckpointError
 from state_bytes import serialise
@@ -154,6 +155,39 @@ def test_a_tail_of_other_counts_than_were_written_is_refused(statement, missing,
     database.transact(tamper)
     durable._session.abandon()
     with pytest.raises(StoreCorrupted, match="lost rows"):
+        Durable.open(path)
+
+
+FORGED_ROWS = {
+    "an unknown label": (X[:3], np.full((3, 1), 5.0), np.ones(3), [[0.0, 0], [1.0, 1]]),
+    "labels that are none": (X[:3], np.zeros((3, 1)), np.ones(3), [["x"]]),
+    "no list of labels": (X[:3], np.zeros((3, 1)), np.ones(3), 7),
+    "another width": (X[:3, :1], np.zeros((3, 1)), np.ones(3), [[0.0, 0], [1.0, 1]]),
+    "a missing target": (X[:3], np.zeros((3, 0)), np.ones(3), [[0.0, 0], [1.0, 1]]),
+    "infinity": (np.full((3, X.shape[1]), np.inf), np.zeros((3, 1)), np.ones(3), [[0.0, 0], [1.0, 1]]),
+    "a negative weight": (X[:3], np.zeros((3, 1)), np.array([1.0, -1.0, 1.0]), [[0.0, 0], [1.0, 1]]),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED_ROWS)
+def test_forged_rows_of_a_journal_are_refused(forged, path):
+    """All checksums and counts are right."""
+    durable = Durable(path, OnlineClassifier(random_state=0), durability="os")
+    durable.partial_fit(X[:50], Y[:50] > 0).partial_fit(X[50:60], Y[50:60] > 0)
+    points, targets, weights, entry = FORGED_ROWS[forged]
+    database = durable._database
+
+    def forge():
+        database.run("DELETE FROM journal")
+        text = json.dumps(entry)
+        place = journal._row_place(0, text)
+        row = (0, *(packed(place, points, targets, weights)))
+        database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (*row[:2], text, *row[2:]))
+        database.meta |= {"journal": 1, "journal_rows": len(points)}
+
+    database.transact(forge)
+    durable._session.abandon()
+    with pytest.raises(StoreCorrupted, match="the rows of call 0 cannot be learned again"):
         Durable.open(path)
 
 

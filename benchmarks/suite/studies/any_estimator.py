@@ -14,7 +14,7 @@ from benchmarks.suite.study import Study, loaded
 
 IS_TIMED = True
 GROWTH, SIZE, ROWS, FEW = 1.2, 5_000, 300_000, 10_000
-CONSTRUCTIONS = {
+CORESETS = {
     "PilotSampling": coresets.PilotSampling,
     "Leverage": partial(coresets.Leverage, intercept=True),
     "Uniform": coresets.Uniform,
@@ -46,8 +46,8 @@ def compared(X: np.ndarray, y: np.ndarray, form: Form) -> list[dict]:
         refresh.Geometric(GROWTH, start=form.chunk),
     )
     models = {
-        name: BatchToOnline(batch, coreset=construction, coreset_size=SIZE, refresh=policy, loss="squared")
-        for name, construction in CONSTRUCTIONS.items()
+        name: BatchToOnline(batch, coreset=coreset, coreset_size=SIZE, refresh=policy, loss="squared")
+        for name, coreset in CORESETS.items()
     }
     models["defaults"] = BatchToOnline(batch, loss="squared")
     models["all rows"] = baselines.FollowTheLeader(batch, growth=GROWTH)

@@ -40,7 +40,7 @@ def drawn(n: int, condition: float) -> np.ndarray:
 
 
 def learned(X: np.ndarray) -> Leverage:
-    construction = Leverage(intercept=True, coreset_size=1000, random_state=0)
+    coreset = Leverage(intercept=True, coreset_size=1000, random_state=0)
     for start in range(0, len(X), CHUNK):
-        construction.add(X[start : start + CHUNK])
-    return construction
+        coreset.add(X[start : start + CHUNK])
+    return coreset

@@ -16,21 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
-from batch2online.rows import all_ones, ones
+from batch2online._types import IntArray
+from batch2online.rows import Batch, all_ones, ones
 from batch2online.storage.database import Database, checksum, packed, unpacked
 from batch2online.storage.errors import StoreCorrupted
 from batch2online.storage.tree import decoded, encoded
-
-Given = tuple[FloatArray, FloatArray, FloatArray]
-"""Points, targets and weights."""
 
 BUCKETS = 1024
 
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def append(database: Database, model: Any, batches: list[Given], problem: Any) -> int:
+def append(database: Database, model: Any, batches: list[Batch], problem: Any) -> int:
     """Write the rows of one call, with the labels and strings that decode them; return their number."""
     stream, number, rows = model._stream, database.meta["journal"], database.meta["journal_rows"]
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
@@ -53,7 +50,11 @@ def replay(database: Database, model: Any) -> int:
         statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
         ((shape, entry, content, crc),) = database.select(statement, (number,))
         points, targets, weights = unpacked(_row_place(number, entry), shape, content, crc)
-        model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+        try:
+            model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            why = f"the rows of call {number} cannot be learned again: {error}"
+            raise StoreCorrupted(f"{database.path} is damaged: {why}") from error
         total += len(points)
     if total != database.meta.get("journal_rows", 0):
         raise StoreCorrupted(f"{database.path} has lost rows: found {total} of {database.meta['journal_rows']}.")

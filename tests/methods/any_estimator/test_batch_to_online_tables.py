@@ -44,7 +44,7 @@ def test_chunks_do_not_matter(whole, sizes):
 
 @settings(max_examples=4)
 @given(SIZES)
-def test_chunks_of_texts_do_not_matter(sizes):
+def test_chunks_of_strings_do_not_matter(sizes):
     one, other = classifier().partial_fit(DOCUMENTS, LABELS), classifier()
     assert_same(learned(other, DOCUMENTS, LABELS, sizes), one)
 
@@ -107,7 +107,7 @@ def test_a_table_is_passed_on_as_the_kind_that_came_in(kind):
     assert model.coreset_.to_frame().shape == (len(model.coreset_), X.shape[1] + 2)
 
 
-def test_texts_of_rows_that_left_are_dropped():
+def test_strings_of_rows_that_left_are_dropped():
     model = BatchToOnline(
         lambda rows, weights: len(rows), loss=lambda model, rows: np.zeros(len(rows)), coreset_size=50, random_state=0
     )
@@ -117,7 +117,7 @@ def test_texts_of_rows_that_left_are_dropped():
     assert model.n_seen_ == 100_000
 
 
-def test_a_durable_model_of_texts_comes_back_after_a_crash(tmp_path):
+def test_a_durable_model_of_strings_comes_back_after_a_crash(tmp_path):
     model = classifier(loss="zero_one")
     durable = Durable(tmp_path / "model.b2o", model, trusted=True)
     learned(durable, DOCUMENTS[:100], LABELS[:100], [17])
@@ -127,7 +127,7 @@ def test_a_durable_model_of_texts_comes_back_after_a_crash(tmp_path):
         assert_same(again.model, classifier(loss="zero_one").partial_fit(DOCUMENTS, LABELS))
 
 
-def test_forgotten_texts_are_in_no_page_of_the_file(tmp_path):
+def test_forgotten_strings_are_in_no_page_of_the_file(tmp_path):
     path = tmp_path / "model.b2o"
     with Durable(path, classifier(keep_history=True), trusted=True) as durable:
         learned(durable, DOCUMENTS, LABELS, [50])
@@ -137,7 +137,7 @@ def test_forgotten_texts_are_in_no_page_of_the_file(tmp_path):
     assert b"number101" not in content
 
 
-def test_a_file_without_the_texts_of_its_rows_is_refused(tmp_path):
+def test_a_file_without_the_strings_of_its_rows_is_refused(tmp_path):
     path = tmp_path / "model.b2o"
     model = classifier().partial_fit(DOCUMENTS, LABELS)
     state = model._state()
@@ -149,7 +149,7 @@ def test_a_file_without_the_texts_of_its_rows_is_refused(tmp_path):
         load(path, trusted=True)
 
 
-def test_a_damaged_text_is_noticed(tmp_path):
+def test_a_damaged_string_is_noticed(tmp_path):
     path = tmp_path / "model.b2o"
     classifier(coreset=coresets.Everything).partial_fit(DOCUMENTS, LABELS).save(path)
     data = path.read_bytes()
@@ -190,7 +190,7 @@ def test_new_levels_and_classes_flow_through():
     assert model.predict(unseen).shape == (2,)
 
 
-def test_gaps_in_arrays_are_for_estimators_that_take_them():
+def test_missing_values_in_arrays_are_for_estimators_that_take_them():
     rows = X[["length", "count"]].to_numpy()
     model = BatchToOnline(HistGradientBoostingRegressor(max_iter=3), random_state=0)
     assert_same(
@@ -219,7 +219,7 @@ def test_scores_that_need_numbers_say_so():
         regressor(coreset=lambda **s: coresets.RidgeLeverage(2, **s)).partial_fit(X, Y)
 
 
-def test_an_estimator_that_takes_no_text_names_the_way_on():
+def test_an_estimator_that_takes_no_string_names_the_way_on():
     with pytest.raises(
         ValueError, match=r"Column 'colour' holds strings, which LinearRegression cannot take: put an encoder"
     ):
@@ -228,7 +228,7 @@ def test_an_estimator_that_takes_no_text_names_the_way_on():
         BatchToOnline(HistGradientBoostingRegressor()).partial_fit(X[["length", "colour"]], Y)
 
 
-def test_lists_of_dictionaries_and_single_texts():
+def test_lists_of_dictionaries_and_single_strings():
     rows = [{"a": i % 3, "b": "xyz"[i % 2]} | ({"c": 1.5} if i > 60 else {}) for i in range(N)]
     model = BatchToOnline(make_pipeline(DictVectorizer(), LogisticRegression()), random_state=0)
     learned(model, rows, LABELS, [11])

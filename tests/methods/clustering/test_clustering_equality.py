@@ -23,6 +23,7 @@ from batch2online.methods import scores
 from batch2online.methods.clustering import race
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.refresh import Geometric
+from batch2online.sketches.base import Snapshot
 
 N, SEED, SIZE = 1_250, 3, 150
 """One whole block of 1,000 ids and an unfinished one."""
@@ -162,6 +163,10 @@ def from_scratch(points, ids, built, weights):
     keep = sampling.kept(sampling.inclusion_uniforms(words), q)
     exponents = sampling.exponents(q[keep], sampling.rounding_uniforms(words[keep]), settings.epsilon)
     return seeds, ids[keep], weights[keep] * sampling.weights_of(exponents, settings.epsilon)
+
+
+def snapshot(built):
+    return Snapshot(built.sketch, built.history)
 
 
 def assert_from_scratch(data, points, ids, weights):
@@ -388,14 +393,14 @@ def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size
         return to.add(X[piece], weights=weights[piece])
 
     whole = added(slice(None))
-    assert_from_scratch(whole, X, ids, weights)
+    assert_from_scratch(snapshot(whole), X, ids, weights)
 
     chunked = added(pieces[0])
     for piece in pieces[1:]:
         if rng.random() < 0.5:
-            chunked.settle()
+            chunked.coreset()
         added(piece, chunked)
-    assert_from_scratch(chunked, X, ids, weights)
+    assert_from_scratch(snapshot(chunked), X, ids, weights)
 
     *earlier, last = pieces
     shards = [added(piece) for piece in earlier]
@@ -404,11 +409,11 @@ def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size
     for shard in shards:
         merged.merge(shard)
     if earlier:
-        assert_from_scratch(added(last, merged), X, ids, weights)
+        assert_from_scratch(snapshot(added(last, merged)), X, ids, weights)
 
     stay = rng.random(len(X)) < 0.8
     stay[0] = True
-    assert_from_scratch(chunked.forget(ids[~stay]), X[stay], ids[stay], weights[stay])
+    assert_from_scratch(snapshot(chunked.forget(ids[~stay])), X[stay], ids[stay], weights[stay])
 
 
 # -- failures -----------------------------------------------------------------------------------------

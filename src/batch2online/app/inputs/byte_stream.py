@@ -113,9 +113,13 @@ def read_errors(file: IO[bytes], name: str) -> Iterator[None]:
     try:
         yield
     except EOFError as error:
-        raise DataError(f"{name} is truncated: its {_compression(file)} data end{_after(file)}.") from error
+        raise DataError(
+            f"{name} is truncated: its {_compression(file)} data end after {file.tell():,} bytes."
+        ) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{name} has damaged {_compression(file)} data{_after(file)}: {error}.") from error
+        raise DataError(
+            f"{name} has damaged {_compression(file)} data after {file.tell():,} bytes: {error}."
+        ) from error
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror or error}.") from error
 
@@ -123,10 +127,6 @@ def read_errors(file: IO[bytes], name: str) -> Iterator[None]:
 def _compression(file: Any) -> str:
     kinds = {gzip.GzipFile: "gzip", bz2.BZ2File: "bzip2", lzma.LZMAFile: "xz"}
     return next((word for kind, word in kinds.items() if isinstance(getattr(file, "raw", file), kind)), "compressed")
-
-
-def _after(file: IO[bytes]) -> str:
-    return f" after {file.tell():,} bytes of text"
 
 
 BLOCK = 1 << 22

@@ -25,24 +25,12 @@ from batch2online.app.inputs.json_lines import JsonLines
 from batch2online.app.inputs.layout import Layout
 from batch2online.frames.columns import ColumnType
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ": lzma.LZMAFile}
 _COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
 _ZIP, _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PK\x03\x04", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
-_SUFFIXES = {
-    "csv": "csv",
-    "tsv": "tsv",
-    "tab": "tsv",
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
-    "json": "jsonl",
-    "parquet": "parquet",
-    "pq": "parquet",
-    "arrow": "arrow",
-    "arrows": "arrow",
-    "feather": "arrow",
-    "ipc": "arrow",
-}
+_SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl",
+             "parquet": "parquet", "pq": "parquet", "arrow": "arrow", "arrows": "arrow", "feather": "arrow",
+             "ipc": "arrow"}  # fmt: skip
 
 
 class Reader(Protocol):
@@ -144,7 +132,13 @@ def _recognised(path: str, raw: Any, layout: Layout) -> Source:
         size = _size(raw)
         return Source(ArrowStream(file, name), name, raw=raw, size=size, is_live=size is None)
     if kind in ("parquet", "arrow"):
-        return Source(_columnar(kind, path, name, file, is_compressed), name)
+        if path == "-" or is_compressed:
+            how = "from standard input" if path == "-" else "compressed"
+            raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}.", Remedy.FORMAT)
+        if "://" not in path:
+            file.close()
+        place = file if "://" in path else path
+        return Source(Parquet(place, name) if kind == "parquet" else ArrowFile(place, name), name)
     return _text(kind, file, raw, name, layout)
 
 
@@ -238,16 +232,6 @@ def _format_of(start: bytes, path: str) -> str:
     if by_name:
         return by_name
     return "jsonl" if start.lstrip().startswith(b"{") else "csv"
-
-
-def _columnar(kind: str, path: str, name: str, file: Any, is_compressed: bool) -> Reader:
-    if path == "-" or is_compressed:
-        how = "from standard input" if path == "-" else "compressed"
-        raise DataError(f"{name}: {kind.capitalize()} cannot be read {how}.", Remedy.FORMAT)
-    if "://" not in path:
-        file.close()
-    place = file if "://" in path else path
-    return Parquet(place, name) if kind == "parquet" else ArrowFile(place, name)
 
 
 def paths_of(given: Sequence[str]) -> list[str]:

@@ -36,6 +36,7 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
+from batch2online.rows import Batch
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
@@ -667,13 +668,13 @@ class BatchToOnline(Labelled):
         strings = encoding.strings.listed(points[:, encoding.schema.string_columns])
         return {"labels": labels, "schema": schema, "strings": strings}
 
-    def _journalled_problem(self, points: FloatArray, entry: Any) -> Any:
+    def _journalled_problem(self, batch: Batch, entry: Any) -> Any:
         if not isinstance(entry, dict):
-            return super()._journalled_problem(points, entry)
+            return super()._journalled_problem(batch, entry)
         schema: Any = decoded(entry["schema"], [])
         if not isinstance(schema, FrameSchema):
             raise CheckpointError(f"schema: found a {type(schema).__name__}")
         encoding = replace(self._encoding, schema=schema)
         encoding.strings.add({hash_code(string): string for string in entry["strings"]})
-        encoding.check(points)
-        return replace(super()._journalled_problem(points, entry["labels"]), encoding=encoding)
+        encoding.check(batch[0])
+        return replace(super()._journalled_problem(batch, entry["labels"]), encoding=encoding)

@@ -64,7 +64,7 @@ class LeverageStatistics(Statistics):
         return self.moments.scores(self.read(rows), with_targets=False)
 
     def read(self, rows: Rows) -> Rows:
-        """Return the columns of a table that hold numbers, with zeros for gaps; all of an array."""
+        """Return the columns of a table that hold numbers, with zeros for missing values; all of an array."""
         if self.columns is None:
             return rows
         points = rows.points[:, self.columns]

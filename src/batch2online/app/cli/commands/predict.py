@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from batch2online._types import BoolArray, FloatArray
+from batch2online._types import BoolArray
 from batch2online.app.cli.files import write_csv
 from batch2online.app.cli.models import StoredModel, load_model, needed_kinds, predictions, preparation_for
 from batch2online.app.inputs import DataError, Layout, Source, open_source
@@ -80,14 +80,10 @@ def _predict(stored: StoredModel, source: Source, out: Path | None, options: Out
     with _output(out, options.keep_formulas) as write:
         for batch in rows_of:
             rows, _, complete = preparation.apply(batch, note_once)
-            found = _aligned(predictions(stored.model, _at_least_one(rows), options.probabilities), complete)
+            some = rows if len(rows) else np.zeros((1, rows.shape[1]))  # so that there are columns
+            found = _aligned(predictions(stored.model, some, options.probabilities), complete)
             named = {f"{name} (predicted)" if name in kept else name: values for name, values in found.items()}
             write(pa.table({**{column: batch.table.column(column) for column in kept}, **named}))
-
-
-def _at_least_one(rows: FloatArray) -> FloatArray:
-    """Return the rows, or a row of zeros if there are none: its prediction has the right columns."""
-    return rows if len(rows) else np.zeros((1, rows.shape[1]))
 
 
 def _aligned(columns: dict[str, Any], complete: BoolArray) -> dict[str, Any]:

@@ -150,18 +150,15 @@ class LearningLoop:
         for rows, targets in chunks:
             known = min(len(rows), max(0, self.resumed_at - self.rows))
             if known:
-                self._skip((rows[:known], None if targets is None else targets[:known]))
+                self._count((rows[:known], None if targets is None else targets[:known]))
+                if self.rows == self.resumed_at and self.checksum != self._start.checksum:
+                    raise DataError(f"The first {self.rows:,} rows differ from those that --state has learned.")
             if known < len(rows):
                 self._learn((rows[known:], None if targets is None else targets[known:]))
             self._emitter.flush()
             progress(self)
         if self.rows < self.resumed_at:
             raise DataError(f"The input has {self.rows:,} rows, but --state has already learned {self.resumed_at:,}.")
-
-    def _skip(self, chunk: Chunk) -> None:
-        self._count(chunk)
-        if self.rows == self.resumed_at and self.checksum != self._start.checksum:
-            raise DataError(f"The first {self.rows:,} rows differ from those that --state has learned.")
 
     def _learn(self, chunk: Chunk) -> None:
         for part in self.recorder.pieces(chunk, self.rows):
