@@ -39,7 +39,7 @@ def raced(rows, k, z, seed, parts=1):
     history, race = History(10**6, rows.points.shape[1], 0), Race(k, z, seed)
     chosen = np.empty(0)
     for part in np.array_split(np.arange(len(rows)), parts):
-        history.append(rows[part])
+        history = history.append(rows[part])
         race, chosen = race.updated(history).run(history)
     return chosen
 
@@ -96,7 +96,7 @@ def test_a_single_row_that_comes_late_may_win():
         rows, race = rows_of(points, weights=weights), Race(3, 2.0, seed)
         history = History(10**6, 2, 0)
         for part in (slice(0, 700), slice(700, 701)):
-            history.append(rows[part])
+            history = history.append(rows[part])
             race, chosen = race.updated(history).run(history)
         assert chosen.tolist() == plain(rows, 3, 2.0, seed).tolist()
         assert 700 in chosen

@@ -72,17 +72,17 @@ def test_a_history_that_was_rewritten_leaves_nothing_behind_and_looking_writes_n
     assert database.select("PRAGMA secure_delete") == [(1,)]
     history = DiskHistory(10, 2, 0, database)
     for first in range(0, 300, 10):
-        history.append(segment(first, first + 10))
+        history = history.append(segment(first, first + 10))
     history.write()
     before = numbers(database)
     assert len(before) == 30
     looking = history.for_reading()
     for first in range(300, 600, 10):
-        looking.append(segment(first, first + 10))
+        looking = looking.append(segment(first, first + 10))
     assert numbers(database) == before
     other = history.emptied()
     for first in range(0, 300, 20):
-        other.append(segment(first, first + 10))
+        other = other.append(segment(first, first + 10))
     other.write()
     assert history.everything().ids.tolist() == list(range(300))
     other.tidy()
@@ -93,7 +93,7 @@ def test_a_history_that_was_rewritten_leaves_nothing_behind_and_looking_writes_n
 def test_reading_a_history_on_disk_holds_few_segments():
     history = DiskHistory(10, 2, 0, scratch())
     for first in range(0, 500, 10):
-        history.append(segment(first, first + 10))
+        history = history.append(segment(first, first + 10))
     history.write()
     assert len(list(history)) == 50
     assert len(history._recent) <= disk_history._CACHED
@@ -102,7 +102,7 @@ def test_reading_a_history_on_disk_holds_few_segments():
 def test_a_history_on_disk_is_never_read_from_the_tree_of_a_state():
     rows = Rows(np.ones((2, 1)), np.empty((2, 0)), np.ones(2), np.arange(2))
     history = DiskHistory(10, 1, 0, scratch())
-    history.append(rows)
+    history = history.append(rows)
     assert pickle.loads(pickle.dumps(history)).ids().tolist() == [0, 1]
     with pytest.raises(CheckpointError, match="rows on disk lie in their table"):
         state_of(parts_of(history))

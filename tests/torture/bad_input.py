@@ -86,7 +86,7 @@ def _is_same(one, other) -> bool:
 def _check_finite(subject) -> None:
     """No NaN and no infinity in the model or in the coreset."""
     if not hasattr(subject, "get_params"):
-        if subject.shape is not None:
+        if subject.sketch is not None:
             _assert_finite(subject.coreset())
     elif "_stream" in vars(subject):
         model = subject._stream.model

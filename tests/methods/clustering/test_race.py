@@ -138,7 +138,7 @@ def seed_changes(k, n, seed):
     X = np.random.default_rng(seed).normal(size=(n, 2))
     history, runs, old, changes = History(10_000, 2, 0), Race(k, 2.0, seed), None, 0
     for t in range(n):
-        history.append(rows_of(X[t : t + 1], np.ones(1), t))
+        history = history.append(rows_of(X[t : t + 1], np.ones(1), t))
         runs, seeds = runs.updated(history).run(history)
         changes += old is None or not np.array_equal(seeds, old)
         old = seeds
@@ -168,7 +168,7 @@ def raced(X, weights, k, z, cuts):
     """Seeds of an incremental race that looked at every cut."""
     history, runs, seeds = History(1_000, X.shape[1], 0), Race(k, z, 5), np.empty(0)
     for start, stop in zip([0, *cuts], [*cuts, len(X)], strict=True):
-        history.append(rows_of(X[start:stop], weights[start:stop], start))
+        history = history.append(rows_of(X[start:stop], weights[start:stop], start))
         runs, seeds = runs.updated(history).run(history)
     return seeds
 
@@ -215,7 +215,7 @@ def test_rows_far_from_the_first_ones_may_win(z):
 def test_rows_are_searched_once_for_the_same_seeds():
     X = np.tile(np.random.default_rng(0).normal(size=(3, 2)), (700, 1))
     history, searched = History(10_000, 2, 0), []
-    history.append(rows_of(X, np.ones(len(X))))
+    history = history.append(rows_of(X, np.ones(len(X))))
     better = Race._better
 
     def counted(self, stage, rows, *rest):
@@ -226,7 +226,7 @@ def test_rows_are_searched_once_for_the_same_seeds():
         runs, seeds = Race(5, 2.0, 1).updated(history).run(history)
         assert len(seeds) == 3
         assert searched == [len(X)]
-        history.append(rows_of(X[:10], np.ones(10), len(X)))
+        history = history.append(rows_of(X[:10], np.ones(10), len(X)))
         runs.updated(history).run(history)
     assert searched == [len(X), 10]
 
