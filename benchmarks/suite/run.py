@@ -27,7 +27,7 @@ def results(form: Form, words: list[str] | None) -> Iterator[Result]:
         every = [module for module in modules("studies") if form.name != "quick" or hasattr(module, "IS_TIMED")]
     else:
         for problem in _chosen("problems", words):
-            _told(problem.NAME, table(problem, form))
+            _summary(problem.NAME, table(problem, form))
         list(_lines(form, _chosen("lines", words)))
         every = _chosen("studies", words)
     yield from (study(form, module) for module in every)
@@ -36,7 +36,7 @@ def results(form: Form, words: list[str] | None) -> Iterator[Result]:
 def everything(form: Form) -> dict[str, Any]:
     """Measure all but the studies."""
     started, before, origin = time.perf_counter(), machine.load(), stored.provenance(form.command())
-    tables = {problem.NAME: _told(problem.NAME, table(problem, form)) for problem in modules("problems")}
+    tables = {problem.NAME: _summary(problem.NAME, table(problem, form)) for problem in modules("problems")}
     curves = list(growth.curves(form))
     lines = [*_lines(form, modules("lines")), *(_printed(line) for line in growth.lines(curves))]
     judged = [line.is_met for line in lines if line.is_met is not None]
@@ -91,7 +91,7 @@ def _printed(line: Line) -> Line:
     return line
 
 
-def _told(name: str, found: dict[str, Any]) -> dict[str, Any]:
+def _summary(name: str, found: dict[str, Any]) -> dict[str, Any]:
     for learner, record in found["learners"].items():
         ratio = f"{record['loss_ratio']:.4f} x hindsight" if "loss_ratio" in record else ""
         print(f"{name:11} {learner:48} {record['rows_per_second']:14,.0f} rows/s {ratio}", flush=True)

@@ -1,4 +1,4 @@
-"""What all online estimators share: the public contract around the engine."""
+"""The base class of all online estimators: the scikit-learn interface around a stream."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from batch2online.validation import LARGEST, check_finite, check_rows, check_tar
 
 _FIRST_CALLS = RLock()
 _MANY_BYTES = 2**24
-"""Bytes of rows beyond which the memory that they will take is compared with what there is."""
+"""Bytes of rows beyond which the memory that they need is compared with what is available."""
 
 LEARNED = frozenset({"_stream", "_former", "_reader", "feature_names_in_", "n_features_in_", "labels_"})
 """Attributes that learning sets."""
 
 _CACHES = frozenset({"_reader", "_sklearn_output_config"})
-"""Attributes that are no part of what was learned: reading sets them."""
+"""Attributes that are set by reading and are not part of the learned state."""
 
 WIDEST = 64
 """Columns up to which ``fit`` sums exactly, as shards do: for wider rows that takes most of the time."""
@@ -54,18 +54,18 @@ _CARD = (
     "<b>{name}</b><br>{lines}</div>"
 )
 Trusted = Literal[True] | list[str] | tuple[str, ...] | None
-"""What a caller may trust, see :func:`batch2online.load`."""
+"""Types that a caller trusts, see :func:`batch2online.load`."""
 _Plain = bool | int | float | str | None
 estimators: dict[str, type[OnlineEstimator]] = {}
 """Estimators that a file may name."""
 
 
 class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of the online estimators. A subclass builds the engine and names what the model holds.
+    """Base class of the online estimators. A subclass builds the stream and names the attributes of the model.
 
-    All that was learned is in ``_stream``, a value. What learns makes another one and puts it in place in one step, so
-    that an error, or an interrupt at any line, leaves the estimator as it was. Calls that learn wait for each other;
-    calls that read never wait.
+    The learned state is ``_stream``, a value. A call that learns makes another one and assigns it in one step, so that
+    an error, or an interrupt at any line, leaves the estimator as it was. Calls that learn wait for each other; calls
+    that read never wait.
     """
 
     half_life: Any
@@ -79,19 +79,19 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _needs_targets = False
     _is_shard: bool = False
     _sums_exactly: bool = False
-    """Whether rows are about to be learned that ``fit`` was given."""
+    """Whether the rows are those of ``fit``."""
 
     _owner: Any = None
     """The ``Durable`` that alone may change this estimator, if any."""
 
     _own_settings = frozenset({"first_id", "random_state", "history"})
-    """Parameters in which shards may differ; sketches compare what matters of them."""
+    """Parameters in which shards may differ; sketches compare those that matter."""
 
     _problem: type | tuple[type, ...] = object
     """The classes that the problem in a file may have."""
 
     _best = "model known"
-    """What the loss is compared with."""
+    """The best model that the loss is compared with, as text."""
 
     @property
     def _largest(self) -> float:
@@ -100,26 +100,26 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @abstractmethod
     def _new_stream(self, n_targets: int) -> Stream:
-        """Return the engine for ``n_features_in_`` columns and this many targets."""
+        """Return a new stream for ``n_features_in_`` columns and this many targets."""
 
-    def _sampling(self, without_use: bool = False) -> dict[str, Any]:
-        """Return the parameters that every coreset takes; ``without_use`` if no model is solved on the coreset."""
+    def _sampling(self, for_audit: bool = False) -> dict[str, Any]:
+        """Return the parameters of every coreset; ``for_audit`` if no model is fitted to it."""
         names = ("epsilon", "coreset_size", "random_state", "first_id", "keep_history")
         settings = {name: getattr(self, name) for name in names}
         if getattr(self, "half_life", None) not in (None, "auto"):
             settings["half_life"] = self.half_life
-        return settings | {"coreset_size": "audit"} if without_use and self.coreset_size is None else settings
+        return settings | {"coreset_size": "audit"} if for_audit and self.coreset_size is None else settings
 
     def _check_choice(self, parameter: str, *choices: str) -> None:
         value = getattr(self, parameter)
         if value not in choices:
-            allowed = " or ".join(f'"{choice}"' for choice in choices)
-            raise ValueError(f"{parameter} must be {allowed}, got {value!r}.")
+            valid = " or ".join(f'"{choice}"' for choice in choices)
+            raise ValueError(f"{parameter} must be {valid}, got {value!r}.")
 
     # -- owners ----------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; refused if a ``Durable`` owns the estimator and is not the caller."""
+        """Set an attribute; raise if a ``Durable`` owns the estimator and is not the caller."""
         if name not in _CACHES:
             self._check_may_change()
         super().__setattr__(name, value)
@@ -129,18 +129,18 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         super().__delattr__(name)
 
     def _check_may_change(self) -> None:
-        """Refuse a change that the owner of the estimator does not make."""
+        """Raise unless the owner of the estimator, if any, makes the change."""
         owner = self.__dict__.get("_owner")
         if owner is not None:
             owner._check_acting()
 
     def _check_free(self) -> None:
-        """Refuse an estimator that belongs to somebody already."""
+        """Raise ValueError if the estimator already has an owner."""
         if self._owner is not None:
             raise ValueError("The estimator belongs to another Durable: pass sklearn.base.clone(...) of it.")
 
     def __getstate__(self) -> Any:
-        """Return what copies and pickles hold: they belong to nobody."""
+        """Return the state of copies and pickles, which have no owner."""
         state = dict(super().__getstate__())
         state.pop("_owner", None)
         return state
@@ -148,17 +148,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- learning --------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows alone, as one stream, and end with a model of all of them.
+        """Fit to these rows alone, as one stream, with a final refit on all of them.
 
         Parameters
         ----------
         X : array-like, sparse matrix or table of shape (n_samples, n_features)
-            The rows, in the order in which they come. A table may be one of pandas, polars or pyarrow, or anything
-            that speaks Arrow's PyCapsule protocol, as DuckDB relations and readers of record batches do.
+            The rows, in stream order. A table can be one of pandas, polars or pyarrow, or any object with Arrow's
+            PyCapsule protocol, such as DuckDB relations and readers of record batches.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            The targets, where the problem has any.
+            The targets, for supervised estimators.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 0 is as if the row were absent.
+            Weights of rows. A row of weight 0 is ignored.
 
         Returns
         -------
@@ -166,30 +166,30 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         self._check_may_change()
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
-        fresh = self._fresh()
+        fresh = self._unfitted_copy()
         fresh._sums_exactly = True
         fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
         fresh._stream = fresh._stream.refit("fit")
         fresh._finish_fit(X)
-        return self._become(fresh)
+        return self._replace_state(fresh)
 
     def _finish_fit(self, X: Any) -> None:
-        """Add what ``fit`` leaves besides the model; the estimator is not the caller's yet."""
+        """Set further attributes of ``fit`` on the new estimator, before the caller sees it."""
 
-    def _fresh(self) -> Self:
-        """Return an estimator with the same parameters that has seen nothing."""
+    def _unfitted_copy(self) -> Self:
+        """Return an unfitted estimator with the same parameters."""
         fresh: Self = type(self)(**self.get_params(deep=False))
         fresh._is_shard = self._is_shard
         return fresh
 
-    def _become(self, fresh: Self) -> Self:
-        """Take over all that a fresh estimator has learned, in one step."""
+    def _replace_state(self, fresh: Self) -> Self:
+        """Take over the learned state of another estimator in one step."""
         while True:
             lock = self._writing()
             with lock:
-                if lock is not self._writing():  # another thread was first meanwhile
+                if lock is not self._writing():  # another thread was first
                     continue
                 if self.__sklearn_is_fitted__():
                     fresh._stream = replace(fresh._stream, lock=lock)
@@ -199,19 +199,19 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return self
 
     def _writing(self) -> RLock:
-        """Return the lock of all that learns: the engine's, or before there is one that of all first calls."""
+        """Return the lock of calls that learn: that of the stream, or the one of all first calls."""
         engine: Stream | None = self.__dict__.get("_stream")
         return _FIRST_CALLS if engine is None else engine.lock
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from further rows. The result does not depend on how rows are split into calls.
+        """Learn further rows. The result does not depend on how rows are split into calls.
 
         Parameters are those of :meth:`fit`. An error leaves the estimator as it was.
         """
         self._check_may_change()
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         if not self.__sklearn_is_fitted__():
-            fresh = self._fresh()
+            fresh = self._unfitted_copy()
             fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
             if self._is_first(fresh):
                 return self
@@ -220,15 +220,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return self
 
     def _is_first(self, fresh: Self) -> bool:
-        """Take over the first rows that a fresh estimator has learned, unless another thread was first."""
+        """Take over the state of an estimator with the first rows, unless another thread was first."""
         with _FIRST_CALLS:
             if self.__sklearn_is_fitted__():
                 return False
-            self._become(fresh)
+            self._replace_state(fresh)
             return True
 
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        """Whether the call needs none of scikit-learn's conversions."""
+    def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Return whether the arguments are plain arrays that need no conversion."""
         return (
             sample_weight is None
             and type(X) is np.ndarray
@@ -242,10 +242,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         )
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> PreparedRows:
-        """Return validated rows; nothing is learned yet. A fresh estimator gets its stream here."""
+        """Return validated rows; nothing is learned yet. An unfitted estimator gets its stream here."""
         self._check_settings()
         is_first = not self.__sklearn_is_fitted__()
-        if not is_first and self._is_ready_for(X, y, sample_weight):
+        if not is_first and self._is_plain_array(X, y, sample_weight):
             check_finite(X, "X", largest=self._largest)
             if X.nbytes > _MANY_BYTES:
                 self._stream.check_rows_fit(len(X))
@@ -275,11 +275,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return self._stream.append(rows.batches, rows.problem)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
-        """Return rows as an array or CSR matrix, and what they change about the problem, if any."""
+        """Return rows as an array or CSR matrix, and a change of the problem, if any."""
         return self._validated(X, reset), None
 
     def _prepared_targets(self, y: Any) -> tuple[Any, Any]:
-        """Return the targets as an array, None where there are none, and what they change about the problem, if any."""
+        """Return the targets as an array or None, and a change of the problem, if any."""
         if not self._needs_targets:
             return None, None
         if y is None:
@@ -291,7 +291,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return given.validated(self, X, reset, self._largest)
 
     def _checked_rows(self, X: Any) -> FloatArray:
-        """Return rows to be predicted or transformed as a dense array; the state is not touched."""
+        """Return rows to predict or transform as a dense array; the state is unchanged."""
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
@@ -307,9 +307,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- merging and forgetting ------------------------------------------------------------------------------
 
     def merge(self, other: Any) -> Self:
-        """Take in all that ``other``, with the same settings and other ids, has seen; refit on all of it.
+        """Add all rows of ``other``, which has the same settings and disjoint ids, and refit; ``other`` is unchanged.
 
-        What comes out depends on what the coreset is a function of; ``other`` stays as it is.
+        The result depends on what the coreset is a function of.
 
         - *The set of rows*: least squares, low rank, clustering with all rows kept, and :class:`BatchToOnline` with
           ``Leverage``, ``RidgeLeverage``, ``Uniform``, ``Clustering`` or ``Everything``; with a ``window`` or a number
@@ -328,7 +328,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if not other.__sklearn_is_fitted__():
             return self
         if not self.__sklearn_is_fitted__() and self._is_shard and other._is_shard:
-            return self._become(copy.deepcopy(other))
+            return self._replace_state(copy.deepcopy(other))
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("merge into an estimator that has seen rows; an empty one has nothing to add to.")
         self._check_settings()
@@ -356,9 +356,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return bool(own == others)
 
     def forget(self, ids: Any) -> Self:
-        """Become what it would be had it never seen the rows with these ids; needs ``keep_history=True``.
+        """Forget the rows with these ids, as if they had never been seen; needs ``keep_history=True``.
 
-        The other rows are learned again in the order of their ids: models, changes and regret are theirs alone.
+        The other rows are learned again in the order of their ids: models, changes and regret are those of these rows.
         """
         self._check_may_change()
         self._check_settings()
@@ -368,12 +368,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return self
 
     def __copy__(self) -> Self:
-        """Return a copy that shares nothing: what one learns, the other does not."""
+        """Return an independent copy."""
         return copy.deepcopy(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True  # every row is validated, and made dense, by this class
+        tags.input_tags.sparse = True  # rows are validated and made dense by this class
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -386,11 +386,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return engine
 
     def _view(self) -> Stream:
-        """Return what was learned from all rows seen, none of them buffered: what reports and adapters may read."""
+        """Return the stream with all rows learned and none buffered, for reports and adapters."""
         return self._check_fitted().view()
 
     def _rows_to_check(self) -> int:
-        """Return how many rows may come before the model can change; 1 before the first row."""
+        """Return the number of rows until the model can change; 1 before the first row."""
         if not self.__sklearn_is_fitted__():
             return 1
         return max(1, self._stream.rows_to_cut() - len(self._stream.buffer))
@@ -398,10 +398,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     # -- parameters ------------------------------------------------------------------------------------------
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, for the next ``fit``.
+        """Set parameters for the next ``fit``.
 
-        What was learned so far was learned with the former ones. So an estimator that has seen rows predicts as before,
-        but refuses to learn on, to merge, to forget and to be saved until it is fitted anew or they are set back.
+        A fitted estimator predicts as before, but raises an error on further learning, merging, forgetting and saving
+        until it is fitted again or the parameters are set back.
         """
         self._check_may_change()
         before = self.get_params(deep=True)
@@ -410,10 +410,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             now = self.get_params(deep=True)
             former = {name: before.get(name) for name in params} | vars(self).get("_former", {})
             self._former = {name: value for name, value in former.items() if not _is_same(value, now.get(name))}
+            self.__dict__.pop("_reader", None)  # single rows are checked again, too
         return self
 
     def _check_settings(self) -> None:
-        """Refuse to go on with other parameters than those that rows were learned with."""
+        """Raise ValueError if parameters were changed since rows were learned."""
         former = vars(self).get("_former")
         if former:
             names = ", ".join(sorted(former))
@@ -427,7 +428,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return a new stream that monitors the order of rows, with a window of rows, or several half-lives."""
         half_life, window = getattr(self, "half_life", None), Window.of(getattr(self, "window", None))
         if window is not None and half_life is not None:
-            raise ValueError("half_life and window are two ways to let old rows go: choose one.")
+            raise ValueError("half_life and window are two ways to forget old rows: choose one.")
         history = engine.history
         if window is not None and history is not None and not history.is_in_memory:
             raise ValueError('The rows of a window are kept in memory: choose history="memory" or "coreset".')
@@ -444,7 +445,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def _takes_any_number(self) -> bool:
-        """Whether a target is taken as it is: no label, and no number that the loss may refuse."""
+        """Whether any number is a valid target: no labels, and no restriction by the loss."""
         return True
 
     def learn_one(self, x: Any, y: Any = None) -> Self:
@@ -457,7 +458,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                 with engine.lock:
                     if self._stream is engine and self._owner is None and engine.append_one(values, target):
                         return self
-        except Exception:  # no row yet, no reader, no mapping, or a value is refused: again, with clear errors
+        except Exception:  # no row yet, no reader, no mapping, or an invalid value: again, with clear errors
             pass
         return self._learn_one(x, y)
 
@@ -484,7 +485,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
         rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], names=names)
-        fresh = self._fresh()
+        fresh = self._unfitted_copy()
         fresh.partial_fit(rows, None if y is None else np.asarray([unmasked(y, "y")]))
         if names is not None:
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
@@ -506,6 +507,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         try:
             is_real = type(x) is not np.ndarray or x.dtype.kind != "c"
             if is_real and hypot(*x) <= self._largest:
+                if "feature_names_in_" not in vars(self) and "_reader" not in vars(self):
+                    self._reader = RowReader(None, self._stream.width, self._largest, self._plain_targets())
                 return x
         except (OverflowError, TypeError):
             pass
@@ -524,15 +527,15 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _reader_of_names(self) -> RowReader:
         reader: RowReader | None = self.__dict__.get("_reader")
-        if reader is None:
+        if reader is None or reader.names is None:
             names = list(getattr(self, "feature_names_in_", ()))
             if not names:
                 raise ValueError("x is a mapping, but the columns have no names: pass a sequence of values.")
-            reader = self._reader = RowReader(names, self._largest, self._plain_targets())
+            reader = self._reader = RowReader(names, len(names), self._largest, self._plain_targets())
         return reader
 
     def _plain_targets(self) -> int | None:
-        """Return how many numbers belong to a row, None where they are not taken as they come."""
+        """Return the number of targets of a row, None if they need a conversion."""
         if not self._needs_targets:
             return 0
         return 1 if self._takes_any_number and self._stream.flat_targets else None
@@ -551,13 +554,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def _adds_up(self) -> bool:
-        """Whether shards merge to the same bits whatever rows each of them has, or only for given parts."""
+        """Whether shards merge to the same bits for any partition of the rows."""
         return True
 
     def new_shard(self, first_id: int) -> Self:
-        """Return an empty estimator for a part of the rows, numbered from ``first_id`` on, to be merged with others.
+        """Return an unfitted estimator for a part of the rows, numbered from ``first_id`` on, to merge with others.
 
-        A shard learns without order: it predicts no row before it learns it, and solves only when a model is asked for.
+        A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
         by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and what they merge
         to depends on them; see ``docs/cluster.md`` for what holds of which estimator.
@@ -572,7 +575,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         >>> bool((merged.coef_ == model.new_shard(0).partial_fit(X, X[:, 0]).coef_).all())
         True
         """
-        shard = self._fresh()
+        shard = self._unfitted_copy()
         shard.first_id, shard.random_state, shard._is_shard = first_id, self._seed_of_shards(), True
         return shard
 
@@ -617,7 +620,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return int(self.random_state)
 
     def _begun(self, engine: Stream) -> Stream:
-        """Return an engine that has seen no rows as it is, or as that of a shard."""
+        """Return a stream without rows as it is, or as that of a shard."""
         if self._is_shard:
             engine.check_all_rows_count("A shard")
             return engine.unordered() if engine.sketch.pilot == "none" else engine
@@ -625,41 +628,41 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return engine.summing()
         return engine
 
-    # -- what was learned ------------------------------------------------------------------------------------
+    # -- fitted attributes -----------------------------------------------------------------------------------
 
     @property
     def n_seen_(self) -> int:
-        """Rows seen (and not forgotten)."""
+        """Number of rows seen (and not forgotten)."""
         return self._check_fitted().n_seen
 
     @property
     def n_samples_seen_(self) -> int:
-        """The same, by the name that scikit-learn has for it."""
+        """Number of rows seen, by the name of scikit-learn."""
         return self.n_seen_
 
     @property
     def has_model_(self) -> bool:
-        """Whether a first model was solved; until then the mean of the rows, or of the targets, stands in for it."""
+        """Whether a first model was fitted; until then the mean of the rows, or of the targets, is used."""
         return self._check_fitted().has_model
 
     @property
     def n_changes_(self) -> int:
-        """How often the model has changed; the first model counts as none."""
+        """Number of changes of the model; the first model is not counted."""
         return self._check_fitted().n_changes
 
     @property
     def changes_(self) -> list[ChangeEvent]:
-        """The newest changes of the model, at most 10,000, each with its reason and what it has cost.
+        """The newest changes of the model, at most 10,000, each with its reason and the time of its fit.
 
         ``n_changes_`` counts all of them; ``Durable(log_changes=True)`` keeps them all in the file.
         """
         engine = self._check_fitted()
-        seconds = {solve.at: solve.seconds for solve in engine.current.timings.models}
+        seconds = {fit.at: fit.seconds for fit in engine.current.timings.models}
         return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
 
     @property
     def timings_(self) -> Timings:
-        """What solves have cost: how many, on how many rows, in how many seconds; and what refits would have cost."""
+        """Number of fits, their rows and seconds, and an estimate of what refits on all rows would have taken."""
         return self._check_fitted().current.timings
 
     @property
@@ -676,42 +679,42 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def order_(self) -> OrderVerdict:
-        """Whether the rows seen look as if they came in random order, which the guarantee supposes."""
+        """Whether the rows look as if they came in random order, which the guarantee assumes."""
         return self._check_fitted().order()
 
-    # -- what people look at ---------------------------------------------------------------------------------
+    # -- metrics and reports ---------------------------------------------------------------------------------
 
     def _quality(self, rows: Averages) -> words.Metrics:
-        """Return measures of quality in the user's units, of what rows have cost before they were learned."""
+        """Return measures of quality in the units of the data, from prequential losses."""
         return words.mean_loss(rows)
 
     def _further_quality(self) -> words.Metrics:
-        """Return measures of the current model that are no averages over the rows as they came."""
+        """Return measures of the current model that are no averages of prequential losses."""
         return {}
 
     def _handful(self) -> Handful | None:
-        """Return the few rows that hold most of the loss, if there are such."""
+        """Return the few rows with most of the loss, if there are any."""
         found: Handful | None = self._check_fitted().handful()
         return found
 
     def _averages(self) -> tuple[Averages | None, Averages | None]:
-        """Return what all rows have cost before they were learned, and the last ones; None where nothing is known."""
+        """Return sums of prequential losses over all rows and over the last ones; None if unknown."""
         engine = self._check_fitted()
         return engine.averages(), engine.recent_averages()
 
     @property
     def metrics_(self) -> words.Metrics:
-        """Measures of quality by name: plain averages over all rows, each judged before it was learned.
+        """Measures of quality by name: plain averages over all rows, each predicted before it was learned.
 
-        No row is decayed here, with ``half_life`` or ``window`` neither; those of the last rows are
-        ``recent_metrics_``. Empty where no row was judged.
+        Rows are not decayed here, not even with ``half_life`` or ``window``; averages over the last rows are
+        ``recent_metrics_``. Empty if no row was scored.
         """
         rows = self._averages()[0]
         return {} if rows is None else self._quality(rows)
 
     @property
     def recent_metrics_(self) -> words.Metrics:
-        """The same over the last rows, with ``half_life`` or ``window``; empty where all rows count alike.
+        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count alike.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
@@ -726,7 +729,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         target : str, optional
             Name of the target, to begin the line with.
         scale : float, optional
-            What distances between rows are multiplied by, where columns were divided by it.
+            Factor of distances between rows, if columns were divided by it.
         unit : str, optional
             Unit of distances between rows.
         """
@@ -734,7 +737,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return words.headline(self, target, scale, unit)
 
     def report(self, path: str | os.PathLike[str], *, target: str | None = None) -> Path:
-        """Write a report in one HTML file, which needs nothing else; needs matplotlib.
+        """Write a report to one self-contained HTML file; needs matplotlib.
 
         Parameters
         ----------
@@ -759,9 +762,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
-        return f"{self._told()}\n{text}" if self.__sklearn_is_fitted__() else text
+        return f"{self._summary()}\n{text}" if self.__sklearn_is_fitted__() else text
 
-    def _told(self) -> str:
+    def _summary(self) -> str:
         return f"{self.n_seen_:,} rows: {self.headline()}"
 
     def _repr_html_(self) -> str:
@@ -782,7 +785,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         estimators[cls.__name__] = cls
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically; :func:`batch2online.load` gives the estimator back.
+        """Save the estimator to one file, atomically; :func:`batch2online.load` returns it.
 
         Of a :class:`BatchToOnline`, the file holds the rows that the current model was fitted on and, with the extra
         ``skops``, the fitted model. A warning says when it lacks the model: ``load(path, refit=True)`` then fits it
@@ -791,7 +794,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_fitted()
         self._check_settings()
         fitted = self._fitted_state()
-        from batch2online.storage import model_file  # who saves nothing loads no database
+        from batch2online.storage import model_file  # imported on first use
 
         model_file.save(path, self._state() | fitted | {"timings": self._timings_state()})
         self._warn_of_missing(fitted)
@@ -805,7 +808,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             "estimator": type(self).__name__,
             "params": {name: _plain(value) for name, value in params.items()},
             "columns": None if names is None else [str(name) for name in names],
-            "engine": engine,
+            "stream": engine,
         }
 
     def _timings_state(self) -> tuple[Any, ...]:
@@ -814,7 +817,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return timings.solves, timings.rows, timings.seconds, [tuple(fit) for fit in timings.models]
 
     def _fitted_state(self) -> dict[str, Any]:
-        """Return what a file holds besides the state: the same model may be written in several ways."""
+        """Return what a file stores besides the state: the same model can be written in several ways."""
         return {}
 
     def _warn_of_missing(self, stored: dict[str, Any]) -> None:
@@ -822,7 +825,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @classmethod
     def _from_state(cls, state: dict[str, Any], trusted: Trusted = None, refit: bool = False) -> Self:
-        """Return the estimator of a state out of a file, whose parts were checked one by one; see ``load``."""
+        """Return the estimator of a state from a file, whose parts were validated; see ``load``."""
         check_plain(state["params"])
         return cls._assembled(state)
 
@@ -830,7 +833,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _assembled(cls, state: dict[str, Any]) -> Self:
         check_state(state, cls)
         estimator = cls(**state["params"])
-        stream: Stream = state["engine"]
+        stream: Stream = state["stream"]
         timings = timings_from(state.get("timings"))
         estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
         estimator.n_features_in_ = estimator._stream.width
@@ -839,7 +842,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return estimator
 
     def _check_reopenable(self) -> None:
-        """Refuse parameters that no file can hold: what is learned with them could never be opened again."""
+        """Raise TypeError for parameters that cannot be stored: the file could never be opened again."""
         for name, value in self.get_params(deep=False).items():
             if name != "random_state" and not self._can_be_stored(_plain(value)):  # of a generator its seed is stored
                 raise TypeError(
@@ -854,7 +857,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return "Pass a plain value, or a policy whose class is storable."
 
     def _inner_settings(self) -> Any:
-        """Return the settings of objects inside, which can be changed without this estimator."""
+        """Return the settings of nested objects, which can be changed without this estimator."""
         return None
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -862,7 +865,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return {}
 
     def _check_same_settings(self, found: Any) -> None:
-        """Refuse to continue with one estimator what another has begun."""
+        """Raise ValueError unless the estimator of a file has the same settings."""
         if type(self) is not type(found):
             raise ValueError(f"The file holds a {type(found).__name__}, not a {type(self).__name__}.")
         for name in self.get_params(deep=False).keys() - {"random_state"}:
@@ -875,11 +878,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return []
 
     def _journalled_problem(self, batch: Batch, entry: Any) -> Any:
-        """Return the problem of a stream that goes on with rows of a journal; None if it stays the same."""
+        """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
     def _replay(self, batch: Batch, entry: Any) -> None:
-        """Learn rows of a journal, which may come from somebody else."""
+        """Learn rows of a journal, after validation: the file may be forged."""
         points, targets, weights = batch
         stream, n = self._stream, len(points)
         if n:
@@ -897,7 +900,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values of a parameter are the same, as far as can be told."""
+    """Return whether two values of a parameter are known to be equal."""
     if one is other:
         return True
     try:
@@ -916,7 +919,7 @@ def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool =
 def estimator_from(
     state: Any, source: str, *, trusted: Trusted = None, refit: bool = False, like: OnlineEstimator | None = None
 ) -> Any:
-    """Return the estimator that a state out of a file stands for; ``like`` is one that the caller has made."""
+    """Return the estimator of a state from a file; ``like`` is an estimator that the caller has made."""
     from batch2online.storage.tree import CheckpointError
 
     try:
@@ -931,17 +934,17 @@ def estimator_from(
 
 def check_state(state: Any, cls: Any) -> None:
     """Raise ValueError unless this is the state of an estimator of this class."""
-    for name, kind in {"params": dict, "engine": Stream, "columns": list[str] | None}.items():
+    for name, kind in {"params": dict, "stream": Stream, "columns": list[str] | None}.items():
         check_value(name, state.get(name), kind)
     unknown = state["params"].keys() - signature(cls).parameters.keys()
     require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")
-    problem, columns, width = state["engine"].problem, state["columns"], state["engine"].width
+    problem, columns, width = state["stream"].problem, state["columns"], state["stream"].width
     require(isinstance(problem, cls._problem), f"problem: found a {type(problem).__name__} of a {cls.__name__}")
     require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
 
 
 def timings_from(stored: Any) -> Timings:
-    """Return the costs that a file holds; none where it holds none."""
+    """Return the timings stored in a file; empty ones if there are none."""
     if stored is None:
         return Timings()
     check_value("timings", stored, tuple[Count, Count, Weight, list[tuple[Count, Count, Weight]]])

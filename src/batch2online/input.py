@@ -158,16 +158,17 @@ def naming_the_cell(X: Any, error: Exception) -> Exception:
 
 
 class RowReader:
-    """The values of a mapping in the order of the columns, if all of them are plain numbers within bounds.
+    """The values of one row in the order of the columns, if all of them are plain numbers within bounds.
 
-    ``n_targets`` are the numbers that belong to a row: 0, or 1; None where a target is more than a number.
+    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` are the numbers that belong
+    to a row: 0, or 1; None where a target is more than a number.
     """
 
-    def __init__(self, names: Sequence[str], largest: float, n_targets: int | None) -> None:
-        self.names, self.largest, self.width, self.n_targets = names, largest, len(names), n_targets
+    def __init__(self, names: Sequence[str] | None, width: int, largest: float, n_targets: int | None) -> None:
+        self.names, self.largest, self.width, self.n_targets = names, largest, width, n_targets
         self.is_number = n_targets == 1
-        self.getter: Callable[[Mapping[str, Any]], Any] = (
-            itemgetter(*names) if len(names) > 1 else _SingleGetter(names[0])
+        self.getter: Callable[[Any], Any] = (
+            _list_or_tuple if names is None else itemgetter(*names) if width > 1 else _SingleGetter(names[0])
         )
 
     def __call__(self, x: Any) -> Any:
@@ -181,6 +182,12 @@ class RowReader:
         if self.n_targets == 0:
             return ()
         raise ValueError
+
+
+def _list_or_tuple(x: Any) -> Any:
+    if type(x) is list or type(x) is tuple:
+        return x
+    raise TypeError
 
 
 class _SingleGetter:

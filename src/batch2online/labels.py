@@ -150,9 +150,9 @@ class Labelled(OnlineEstimator):
         known: Labels = problem.labels
         return known
 
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
+    def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """Return whether nothing must be converted: labels are known numbers, which are their own codes."""
-        is_ready = super()._is_ready_for(X, y, sample_weight)
+        is_ready = super()._is_plain_array(X, y, sample_weight)
         if not self._has_labels or not is_ready:
             return is_ready
         known = self._labels

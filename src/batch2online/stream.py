@@ -227,7 +227,9 @@ class Stream:
         """Return the stream after validated rows of one call; those that make no cut only wait."""
         if len(self.buffer) + len(points) >= self.room:
             return self.append([(points, targets, weights)])
-        return replace(self, buffer=self.buffer.append(points, targets, weights))
+        twin = object.__new__(type(self))  # small calls are most of the time of small chunks: `replace` takes longer
+        twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
+        return twin
 
     def append(self, batches: Iterable[Batch], problem: Problem | None = None) -> Stream:
         """Return the stream after these validated rows of positive weight, and with this problem where one is given."""

@@ -114,3 +114,30 @@ def test_parameters_inside_a_wrapped_estimator_count_as_well():
     with pytest.raises(ValueError, match="estimator__alpha was changed"):
         model.partial_fit(X, X[:, 0])
     model.set_params(estimator__alpha=1.0).partial_fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("row", [[1.0, 2.0], {"a": 1.0, "b": 2.0}], ids=["list", "mapping"])
+def test_single_rows_are_refused_with_other_parameters_and_taken_when_they_are_set_back(row):
+    model = OnlineRegression(random_state=0)
+    for _ in range(3):
+        model.learn_one(row, 1.0)
+    model.set_params(alpha=3.0)
+    with pytest.raises(ValueError, match="alpha was changed after rows were seen"):
+        model.learn_one(row, 1.0)
+    assert model.n_seen_ == 3
+    assert model.set_params(alpha=0.0).learn_one(row, 1.0).n_seen_ == 4
+
+
+def test_single_rows_as_lists_and_tuples_are_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    whole = OnlineRegression(random_state=0).partial_fit(X, y)
+    for kind in (list, tuple, np.array):
+        single = OnlineRegression(random_state=0)
+        for x, target in zip(X.tolist(), y.tolist(), strict=True):
+            single.learn_one(kind(x), target)
+        np.testing.assert_array_equal(single.coef_, whole.coef_)
+        for bad in ([1.0], [1.0, 2.0, float("nan")], ["a", 1.0, 2.0], {"a": 1.0, "b": 2.0, "c": 3.0}):
+            with pytest.raises(ValueError, match=r"values|NaN|real numbers|no names"):
+                single.learn_one(bad, 1.0)
+        assert single.n_seen_ == 60

@@ -521,7 +521,7 @@ def test_every_storable_class_says_what_its_fields_are():
 
 
 def fields_of(manifest, *names):
-    tree = manifest["state"]["dict"]["engine"]
+    tree = manifest["state"]["dict"]["stream"]
     for name in names:
         tree = tree["list"][name] if isinstance(name, int) else tree["fields"][name]
     return tree["fields"]

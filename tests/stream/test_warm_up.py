@@ -159,12 +159,12 @@ def test_a_warm_up_of_another_kind_is_refused_from_a_file():
     ):
         model = OnlineRegression(refresh=LATE).partial_fit(X[:5], Y[:5])
         state = model._state()
-        state["engine"] = with_warm_up(state["engine"], wrong)
+        state["stream"] = with_warm_up(state["stream"], wrong)
         with pytest.raises(CheckpointError):
             OnlineRegression._from_state(storage.deserialise(storage.serialise(state)))
     wrapped = BatchToOnline(DummyClassifier(), refresh=LATE).partial_fit(X[:5], np.arange(5) % 2)
     state = wrapped._state()
-    state["engine"] = with_warm_up(state["engine"], LOSSES["zero_one"].warm_up())
+    state["stream"] = with_warm_up(state["stream"], LOSSES["zero_one"].warm_up())
     with pytest.raises(CheckpointError):
         BatchToOnline._from_state(storage.deserialise(storage.serialise(state)))
 

@@ -60,7 +60,7 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
 def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
     """Fit a model to partitions that have their places, and return it."""
     template = _template(model, seed_from(model.random_state))
-    return _become(model, _root(template, table, progress))
+    return _replace_state(model, _root(template, table, progress))
 
 
 def partial_fit(
@@ -79,8 +79,8 @@ def partial_fit(
     template = _template(model, stream.sketch.settings.seed, stream.sketch.pilot == "none")
     if stream.history is not None and _keeps_all_rows(template):
         own, (leaves, ids) = list(stream.view().id_ranges), _leaves(template, table)
-        return _become(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
-    return _become(model, _shard_of(model, template).merge(_root(template, table, progress)))
+        return _replace_state(model, Rounds([delayed(_shard_of(model, template)), *leaves], [*own, *ids]).fitted())
+    return _replace_state(model, _shard_of(model, template).merge(_root(template, table, progress)))
 
 
 def _check_model(model: Any) -> None:
@@ -90,14 +90,14 @@ def _check_model(model: Any) -> None:
 
 def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
     """Return an estimator without rows, of which workers make shards of this seed."""
-    template = model._fresh()
+    template = model._unfitted_copy()
     template.random_state, template._is_shard = seed, is_shard
     return template
 
 
 def _shard_of(model: Any, template: Any) -> Any:
     """Return a shard that has seen what a model has."""
-    shard, engine = template._fresh(), model._stream
+    shard, engine = template._unfitted_copy(), model._stream
     shard._is_shard = template._is_shard
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
     shard._stream = engine.unordered() if engine.sketch.pilot == "none" else engine
@@ -138,9 +138,9 @@ def tree(leaves: list[Any]) -> Any:
     return leaves[0]
 
 
-def _become(model: Model, root: Any) -> Model:
+def _replace_state(model: Model, root: Any) -> Model:
     """Make a model all that has been learned, in one step."""
-    fresh: Any = model._fresh()
+    fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
     fresh._stream = root._stream.whole().as_set()
-    return model._become(fresh)
+    return model._replace_state(fresh)

@@ -83,7 +83,7 @@ def _between(rows: Any, targets: Any, weights: Any, piece: Piece) -> tuple[Any, 
 
 
 def _begun(template: Any, first_id: int) -> Any:
-    shard = template._fresh()
+    shard = template._unfitted_copy()
     shard.first_id = first_id
     return shard
 

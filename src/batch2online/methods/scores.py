@@ -1,4 +1,4 @@
-"""Scores from scratch: pure functions of all rows at once, what every incremental path must equal."""
+"""Scores as pure functions of all rows at once, which every incremental computation must equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEWIS_TURNS, _LEWIS_ACCURACY = 60, 1e-6
 
 
 def leverage(rows: FloatArray, *, intercept: bool = False) -> FloatArray:
-    r"""Leverage scores :math:`\tau_i = m_i^T (M^T M + \mu D)^{-1} m_i` of all rows of M (n, p).
+    r"""Return leverage scores :math:`\tau_i = m_i^T (M^T M + \mu D)^{-1} m_i` of all rows of M (n, p).
 
     D holds the sum of squares of each column. With ``intercept`` the first column is the constant one (times the
     root of the rows' weights) and D is taken around the means. By Householder QR of M with its columns scaled to
@@ -37,9 +37,9 @@ def leverage(rows: FloatArray, *, intercept: bool = False) -> FloatArray:
 
 
 def _shifted(columns: FloatArray, constant: FloatArray) -> FloatArray:
-    """Columns less the multiple of the constant that is nearest to their mean: leverage is the same.
+    """Return columns less the multiple of the constant that is nearest to their mean: leverage is the same.
 
-    Where rows have different weights, equal values come back from the division with different last digits.
+    Where rows have different weights, the division returns equal values with different last digits.
     """
     values = columns / constant
     nearest = np.abs(values - values.mean(axis=0)).argmin(axis=0)
@@ -50,7 +50,7 @@ def _shifted(columns: FloatArray, constant: FloatArray) -> FloatArray:
 
 
 def ridge_leverage(rows: FloatArray, rank: int, *, intercept: bool = False) -> FloatArray:
-    r"""Ridge leverage scores :math:`m_i^T (M^T M + \lambda I)^{-1} m_i`, :math:`\lambda = |M - M_k|_F^2 / k`, of M.
+    r"""Return ridge leverage scores :math:`m_i^T (M^T M + \lambda I)^{-1} m_i`, :math:`\lambda = |M - M_k|_F^2 / k`.
 
     By the singular values of M, with the floor of lambda that keeps rows of rank k from being a special case. With
     ``intercept`` the first column is the constant one (times the root of the rows' weights). It has no penalty: the
@@ -77,7 +77,7 @@ def ridge_leverage(rows: FloatArray, rank: int, *, intercept: bool = False) -> F
 
 
 def lewis(rows: FloatArray, p: float) -> FloatArray:
-    r"""Lewis weights of all rows: the w with :math:`w_i^{2/p} = a_i^T (A^T W^{1-2/p} A)^{-1} a_i`, for 0 < p < 4.
+    r"""Return Lewis weights, the w with :math:`w_i^{2/p} = a_i^T (A^T W^{1-2/p} A)^{-1} a_i`, for 0 < p < 4.
 
     For p up to 2 they bound the share that a row can have in :math:`|Ax|_p^p`; they sum to the rank of A, and are the
     leverage scores for p = 2. By the fixed-point iteration of Cohen & Peng (STOC 2015), which shrinks the logarithmic
@@ -107,16 +107,16 @@ def _lewis_of_nonzero(rows: FloatArray, p: float) -> FloatArray:
 
 
 def _least_weight(p: float) -> float:
-    """Return a weight that no row need fall below: none in 1e30 rows would be kept, and its powers are numbers."""
+    """Return a lower bound of weights: none of 1e30 such rows would be kept, and its powers are representable."""
     return float(10.0 ** max(-30.0, -150.0 / max(abs(2 / p - 1), 1e-9)))
 
 
 def clustering_seeds(
     points: FloatArray, k: int, z: float, seed: int, weights: FloatArray | None = None, ids: IntArray | None = None
 ) -> IntArray:
-    """Positions of the D^z seeds of all points: stage by stage, the point of least ``E / (w D^z)``.
+    """Return positions of the D^z seeds of all points: stage by stage, the point of least ``E / (w D^z)``.
 
-    Fewer than k where fewer points are distinct. What the incremental race must equal.
+    Fewer than k if fewer points are distinct. The incremental race must equal it.
 
     >>> clustering_seeds(np.array([[0.0], [0.0], [1.0]]), k=3, z=2.0, seed=1).tolist()
     [0, 2]
@@ -139,7 +139,7 @@ def clustering_seeds(
 def clustering(
     points: FloatArray, seeds: FloatArray, k: int, z: float, weights: FloatArray | None = None
 ) -> FloatArray:
-    r"""Sensitivity scores :math:`w (|x - c|^z / cost + 1 / W_c) / (1 + k)` for seeds c, which sum to 1 at most.
+    r"""Return sensitivity scores :math:`w (|x - c|^z / cost + 1 / W_c) / (1 + k)` for seeds c, which sum to 1 at most.
 
     >>> clustering(np.array([[0.0], [2.0], [9.0]]), np.array([[0.0], [9.0]]), k=2, z=2.0).round(3).tolist()
     [0.167, 0.5, 0.333]

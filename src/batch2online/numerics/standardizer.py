@@ -1,4 +1,4 @@
-"""Coordinates in which columns are of order one: less a value of theirs, over a power of two."""
+"""Standardised columns: less a value of the column, divided by a power of two."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from batch2online.schema import above, finite, require, shape, storable
 @storable
 @dataclass(frozen=True)
 class Standardizer:
-    """Rows x become ``z = [1 | (x - shift) / scale]``; without an intercept there is no constant and no shift.
+    """The map of rows x to ``z = [1 | (x - shift) / scale]``; without an intercept there is no constant and no shift.
 
-    Targets and predictors are counted from an ``origin``, for losses that depend on their difference alone.
+    Targets and predictors are relative to ``origin``, for losses that depend on their difference alone.
     """
 
     shift: Annotated[FloatArray, shape("d"), finite]
@@ -31,9 +31,9 @@ class Standardizer:
 
     @classmethod
     def of(cls, points: FloatArray, intercept: bool, targets: FloatArray | None = None) -> Standardizer:
-        """Return the frame of these rows, at least one: the shift is a value, so constant columns become zero.
+        """Return the standardizer of these rows, at least one: the shift is a value, so constant columns become zero.
 
-        The origin is the median of the targets, where they are given and there is an intercept.
+        The origin is the median of the targets, if they are given and there is an intercept.
         """
         shift = np.zeros(points.shape[1])
         if intercept:
@@ -46,11 +46,11 @@ class Standardizer:
 
     @property
     def n_columns(self) -> int:
-        """Columns of z."""
+        """Number of columns of z."""
         return len(self.shift) + self.intercept
 
     def design(self, points: FloatArray) -> FloatArray:
-        """Return the rows z, (n, p), column by column in memory: sums and products over rows are faster so."""
+        """Return the rows z (n, p) in column order, in which sums and products over rows are faster."""
         i = int(self.intercept)
         z = np.empty((self.n_columns, len(points)))
         z[:i] = 1.0
@@ -59,7 +59,7 @@ class Standardizer:
         return z.T
 
     def inner(self, coefficients: FloatArray, intercepts: FloatArray) -> FloatArray:
-        """Return the parameters (K, p) of z that a model of x has."""
+        """Return parameters (K, p) of z, given coefficients (K, d) and intercepts (K,) of x."""
         if not self.intercept:
             return np.asarray(coefficients * self.scale)
         constant = intercepts - self.origin + coefficients @ self.shift
@@ -73,12 +73,12 @@ class Standardizer:
         return coefficients, theta[:, 0] + self.origin - coefficients @ self.shift
 
     def penalties(self) -> FloatArray:
-        """Return what multiplies each squared parameter (p,) to make squared coefficients of it; 0 for the constant."""
+        """Return the factors (p,) from squared parameters of z to squared coefficients of x; 0 for the constant."""
         own = 1 / self.scale**2
         return np.concatenate([[0.0], own]) if self.intercept else own
 
     def to(self, other: Standardizer) -> FloatArray:
-        """Return the matrix (p, p) that turns rows z of this frame into those of another, whatever the origins."""
+        """Return the matrix (p, p) that maps rows z to those of another standardizer, whatever the origins."""
         i = int(self.intercept)
         matrix = np.eye(self.n_columns)
         matrix[i:, i:] = np.diag(self.scale / other.scale)

@@ -1,7 +1,6 @@
-"""The few dense factorisations that everything rests on, called at LAPACK level.
+"""Dense factorisations by direct LAPACK calls; factors are upper triangular R, with R'R the Gram matrix.
 
-SciPy's general wrappers cost more than the factorisation of a 20 x 20 matrix does. Upper triangular
-factors R, with R'R the Gram matrix, are the common currency.
+SciPy's general wrappers cost more than the factorisation of a 20 x 20 matrix does.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from scipy.linalg import blas, lapack
 from batch2online._types import FloatArray
 
 _PIECE = 1_024
-"""Rows whose products are in memory at a time."""
+"""Number of rows whose products are in memory at a time."""
 
 _NARROW = 64
-"""Columns up to which a matrix product, half of it in vain, is faster than a triangular solution."""
+"""Number of columns up to which a product with the inverse is faster than a triangular solve."""
 
 
 def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return a Gram matrix with its columns scaled to norm one, and the norms; a zero column stands by itself."""
+    """Return a Gram matrix with columns scaled to norm one, and the norms; a zero column is decoupled."""
     norms = np.sqrt(gram.diagonal())
     divisor = np.where(norms > 0, norms, 1.0)
     correlation = gram / divisor / divisor[:, None]
@@ -28,7 +27,7 @@ def correlations(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def gram_factor(gram: FloatArray) -> FloatArray:
-    """Upper R with ``R'R = gram``, by Cholesky, or by eigenvalues where columns depend on each other."""
+    """Return R with ``R'R = gram``, by Cholesky, or by eigenvalues if columns depend on each other."""
     correlation, norms = correlations(gram)
     factor, info = lapack.dpotrf(correlation, clean=1)
     if info != 0:
@@ -38,10 +37,10 @@ def gram_factor(gram: FloatArray) -> FloatArray:
 
 
 def definite_factor(gram: FloatArray) -> tuple[FloatArray | None, float]:
-    """Upper R with ``R'R = gram`` by Cholesky alone, and how far the columns are from depending on each other.
+    """Return R with ``R'R = gram`` by Cholesky alone, and the reciprocal condition number of the correlations.
 
-    The second number estimates the reciprocal condition number of the correlations. Where Cholesky breaks down, since
-    columns depend on each other up to rounding, the factor is None and the number is 0.
+    The latter is an estimate. If Cholesky breaks down, since columns depend on each other up to rounding, return None
+    and 0.
     """
     correlation, norms = correlations(gram)
     factor, info = lapack.dpotrf(correlation, clean=1)
@@ -52,7 +51,7 @@ def definite_factor(gram: FloatArray) -> tuple[FloatArray | None, float]:
 
 
 def inverse(factor: FloatArray) -> FloatArray:
-    """Inverse of an upper triangular factor; zero rows and columns stay decoupled units."""
+    """Return the inverse of an upper triangular factor; zero rows and columns become decoupled units."""
     dead = factor.diagonal() == 0
     if dead.any():
         factor = factor + np.diag(dead.astype(np.float64))
@@ -61,7 +60,7 @@ def inverse(factor: FloatArray) -> FloatArray:
 
 
 def inverse_root(gram: FloatArray, ridge: float = 1e-9) -> FloatArray:
-    """Upper W with ``W W' = gram^-1``, after a ridge of this share of each column's own square."""
+    """Return upper W with ``W W' = gram^-1``, after a ridge of this share of each diagonal entry."""
     correlation, norms = correlations(gram)
     values = correlation + ridge * np.eye(len(gram))
     factor, info = lapack.dpotrf(values, clean=1)
@@ -71,7 +70,7 @@ def inverse_root(gram: FloatArray, ridge: float = 1e-9) -> FloatArray:
 
 
 def squared_lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
-    """Squared lengths of ``rows @ root``, a piece of rows at a time."""
+    """Return squared lengths of ``rows @ root``, a piece of rows at a time."""
     result = np.empty(len(rows))
     for piece in (slice(start, start + _PIECE) for start in range(0, len(rows), _PIECE)):
         own = rows[piece] @ root
@@ -80,7 +79,7 @@ def squared_lengths(rows: FloatArray, root: FloatArray) -> FloatArray:
 
 
 def whitened(rows: FloatArray, factor: FloatArray) -> FloatArray:
-    """``rows @ inverse(factor)``; from some width on, solving is faster than the product."""
+    """Return ``rows @ inverse(factor)``, by a triangular solve for many columns."""
     if len(factor) <= _NARROW:
         return rows @ inverse(factor)
     dead = factor.diagonal() == 0
@@ -101,10 +100,10 @@ def qr_factor(*stacked: FloatArray) -> FloatArray:
 
 
 def decoupled_factor(matrix: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Upper R and Z with ``matrix = Z R``: Z is orthonormal but for columns that all but depend on earlier ones.
+    """Return upper R and Z with ``matrix = Z R``, Z orthonormal except for columns that nearly depend on earlier ones.
 
-    A column whose own part is at most its threshold has a unit diagonal and a zero row in R: what is left of it
-    stays in Z as it is, and no later column is turned against it. Gram-Schmidt, done twice.
+    A column whose own part is at most its threshold has a unit diagonal and a zero row in R: that part stays in Z, and
+    no later column is orthogonalised against it. Gram-Schmidt, done twice.
     """
     p = matrix.shape[1]
     basis, own_parts, factor = np.zeros_like(matrix), np.zeros_like(matrix), np.eye(p)
@@ -123,7 +122,7 @@ def decoupled_factor(matrix: FloatArray, thresholds: FloatArray) -> tuple[FloatA
 
 
 def column_norms(matrix: FloatArray) -> FloatArray:
-    """Euclidean norms of the columns, safe from overflow and underflow of the squares."""
+    """Return Euclidean norms of the columns, safe from overflow and underflow of the squares."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     divisor = np.where(largest > 0, largest, 1.0)
     return np.asarray(largest * np.sqrt(((matrix / divisor) ** 2).sum(axis=0)))

@@ -41,9 +41,9 @@ def save(path: str | os.PathLike[str], state: dict[str, Any], sources: dict[str,
 
 def write_state(database: Database, state: dict[str, Any]) -> None:
     """Replace the state, and all rows of its history that are not there yet, inside a transaction."""
-    stream = state["engine"]
+    stream = state["stream"]
     if stream.history is not None:
-        state = state | {"engine": replace(stream, history=_written(database, stream.history))}
+        state = state | {"stream": replace(stream, history=_written(database, stream.history))}
     parts = parts_of(state)
     run = database.run
     run("DELETE FROM state")
@@ -119,14 +119,14 @@ def read_state(database: Database, home: Any = None) -> dict[str, Any]:
     """Return the state; a history on disk stays in this file, or moves to the one that ``home`` makes."""
     try:
         state = state_of(list(_parts(database)))
-        if not isinstance(state, dict) or "engine" not in state:
+        if not isinstance(state, dict) or "stream" not in state:
             raise CheckpointError("it holds no model.")
-        stream = state["engine"]
+        stream = state["stream"]
         if isinstance(stream.history, HistoryPlace):
             history = _history(database, stream.history, home)
             check_instance(history)
-            state["engine"] = replace(stream, history=history)
-            check_parts(state["engine"])
+            state["stream"] = replace(stream, history=history)
+            check_parts(state["stream"])
         return state
     except (StoreError, MemoryError):
         raise

@@ -43,7 +43,7 @@ def test_as_much_weight_as_possible_keeps_its_label_and_distance_decides_ties(ov
 def coreset_of(points, weights=None):
     points = np.asarray(points, dtype=float)
     weights = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=float)
-    return SimpleNamespace(coreset=lambda: Coreset(points, None, weights, np.arange(len(points))))
+    return SimpleNamespace(coreset=Coreset(points, None, weights, np.arange(len(points))), cache={})
 
 
 def difference(old, new, points, weights=None):

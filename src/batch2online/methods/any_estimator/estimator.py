@@ -311,14 +311,14 @@ class BatchToOnline(Labelled):
         problem = self._stream.problem if self.__sklearn_is_fitted__() else None
         return getattr(problem, "encoding", self._first_encoding)
 
-    def _fresh(self) -> Self:
+    def _unfitted_copy(self) -> Self:
         """Return an estimator with the same parameters; of one that is about to see rows, one for the same rows."""
-        fresh = super()._fresh()
+        fresh = super()._unfitted_copy()
         fresh._first_encoding = self._first_encoding
         return fresh
 
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return self._encoding.schema is None and super()._is_ready_for(X, y, sample_weight)
+    def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return self._encoding.schema is None and super()._is_plain_array(X, y, sample_weight)
 
     @input_support.short_errors()
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -396,7 +396,7 @@ class BatchToOnline(Labelled):
         rows = input_support.single_row_table(x)
         if rows is None:
             return super()._learn_first(x, y)
-        fresh = self._fresh()
+        fresh = self._unfitted_copy()
         fresh.partial_fit(rows, None if y is None else np.asarray([y]))
         return self if self._is_first(fresh) else self.learn_one(x, y)
 

@@ -210,7 +210,7 @@ def is_missing(value: Any) -> bool:
 
 def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
     """Return a state that a file can hold: rows for the models fitted on them, specifications for estimators."""
-    stream: Stream = state["engine"]
+    stream: Stream = state["stream"]
     encoding = stream.problem.encoding
     state |= {"labels": sorted(stream.problem.labels.items(), key=itemgetter(0))}
     if encoding.schema is not None:
@@ -218,13 +218,13 @@ def with_rows_for_models(state: dict[str, Any]) -> dict[str, Any]:
         state |= {"schema": encoding.schema, "strings": encoding.strings}
     learner = stream.learner.map(lambda each: _with_former(replace(each, model=rows_of(each.model)), rows_of))
     learner = learner.map(lambda each: replace(each, problem=None))
-    state |= {"engine": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
+    state |= {"stream": replace(stream, learner=_with_references(learner, lambda _, model: rows_of(model)))}
     return state | {"params": {name: spec_of(value) for name, value in state["params"].items()}}
 
 
 def checked_encoding(state: dict[str, Any]) -> Encoding:
     """Return the encoding of the rows of a file, which must all be decodable."""
-    schema, strings, stream = state.get("schema"), state.get("strings"), state["engine"]
+    schema, strings, stream = state.get("schema"), state.get("strings"), state["stream"]
     if schema is None:
         return Encoding()
     if not isinstance(schema, FrameSchema) or not isinstance(strings, StringTable):

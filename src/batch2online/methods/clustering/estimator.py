@@ -25,13 +25,13 @@ from batch2online.validation import LARGEST
 
 
 class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, OnlineEstimator):  # type: ignore[misc]
-    r"""Clustering of a stream: the quality of a batch solution, few changes, and cluster ids that last.
+    r"""Online clustering: the quality of a batch solution, few changes, and stable cluster ids.
 
     Minimises :math:`\sum_x \min_c |x - c|^z`: k-means for z = 2, k-median for z = 1. Rows are sampled by their
-    sensitivity into a coreset that hardly reacts to any one of them. At row counts that grow geometrically it is
-    solved again, and the centers are replaced if they have become too costly. A new center takes over the id of the
-    old one whose rows it holds, and every change says what became of each id. A drop-in for ``MiniBatchKMeans``,
-    which changes at every call.
+    sensitivity into a coreset that hardly depends on any one of them. At row counts that grow geometrically centers are
+    fitted again, and the current ones are replaced if their cost is no longer within tolerance. A new center takes over
+    the id of the old one whose rows it holds, and every change lists the change of each id. A drop-in for
+    ``MiniBatchKMeans``, which changes at every call.
 
     Parameters
     ----------
@@ -42,44 +42,44 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     stages : {1, 2}
         Stages of sampling; 2 is the paper's Algorithm 7 with its corrections.
     history : "memory", "coreset" or the path of a folder
-        Where the rows are kept: a new row may move the seeds of the coreset, and then rows that it had dropped count
-        again. With "coreset" nothing but the coreset is kept: bounded memory, nearly the same quality, no ``forget``.
-        ``merge`` is then bounded too, but not equal to one stream, and it depends on the order of merging.
+        Where the rows are kept: a new row may move the seeds of the coreset, and then dropped rows are needed again.
+        With "coreset" the coreset alone is kept: bounded memory, nearly the same quality, no ``forget``. ``merge`` is
+        then bounded too, but not equal to one stream, and depends on the order of merging.
     epsilon : float, default 0.015
         Accuracy of the coreset; its size is ``10 (1 + k) / epsilon``.
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2, floor=1e-3, start=15)``:
-        a look takes a solve, so every second one is left out where rows cost about the same, and more of them where
-        less than 0.1 % is to be gained.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2, floor=1e-3, start=15)``: a check
+        takes a refit, so every second one is skipped while losses stay the same, and more of them where the expected
+        gain is below 0.1 %.
     solve : {"exact", "coreset"}
-        With "exact", centers that were found on the coreset become means of all rows, by one pass over these: without
-        the noise of a sample, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the
-        same as "coreset" otherwise. "coreset" is the paper's form: only then do models react to few of the rows, as the
-        theorems need it.
+        With "exact", centers found on the coreset become means of all rows, by one pass over these: without sampling
+        noise, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the same as "coreset"
+        otherwise. "coreset" is the paper's form: only then do models depend on few of the rows, as the theorems
+        assume.
     warm_start : bool, default True
-        Let the solver start from the present centers too. Switched off, models are independent of the past, and with
-        ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
+        Use the current centers as one of the starts of the solver. If False, models are independent of the past, and
+        with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
     half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
-        runs several side by side.
+        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
+        decay; "auto" to select one of several candidates.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
     first_id : int, default 0
-        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
-        The seed; everything is a pure function of it and the sequence of rows.
+        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
     cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
     labels_ : labels of the rows of the last ``fit``
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
-        Rows seen; changes of the model with what became of each cluster; the coreset; loss against hindsight (the
-        best solution known).
+        Rows seen; changes of the model and of each cluster; the coreset; loss against hindsight (the best known
+        solution).
 
     Notes
     -----
@@ -168,7 +168,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:
-        """Add the labels of the rows; say so if there are fewer distinct rows than clusters."""
+        """Set the labels of the rows; warn if there are fewer distinct rows than clusters."""
         self.labels_ = self.predict(X)
         distinct = len(np.unique(self._centers, axis=0))
         if distinct < self.n_clusters:
@@ -202,7 +202,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     @property
     def n_iter_(self) -> int:
-        """How many solves have brought a model, each of many steps."""
+        """Number of fits that replaced the model, each of many steps."""
         engine = self._check_fitted()
         return engine.n_changes + engine.has_model
 
@@ -217,17 +217,17 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         return nearest(self._checked_rows(X), centers)[0]
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> IntArray:
-        """:meth:`fit`, and the labels of these rows."""
+        """Fit to these rows, and return their labels."""
         return self.fit(X, y, sample_weight).labels_
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> FloatArray:
-        """:meth:`fit`, and the distances of these rows to all centers."""
+        """Fit to these rows, and return their distances to all centers."""
         X = at_hand(X)
         return self.fit(X, y, sample_weight).transform(X)
 
     @one_thread()
     def transform(self, X: Any) -> FloatArray:
-        """Distances of rows to all centers, (n_samples, n_clusters)."""
+        """Return distances of rows to all centers, (n_samples, n_clusters)."""
         centers = self._centers
         return np.sqrt(squared_distances(self._checked_rows(X), centers)).T
 
@@ -239,11 +239,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
 
     @one_thread()
     def score_samples(self, X: Any) -> FloatArray:
-        """Minus the distance of each row to the nearest center, to the power z: the lower, the odder the row."""
+        """Return minus the distance of each row to the nearest center, to the power z: low for outliers."""
         centers = self._centers
         return -power(nearest_squared(self._checked_rows(X), centers), float(self.z))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Minus the cost of rows, the (weighted) sum of distances to the power z: higher is better, as for KMeans."""
+        """Return minus the cost of rows, the (weighted) sum of distances to the power z, as for ``KMeans``."""
         scores = self.score_samples(X)
         return float(scores.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ scores)

@@ -25,83 +25,84 @@ if TYPE_CHECKING:
     from batch2online.methods.linear_losses.losses import PredictorLoss
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
-"""What :class:`OnlineRegression` can be asked for."""
+"""Names of the losses of :class:`OnlineRegression`."""
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
-    r"""Linear regression on a stream: nearly the loss of hindsight, with a handful of model changes.
+    r"""Online linear regression: nearly the loss of the best model in hindsight, with a handful of model changes.
 
-    Least squares, the default: the moments of all rows are kept where they lose no digits, and at row counts that grow
-    geometrically least squares is solved from them if the present model has become too costly. For rows in random
-    order, losses that are bounded and no rows that dominate, the expected squared loss is at most 1 + eta times that of
-    the best model in hindsight plus a term that grows like the logarithm, for every eta above 0 (Lemma 6 and Theorem 5
-    of ``docs/theory.md``). Beside it, rows are sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits
-    and other losses; ``solve="coreset"`` solves on it, as the paper does.
+    Least squares, the default: the moments of all rows are kept in coordinates in which they lose no digits. At row
+    counts that grow geometrically least squares is fitted to them, and the model is replaced if its cost is no longer
+    within tolerance. Rows are also sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits and other
+    losses; with ``solve="coreset"`` models are fitted to it, as in the paper.
 
-    Other losses, and penalties: the loss of each row is expanded at the model in force when it comes; sums of these
-    expansions and a coreset of what is left give models like those of refits on all rows, see
+    Other losses, and penalties: the loss of each row is expanded at the current model; sums of these expansions and a
+    coreset for the remainders give models like those of refits on all rows, see
     :class:`batch2online.coresets.Anchored`.
+
+    For rows in random order, bounded losses and no dominating rows, the expected squared loss is at most 1 + eta times
+    that of the best model in hindsight plus a logarithmic term, for every eta above 0 (Lemma 6 and Theorem 5 of
+    ``docs/theory.md``).
 
     Parameters
     ----------
     loss : {"squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie"}
-        What a row costs: the squared residual; that of ``HuberRegressor``, whose scale is part of the model; the
+        Loss of a row: the squared residual; that of ``HuberRegressor``, whose scale is part of the model; the
         absolute residual; the pinball loss of ``QuantileRegressor``; half the deviance of ``PoissonRegressor`` (targets
         from 0), ``GammaRegressor`` (above 0) or ``TweedieRegressor``, which predict ``exp(x @ coef_ + intercept_)``.
     alpha : float, default 0
         The penalty ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` is added to the mean loss, as
         scikit-learn's estimators of these losses do. The squared loss is halved then, as in ``ElasticNet``.
     l1_ratio : float in [0, 1], default 0
-        Share of the absolute values in the penalty; 1 is that of ``QuantileRegressor``.
+        Share of the L1 norm in the penalty; 1 is that of ``QuantileRegressor``.
     quantile : float in (0, 1), default 0.5
-        Which quantile to predict, with ``loss="quantile"``.
+        The quantile to predict, with ``loss="quantile"``.
     power : float, default 1.5
         Power of the variance, with ``loss="tweedie"``: 0, or from 1 on.
     delta : float, default 1.35
         Residuals of more scales than this count as outliers, with ``loss="huber"``: the ``epsilon`` of
         ``HuberRegressor``.
     epsilon : float, default 0.02
-        Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        Accuracy of a coreset that models are fitted to, and the grid of powers of ``1 + epsilon`` of its weights. Exact
         models do not depend on it.
     coreset_size : int, "theory", "audit" or None
-        Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
-        otherwise ``"audit"``, 20 rows for each column of ``[1 | a | b]``: enough to measure with.
+        Expected size of the coreset. None is the size for ``epsilon`` if models are fitted to the coreset, otherwise
+        ``"audit"``, 20 rows per column of ``[1 | a | b]``: enough for audits.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4)``, ``Lazy(growth=1.2, tolerance=0.015)`` with
         ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
     solve : {"exact", "coreset"}
-        Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
-        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory". For
-        other losses than the squared one it means nothing.
+        Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
+        schedule keeps changes few, see "Theory". Ignored for other losses than the squared one.
     fit_intercept : bool, default True
         Without an intercept columns are scaled, but not centred: columns far from zero are then nearly collinear.
     score_targets : bool, default True
         Score rows of ``[a | b]``; False scores ``a`` alone, as the paper does.
     half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
-        runs several side by side.
+        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
+        decay; "auto" to select one of several candidates.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
-        Keep all rows, which :meth:`forget` needs.
+        Keep all rows; needed by :meth:`forget`.
     first_id : int, default 0
-        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
-        The seed; everything is a pure function of it and the sequence of rows.
+        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
-    coef_, intercept_ : the current model; the mean of the targets until ``3 * (n_features + 1)`` rows have come
-    error_ : share by which the model is estimated to cost more than the fit on all rows; 0 for least squares
+    coef_, intercept_ : the current model; the mean of the targets for the first ``3 * (n_features + 1)`` rows
+    error_ : estimated share by which the model costs more than the fit to all rows; 0 for least squares
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
     Notes
     -----
-    The paper's Algorithm 5, with the corrections listed in the documentation: points are drawn once and
-    for all by uniforms that belong to them, so that any chunking or resuming gives the same model. Merged shards have
-    the coreset of one stream, and the model that :meth:`fit` gives on all rows.
+    The paper's Algorithm 5, with the corrections listed in the documentation: each row has one uniform that decides
+    whether it is drawn, so that any chunking or resuming gives the same model. Merged shards have the coreset of one
+    stream, and the model of :meth:`fit` on all rows.
 
     Nearly collinear columns: columns are centred and scaled by their spread, and directions whose singular value is
     below 1e-6 of the largest are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns. A total that
@@ -203,7 +204,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         if not self._is_plain:
             return self._anchored_stream(n_targets)
         exact = self.solve == "exact"
-        settings = self._sampling(without_use=exact)
+        settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
         default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
@@ -219,8 +220,8 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     # Targets that a loss is not made for are refused before anything is learned.
 
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        is_ready = super()._is_ready_for(X, y, sample_weight)
+    def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        is_ready = super()._is_plain_array(X, y, sample_weight)
         if is_ready and not self._is_plain and y.ndim == 1:
             self._predictor_loss().check(check_targets(y, len(X))[:, 0])
         return is_ready and (self._is_plain or y.ndim == 1)

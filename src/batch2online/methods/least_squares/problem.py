@@ -1,8 +1,7 @@
 """Linear least squares as an online problem.
 
-Models are solved from moments: those of the weighted coreset (the paper), or those of all rows
-(``exact``). Since the moments of all rows are at hand, the exact cost of any model and the hindsight
-optimum are known at any time, at the cost of a factorisation.
+Models are fitted to moments: those of the weighted coreset (the paper), or those of all rows (``exact``). The moments
+of all rows give the exact cost of any model and the hindsight optimum at any time, at the cost of a factorisation.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from batch2online.warm_up import MeanSoFar
 @storable
 @dataclass(frozen=True)
 class LinearModel:
-    """``predictions = points @ coefficients.T + intercepts``, one row of coefficients for each target."""
+    """A linear model: ``predictions = points @ coefficients.T + intercepts``, one row of coefficients per target."""
 
     coefficients: Annotated[FloatArray, shape("t", "d"), finite]
     intercepts: Annotated[FloatArray, shape("t"), finite]
@@ -38,7 +37,7 @@ class LinearModel:
         return np.asarray(points @ self.coefficients.T + self.intercepts)
 
     def residuals(self, points: FloatArray, targets: FloatArray) -> FloatArray:
-        """Return predictions less targets, of which there is one: (n,)."""
+        """Return predictions less targets (n,), for a single target."""
         residuals = points @ self.coefficients[0]
         residuals += self.intercepts[0]
         residuals -= targets[:, 0]
@@ -48,7 +47,7 @@ class LinearModel:
 @storable
 @dataclass(frozen=True)
 class LeastSquares(Problem):
-    """The problem: squared loss of linear predictions, solved on the coreset or exactly."""
+    """Least squares: minimise the squared loss of linear predictions, on the coreset or on all rows (``exact``)."""
 
     sketch_type: ClassVar[type] = LeverageSketch
     costs_are_exact: ClassVar[bool] = True
@@ -63,18 +62,18 @@ class LeastSquares(Problem):
         return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
     def first_refresh(self, width: int, n_targets: int) -> int:
-        """Three rows for each coefficient: enough for the problem to be posed."""
+        """Return three rows per coefficient."""
         return 3 * (width + 1)
 
     def warm_up(self) -> MeanSoFar:
         return MeanSoFar(of_targets=True)
 
     def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearModel:
-        """Return the mean of the targets, whatever the inputs are."""
+        """Return a model that predicts the mean of the targets."""
         return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets) if answer is None else answer)
 
     def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if targets.shape[1] == 1:  # the usual case, in as few passes as it takes
+        if targets.shape[1] == 1:  # the usual case, in few passes
             residual = model.residuals(points, targets)
             return residual * residual, np.abs(residual)
         squared = np.square(targets - model.predict(points)).sum(axis=1)
@@ -93,7 +92,7 @@ class LeastSquares(Problem):
     def fit(self, data: Snapshot, current: LinearModel | None) -> FitResult:
         """Return the least-squares model of the coreset or of all rows; the current model is not consulted.
 
-        It may cost more than the optimum where directions are dropped. Costs are compared with those of such models,
+        It can cost more than the optimum where directions are dropped. Costs are compared with those of such models,
         never with the optimum alone, so that a refit takes place where it gains.
         """
         moments = data.sketch.statistics.moments
@@ -102,37 +101,37 @@ class LeastSquares(Problem):
         return self.fit_result(LinearModel(*least_squares(moments)), data)
 
     def cost(self, model: LinearModel, data: Snapshot) -> float:
-        """Exact squared loss of the model on all rows seen."""
+        """Return the exact squared loss of the model on all rows seen."""
         moments = data.sketch.statistics.moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, data: Snapshot) -> float:
-        """Return the optimum over all linear models: what is left of the targets, in the corner of the factor."""
+        """Return the optimum over all linear models: the corner of the factor that belongs to the targets."""
         moments = data.sketch.statistics.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
     def optimum(self, data: Snapshot, model: LinearModel) -> float:
-        """Return the same: it is the exact minimum over the rows, also where a model drops directions."""
+        """Return the lower bound, the exact minimum over the rows, also where a model drops directions."""
         return self.lower_bound(data)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
 
-        It is not where directions were dropped along which targets vary, see
+        It is not if directions were dropped along which targets vary, see
         :func:`batch2online.methods.least_squares.solver.least_squares`.
         """
         columns = data.sketch.statistics.moments.n_inputs
         return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(data) else None
 
     def _is_exact_for(self, data: Snapshot) -> bool:
-        """Whether the solution of all rows attains the optimum."""
+        """Return whether the solution of all rows attains the optimum."""
         model = LinearModel(*least_squares(data.sketch.statistics.moments))
         known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
     def degrees(self, model: LinearModel, data: Snapshot) -> float:
-        """Return the coefficients of one target."""
+        """Return the number of coefficients of one target."""
         return float(data.sketch.statistics.moments.n_inputs)
 
     def unevenness(self, model: LinearModel, data: Snapshot) -> float:
@@ -155,7 +154,7 @@ class LeastSquares(Problem):
         return Hindsight(self.optimum(data, model), total=total, resolution=rounding)
 
     def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
-        """Root mean square change of the predictions on all rows seen."""
+        """Return the root mean square change of the predictions on all rows seen."""
         moments = data.sketch.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
@@ -166,10 +165,10 @@ class LeastSquares(Problem):
 
 
 _ROUNDING = 1e-6
-"""Share by which rounding alone may raise the cost of a solution above the optimum."""
+"""Relative excess cost of a solution that counts as rounding."""
 
 MOST_MOVED = 3
-"""Coefficients that a change names."""
+"""Number of coefficients that a change names."""
 
 
 def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[tuple[int, float, float], ...] | None:
@@ -185,7 +184,7 @@ def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[t
 def standard_errors(data: Snapshot) -> FloatArray:
     """Return standard errors (n_targets, d) of the coefficients of least squares on all rows.
 
-    They are those of the directions that least squares keeps: what is dropped has no coefficient and no error.
+    They are those of the directions that least squares keeps: dropped ones have no coefficient and no error.
     """
     moments = data.sketch.statistics.moments
     i, inputs = int(moments.intercept), moments.n_inputs

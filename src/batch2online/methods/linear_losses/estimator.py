@@ -32,19 +32,19 @@ def _sorted_codes(engine: Stream) -> list[float]:
 
 
 def _places(classes: tuple[float, ...], codes: list[float]) -> list[int]:
-    """Return where the classes of a model stand among all codes."""
+    """Return the positions of the classes of a model among all codes."""
     place = {code: position for position, code in enumerate(codes)}
     return [place[code] for code in classes]
 
 
 def sorted_labels(engine: Stream) -> Any:
-    """Labels seen so far, sorted."""
+    """Return the labels seen so far, sorted."""
     labels: dict[float, Any] = engine.problem.labels
     return np.array([labels[code] for code in _sorted_codes(engine)])
 
 
 def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and intercepts in the order of the labels."""
+    """Return coefficients and intercepts in the order of the labels."""
     model: LinearPredictor = engine.current.model
     codes = _sorted_codes(engine)
     if len(codes) <= 2:
@@ -60,7 +60,7 @@ def by_label(engine: Stream) -> tuple[FloatArray, FloatArray]:
 
 
 def probabilities(engine: Stream, eta: FloatArray) -> FloatArray:
-    """Probabilities of all labels, in their order; 0 for those that the model does not know."""
+    """Return probabilities of all labels, in their order; 0 for those unknown to the model."""
     model, codes = engine.current.model, _sorted_codes(engine)
     if not model.classes:
         return np.full((len(eta), len(codes)), 1 / len(codes))
@@ -75,58 +75,58 @@ def probabilities(engine: Stream, eta: FloatArray) -> FloatArray:
 
 
 class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
-    r"""Logistic regression on a stream, of two classes or more: the quality of refits on all rows, in a megabyte.
+    r"""Online logistic regression of two classes or more: the quality of refits on all rows, in a megabyte.
 
-    The loss of each row is expanded at the model in force when it comes. The sums of these expansions are exact; a
-    coreset carries what is left of the losses, see :class:`batch2online.coresets.Anchored`. At row counts that grow
-    geometrically a model is solved on both.
+    The loss of each row is expanded at the current model. The sums of these expansions are exact; a coreset represents
+    the remainders of the losses, see :class:`batch2online.coresets.Anchored`. At row counts that grow geometrically a
+    model is fitted to both.
 
     Parameters
     ----------
     alpha : float or None
         The penalty is ``alpha * (l1_ratio * |coef|_1 + (1 - l1_ratio) / 2 * |coef|^2)`` for each row, next to the mean
-        loss. None is ``|coef|^2 / 2`` for all rows together, as ``LogisticRegression()`` has it: it vanishes as rows
-        come. ``LogisticRegression(C)`` on n rows is ``alpha = 1 / (C * n)``.
+        loss. None is ``|coef|^2 / 2`` for all rows together, as in ``LogisticRegression()``: it vanishes as rows are
+        added. ``LogisticRegression(C)`` on n rows is ``alpha = 1 / (C * n)``.
     l1_ratio : float in [0, 1], default 0
-        Share of the absolute values in the penalty.
+        Share of the L1 norm in the penalty.
     class_weight : dict, "balanced" or None
-        Weights of classes by their labels, which multiply ``sample_weight``; 1 for those that are not there. "balanced"
-        lets all classes weigh the same, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These weights change
-        as rows come: each model is solved with those that the exact counts give then.
+        Weights of classes by their labels, which multiply ``sample_weight``; 1 for labels that are not given.
+        "balanced" gives all classes the same weight, ``n / (n_classes * n_c)`` for a class of n_c rows among n. These
+        weights change with the rows: each model is fitted with those of the current counts.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights of the coreset lie.
     coreset_size : int or None
-        Expected rows of the coreset. None is 2,000, or ten for each parameter of the model.
+        Expected size of the coreset. None is 2,000, or ten rows per parameter of the model.
     refresh : Policy or None
-        When to solve again, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Geometric(growth=2)``.
     fit_intercept : bool, default True
     half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
-        runs several side by side.
+        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
+        decay; "auto" to select one of several candidates.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
-        Keep all rows, which :meth:`forget` needs.
+        Keep all rows; needed by :meth:`forget`.
     first_id : int, default 0
-        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
-        The seed; everything is a pure function of it and the sequence of rows.
+        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
     classes_ : labels seen so far, sorted
     coef_, intercept_ : the current model, one row for two classes, else one for each
-    error_ : share by which the model is estimated to cost more than the fit on all rows
+    error_ : estimated share by which the model costs more than the fit to all rows
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
-        Rows seen; changes of the model and their reasons; the coreset; log loss against the best model known.
+        Rows seen; changes of the model and their reasons; the coreset; log loss against the best known model.
 
     Notes
     -----
-    While all rows fit into the coreset the model is that of ``LogisticRegression`` on them. Labels are learned as they
-    come, new ones in mid-stream as well; rows of a label that the model does not know cost as much as a label does that
-    half a row among all had. Shards that are merged were expanded at their own models: once the coreset does not hold
-    all rows any more, the merged coreset and model are not those of ``fit``, and depend on the shards and the order of
-    merging. ``error_`` estimates by which share the model costs more than the fit on all rows.
+    While all rows fit into the coreset the model is that of ``LogisticRegression`` on them. New labels can appear at
+    any time; a row of a label that is unknown to the model costs as much as a label of half a row among all. Merged
+    shards were expanded at their own models: once the coreset does not hold all rows, the merged coreset and model are
+    not those of ``fit``, and depend on the shards and the order of merging. ``error_`` estimates by which share the
+    model costs more than the fit to all rows.
 
     Examples
     --------
@@ -189,9 +189,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> Self:
-        """Learn from further rows. The result does not depend on how rows are split into calls.
+        """Learn further rows. The result does not depend on how rows are split into calls.
 
-        ``classes`` is for callers that give it to all classifiers; labels are learned as they come.
+        ``classes`` is accepted for compatibility and ignored; new labels can appear at any time.
         """
         return super().partial_fit(X, y, sample_weight)
 
@@ -202,8 +202,8 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         points, targets = np.asarray(row.values, dtype=np.float64)[None], np.array([row.target])
         return row._replace(weight=float(check_weights(self._weighted([y], None), points, targets)[0]))
 
-    def _is_ready_for(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        return not isinstance(self.class_weight, Mapping) and super()._is_ready_for(X, y, sample_weight)
+    def _is_plain_array(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        return not isinstance(self.class_weight, Mapping) and super()._is_plain_array(X, y, sample_weight)
 
     @property
     def _is_balanced(self) -> bool:
@@ -238,7 +238,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     @property
     def classes_(self) -> Any:
-        """Labels seen so far, sorted."""
+        """Return the labels seen so far, sorted."""
         return sorted_labels(self._check_fitted())
 
     @property
@@ -305,9 +305,9 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
-        engine = state["engine"]
+        engine = state["stream"]
         state["labels"] = list(engine.problem.labels.items())
-        state["engine"] = engine.append([], replace(engine.problem, labels={}))
+        state["stream"] = engine.append([], replace(engine.problem, labels={}))
         if isinstance(self.class_weight, Mapping):
             state["params"]["class_weight"] = list(self.class_weight.items())
         return state

@@ -22,12 +22,12 @@ from batch2online.stream import Stream
 
 
 class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEstimator):  # type: ignore[misc]
-    r"""Low-rank approximation of a stream: nearly the loss of an SVD of all rows, with few changes of the basis.
+    r"""Online low-rank approximation and PCA: nearly the loss of an SVD of all rows, with few changes of the basis.
 
     The moments of all rows are kept, and at row counts that grow geometrically their leading subspace replaces the
-    present one if that has become too costly. Beside it, rows are sampled by their ridge leverage scores into a
-    coreset, for audits and other uses; ``solve="coreset"`` solves on it, as the paper does. A drop-in for
-    ``IncrementalPCA``, which changes at every call.
+    current one if its cost is no longer within tolerance. Rows are also sampled by their ridge leverage scores into a
+    coreset, for audits and other uses; with ``solve="coreset"`` models are fitted to it, as in the paper. A drop-in
+    for ``IncrementalPCA``, which changes at every call.
 
     Parameters
     ----------
@@ -36,37 +36,37 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     center : bool, default False
         Approximate around the mean (PCA) instead of around zero (the paper's matrix approximation).
     epsilon : float, default 0.01
-        Accuracy of a coreset that models are solved on, and the grid of powers of ``1 + epsilon`` of its weights. Exact
+        Accuracy of a coreset that models are fitted to, and the grid of powers of ``1 + epsilon`` of its weights. Exact
         models do not depend on it.
     coreset_size : int, "theory", "audit" or None
-        Expected size of the coreset. None is what ``epsilon`` asks for where models are solved on the coreset, and
-        otherwise ``"audit"``, 40 rows for each component: enough to measure with.
+        Expected size of the coreset. None is the size for ``epsilon`` if models are fitted to the coreset, otherwise
+        ``"audit"``, 40 rows per component: enough for audits.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
         ``Adaptive(kappa=2, growth=1.5, max_noise_factor=4)``. With ``solve="coreset"`` it is
         ``Lazy(growth=1.7, tolerance=0.008)``, and ``Lazy(growth=1.5, tolerance=0.004)`` with
         ``center``, where explained variance matters and reacts more strongly than the loss.
     solve : {"exact", "coreset"}
-        Solve from the moments of all rows, or on the coreset (the paper). Every row has its part in an exact model, so
-        that leaving one out changes any model a little; it is the schedule that keeps changes few, see "Theory".
+        Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
+        schedule keeps changes few, see "Theory".
     basis : {"stable", "variance"}
-        Turn a new basis towards the old one, so that embeddings stored earlier stay comparable; or order it by
-        variance, with signs that follow the old basis.
+        Rotate a new basis towards the old one, so that stored embeddings stay comparable; or order it by variance, with
+        signs that follow the old basis.
     half_life : int, "auto" or None
-        Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. None is never; "auto"
-        runs several side by side.
+        Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
+        decay; "auto" to select one of several candidates.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
-        Keep all rows, which :meth:`forget` needs.
+        Keep all rows; needed by :meth:`forget`.
     first_id : int, default 0
-        Id of the first row. Shards that will be merged need disjoint ids and the same ``random_state``.
+        Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
-        The seed; everything is a pure function of it and the sequence of rows.
+        Seed; results are a pure function of it and the sequence of rows.
 
     Attributes
     ----------
-    components_, mean_ : the current model; coordinate axes until ``2 * n_components`` rows have come
+    components_, mean_ : the current model; coordinate axes for the first ``2 * n_components`` rows
     explained_variance_, explained_variance_ratio_, singular_values_
         Of the current components, exact over all rows seen.
     n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
@@ -132,7 +132,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         if not isinstance(self.n_components, int | np.integer) or not 1 <= self.n_components <= width:
             raise ValueError(f"n_components={self.n_components} must be an integer from 1 to n_features={width}.")
         exact = self.solve == "exact"
-        settings = self._sampling(without_use=exact)
+        settings = self._sampling(for_audit=exact)
         coreset = RidgeLeverage(self.n_components, intercept=self.center, **settings)
         problem = LowRank(int(self.n_components), bool(self.center), exact, self.basis == "stable")
         policy = self._default_refresh(exact) if self.refresh is None else self.refresh

@@ -1,4 +1,4 @@
-"""Moments of rows around their mean or around zero: the cost of any subspace, and the variance along it."""
+"""Second moments of rows, around their mean or zero: spectra, ridge leverage scores, and costs of subspaces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CANCELLATION = 1e-6
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """Moments around the mean (or around zero): a Gram matrix or, where it would be too coarse, its factor."""
+    """Moments around the mean (or zero): a Gram matrix or, where that would be too inaccurate, its factor."""
 
     gram: Any  # array or None
     factor: Any  # array or None
@@ -41,7 +41,7 @@ class SecondMoments:
     weight: float
 
     def residual(self, components: FloatArray) -> float:
-        """Squared distance of all rows to the span of the components."""
+        """Return the squared distance of all rows to the span of the components."""
         if self.gram is not None:
             total = float(self.gram.trace())
             rest = total - float(np.einsum("ij,ij->", components @ self.gram, components))
@@ -58,7 +58,7 @@ class SecondMoments:
         return np.asarray(factor - factor @ components.T @ components)
 
     def along(self, components: FloatArray) -> FloatArray:
-        """Squared length of all rows along each component."""
+        """Return the squared length of all rows along each component."""
         if self.gram is not None:
             return np.asarray(np.einsum("ij,ij->i", components @ self.gram, components))
         return np.asarray(np.square(self.factor @ components.T).sum(axis=0))
@@ -82,21 +82,21 @@ def second_moments(moments: RidgeMoments) -> SecondMoments:
 
 
 _SMALL = 64
-"""Columns up to which the whole spectrum is faster than its leading part."""
+"""Number of columns up to which the whole spectrum is faster than its leading part."""
 
 _LARGE = 150
-"""Columns from which on the Lanczos method is tried first, for a rank that is small beside them."""
+"""Number of columns from which on the Lanczos method is tried first, for small ranks."""
 
 _MOST_RANK = 0.1
 _SLACK = 1e-9
 _MOST_STEPS = 10
-"""Restarts after which it is not worth to go on."""
+"""Maximum number of restarts of the Lanczos method."""
 
 
 @storable
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues of a Gram matrix in units of ``scale`` squared: the leading ones, and the sum of all others."""
+    """Leading eigenvalues and eigenvectors of a Gram matrix in units of ``scale`` squared, and the sum of the rest."""
 
     values: Annotated[FloatArray, shape("k"), finite, at_least(0)]  # descending
     vectors: Annotated[FloatArray, shape("p", "k"), finite]
@@ -128,14 +128,14 @@ def leading(gram: FloatArray | None, factor: FloatArray | None, rank: int) -> Sp
 
 
 def _by_lanczos(gram: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return the leading eigenvalues, ascending, and their vectors, if it is certain that these are the leading ones.
+    """Return the leading eigenvalues, ascending, and their vectors; None if they may not be the leading ones.
 
-    The method may miss one that is repeated, or nearly so. No other is larger than the least of them if what is left of
-    the matrix stays below it, which a Cholesky factor proves.
+    The method can miss one that is (nearly) repeated. No other is larger than the least of them if the rest of the
+    matrix stays below it, which a Cholesky factor proves.
     """
     from scipy.sparse.linalg import ArpackError, eigsh
 
-    start = np.cos(np.arange(1.0, len(gram) + 1))  # fixed, and in no direction that data would have
+    start = np.cos(np.arange(1.0, len(gram) + 1))  # fixed, and unlike any direction of data
     try:
         values, vectors = eigsh(gram, k, which="LA", v0=start, maxiter=_MOST_STEPS)
     except ArpackError:
@@ -147,7 +147,7 @@ def _by_lanczos(gram: FloatArray, k: int) -> tuple[FloatArray, FloatArray] | Non
 
 
 def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
-    """Return the same of the Gram matrix of rows that are fewer than their columns, from their inner products."""
+    """Return the leading spectrum of rows that are fewer than their columns, from their inner products."""
     n = len(z)
     k = min(rank, n)
     inner = z @ z.T
@@ -160,24 +160,24 @@ def leading_of_few(z: FloatArray, rank: int) -> Spectrum:
 
 
 WELL_CONDITIONED = 1e-6
-"""Lambda over the largest eigenvalue, at least, for a plain Gram matrix."""
+"""Least ratio of lambda to the largest eigenvalue for which a Gram matrix is kept."""
 
 LOSS_OF_DIGITS = 1e7
-"""Trace over the lambda of the last check beyond which the factor takes over."""
+"""Ratio of the trace to the lambda of the last check beyond which the factor replaces the Gram matrix."""
 
 _EXTREME = 2.0**400
 _ROUNDING = 1e-12
 _FEW_ROWS = 0.8
-"""Rows to columns below which a spectrum is cheaper from the inner products of rows."""
+"""Ratio of rows to columns below which a spectrum is cheaper from the inner products of rows."""
 
 
 @storable
 @dataclass(frozen=True)
 class RidgeReference:
-    """What was known at the last check; its bounds stay valid as rows are added.
+    """Upper bounds of ridge leverage scores from the last check, valid as rows are added.
 
     (G + lam I)^-1 <= I / lam - V diag(1 / lam - 1 / (values + lam)) V' for the leading eigenvectors V. With an
-    intercept the score of a row is at most what it would have been among the rows of that time, around their mean.
+    intercept the score of a row is at most its score among the rows of the check, around their mean.
     """
 
     rows: Annotated[int, at_least(1)]
@@ -193,7 +193,7 @@ class RidgeReference:
 @storable
 @dataclass(frozen=True)
 class RidgeMoments:
-    """Moments of rows ``m = a`` or ``[1 | a - shift]``. Immutable: adding returns a new object."""
+    """Second moments of the rows ``m = a`` or ``[1 | a - shift]``, and their ridge leverage scores of a rank."""
 
     has_cheap_bounds: ClassVar[bool] = True
     has_coarse_bounds: ClassVar[bool] = True
@@ -232,7 +232,7 @@ class RidgeMoments:
 
     @classmethod
     def of(cls, rows: Rows, rank: int, intercept: bool) -> RidgeMoments:
-        """Return the moments of these rows alone, to be solved, not added to."""
+        """Return the moments of these rows alone, without bounds: to fit to, not to add to."""
         empty = cls.empty(rows.points.shape[1], rank, intercept)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return empty._first(rows)
@@ -245,12 +245,12 @@ class RidgeMoments:
             return self._first(rows)._checked() if self.reference is None else self._grown(rows)
 
     def add(self, rows: Rows) -> tuple[RidgeMoments, FloatArray]:
-        """Return the moments with these rows, and upper bounds of the rows' scores now and ever after."""
+        """Return the moments with these rows, and upper bounds of their scores now and later."""
         new = self.grown(rows)
         return new, new.coarse_bounds(rows)
 
     def coarse_bounds(self, rows: Rows) -> FloatArray:
-        """Return upper bounds by the lengths of rows alone; :meth:`bounds` are closer."""
+        """Return upper bounds of scores by the lengths of rows alone; :meth:`bounds` are closer."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             z = self._centered(rows, self.reference.center if self.reference else None)
             return self._length_bounds(z, rows, rows.lengths if z is rows.points else None)
@@ -278,7 +278,7 @@ class RidgeMoments:
             return replace(self, gram=None, factor=factor, rows=total, weight=weight, of_few=None)._checked()
 
     def scaled(self, factor: float) -> RidgeMoments:
-        """Return the moments of the same rows with weights multiplied by a power of 4: no digit changes."""
+        """Return the moments for weights multiplied by a power of 4, without rounding."""
         gram = None if self.gram is None else self.gram * factor
         triangle = None if self.factor is None else self.factor * factor**0.5
         reference = self.reference
@@ -292,7 +292,7 @@ class RidgeMoments:
         return replace(self, weight=self.weight * factor, gram=gram, factor=triangle, reference=reference, of_few=None)
 
     def settled(self) -> RidgeMoments:
-        """With bounds that are up to date: the spectrum that they take is wanted at a refresh anyway."""
+        """Return the moments with bounds from a check now: a refresh needs the spectrum anyway."""
         if self.reference is None or self.reference.rows == self.rows:
             return self
         return self._checked()
@@ -308,23 +308,23 @@ class RidgeMoments:
         return replace(plain, gram=None, factor=qr_factor(z), of_few=None)
 
     def _shifted_to(self, shift: FloatArray | None) -> RidgeMoments:
-        """Return the moments of the same rows with another row subtracted from all."""
+        """Return the moments with another row subtracted from all rows."""
         if self.shift is None or shift is None or np.array_equal(self.shift, shift):
             return self
         factor = self.triangle.copy()
         factor[:, 1:] += factor[:, :1] * (self.shift - shift)
         gram = None if self.gram is None else factor.T @ factor
         new = replace(self, gram=gram, factor=factor if gram is None else None, shift=shift)
-        new.__dict__["triangle"] = factor  # with all its digits
+        new.__dict__["triangle"] = factor  # at full accuracy
         return new
 
     def of_all(self, rows: Rows) -> RidgeMoments:
-        """Return the same, given all rows, with bounds that are up to date."""
+        """Return the moments with bounds from a check now, given all rows."""
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             return self._knowing(rows)._checked()
 
     def _knowing(self, rows: Rows) -> RidgeMoments:
-        """Return the same of all rows, with their spectrum if they are few: then it is cheaper from them."""
+        """Return the moments with the spectrum computed from all rows, if these are few."""
         if self.gram is None or not self.rank < len(rows) < _FEW_ROWS * len(self.gram) or not self._is_moderate():
             return self
         return replace(self, of_few=leading_of_few(self._centered(rows, self.center), self.rank))
@@ -351,7 +351,7 @@ class RidgeMoments:
         return bool(self.ridge >= WELL_CONDITIONED * max(self.spectrum.values[0], offset))
 
     def _is_moderate(self) -> bool:
-        """Whether no square is near overflow or underflow."""
+        """Return whether no square is near overflow or underflow."""
         assert self.gram is not None
         return bool(1 / _EXTREME < self._size_of(self.gram) < _EXTREME)
 
@@ -366,7 +366,7 @@ class RidgeMoments:
         return total if self.center is None else total - float(self.gram[0, 1:] @ self.center)
 
     def _checked(self) -> RidgeMoments:
-        """With a new reference; by the factor where the Gram matrix has become too coarse."""
+        """Return the moments with new bounds; with the factor if the Gram matrix is too inaccurate."""
         if self.gram is not None and not self._is_well_conditioned():
             return replace(self, gram=None, factor=self.triangle, of_few=None)._checked()
         spectrum, ridge = self.spectrum, self.ridge
@@ -376,10 +376,10 @@ class RidgeMoments:
             self.rows, limit, spectrum.scale, ridge, spectrum.vectors, reductions, center, self.weight
         )
         new = replace(self, reference=reference)
-        new.__dict__["spectrum"] = spectrum  # already known, and costly
+        new.__dict__["spectrum"] = spectrum  # known, and costly
         return new
 
-    # -- what is asked of moments -----------------------------------------------------------------
+    # -- coordinates, spectra and scores -----------------------------------------------------------
 
     def coordinates(self, rows: Rows) -> FloatArray:
         """Return the (n, p) array of the rows m, each scaled by the square root of its weight."""
@@ -396,7 +396,7 @@ class RidgeMoments:
 
     @cached_property
     def center(self) -> FloatArray | None:
-        """The mean of the rows less the shift; None without an intercept."""
+        """Mean of the rows less the shift; None without an intercept."""
         if not self.intercept:
             return None
         known = self.factor if self.gram is None else self.gram
@@ -408,7 +408,7 @@ class RidgeMoments:
         """The Gram matrix of the rows, around their mean with an intercept, or its triangular factor."""
         if self.center is None:
             return self.gram, self.factor
-        if self.gram is None:  # the constant column comes first: what is below it is centred
+        if self.gram is None:  # below the row of the constant stands the factor of the centred rows
             assert self.factor is not None
             return None, self.factor[1:, 1:]
         return self.gram[1:, 1:] - np.outer(self.gram[0, 1:], self.center), None
@@ -432,7 +432,7 @@ class RidgeMoments:
         return max(self.spectrum.rest / self.rank, RIDGE * self.spectrum.total)
 
     def scores(self, rows: Rows) -> FloatArray:
-        """Ridge leverage scores of rows that are among those added."""
+        """Return ridge leverage scores of rows that are among those added."""
         if self.rows == 0:
             return np.zeros(len(rows))
         if self.spectrum.total == 0:
@@ -450,7 +450,7 @@ class RidgeMoments:
         return np.asarray(np.minimum(1.0, own + self._of_constant(rows, self.weight)))
 
     def bounds(self, rows: Rows) -> FloatArray:
-        """Upper bounds of the scores of rows that are among those added, in O(p k) a row."""
+        """Return upper bounds of the scores of rows among those added, in O(p k) a row."""
         reference = self.reference
         assert reference is not None
         directions = np.ascontiguousarray(reference.directions.T) / reference.scale
@@ -463,7 +463,7 @@ class RidgeMoments:
         return np.concatenate(bounds)
 
     def _length_bounds(self, z: FloatArray, rows: Rows, lengths: FloatArray | None = None) -> FloatArray:
-        """Return bounds by the squared lengths of z, which may be known: the rows less the reference's mean."""
+        """Return bounds by the squared lengths of z, the rows less the mean at the check."""
         reference = self.reference
         assert reference is not None
         if reference.ridge == 0:
@@ -473,12 +473,12 @@ class RidgeMoments:
         return lengths * ((1 + _ROUNDING) / reference.ridge) + self._of_constant(rows, reference.weight)
 
     def _of_constant(self, rows: Rows, weight: float) -> FloatArray:
-        """Return what the constant column adds to scores: each row's share of a weight."""
+        """Return the part of the constant column in scores: the share of each row in a weight."""
         return rows.weights / weight if self.intercept else np.zeros(len(rows))
 
 
 def _middle(rows: Rows) -> FloatArray:
-    """Return the median of each column, the lower one of two: a value of the column, which moves with the rows."""
+    """Return the median of each column, the lower one of two: a value of the column, equivariant under shifts."""
     half = (len(rows) - 1) // 2
     return np.array(np.partition(rows.points, half, axis=0)[half])
 

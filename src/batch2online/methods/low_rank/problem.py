@@ -1,7 +1,7 @@
 """Low-rank approximation and PCA as an online problem.
 
-A model is a subspace with an orthonormal basis and, if centred, a mean. The moments of all rows are at hand,
-so the exact cost of any model and the hindsight optimum are known at any time.
+A model is a subspace with an orthonormal basis and, if centred, a mean. The moments of all rows give the exact cost of
+any model and the hindsight optimum at any time.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar
 
 ROUNDING = 1e-9
-"""Angles between subspaces, in radians, that the order of a sum can bring about: they are no change."""
+"""Angles between subspaces, in radians, that count as rounding."""
 
 
 @storable
 @dataclass(frozen=True)
 class Subspace:
-    """The rows of ``components`` (k, d) are an orthonormal basis; ``mean`` (d,) is zero unless centred."""
+    """A subspace: the rows of ``components`` (k, d) are an orthonormal basis; ``mean`` (d,) is zero unless centred."""
 
     components: Annotated[FloatArray, shape("k", "d"), finite]
     mean: Annotated[FloatArray, shape("d"), finite]
@@ -42,10 +42,10 @@ class Subspace:
 @storable
 @dataclass(frozen=True)
 class LowRank(Problem):
-    """The problem: squared distance of rows to a subspace of this rank.
+    """Low-rank approximation: minimise squared distances of rows to a subspace of this rank.
 
-    ``stable_basis`` turns each new basis towards the old one as far as the subspace allows (orthogonal
-    Procrustes); otherwise it is ordered by variance, with signs that follow the old basis.
+    ``stable_basis`` rotates each new basis towards the old one within the subspace (orthogonal Procrustes); otherwise
+    it is ordered by variance, with signs that follow the old basis.
     """
 
     sketch_type: ClassVar[type] = RidgeLeverageSketch
@@ -84,11 +84,11 @@ class LowRank(Problem):
         require_equal("shape of components", model.components.shape, (self.rank, sketch.settings.shape[0]))
 
     def spread_of(self, rows: Rows) -> FloatArray:
-        """Return the points, or their lengths where these are all that matters."""
+        """Return the points, or their lengths without centering."""
         return rows.points if self.center else np.sqrt(rows.lengths)[:, None]
 
     def _losses(self, model: Subspace, rows: FloatArray, lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
-        along = model.components @ rows.T  # faster than its transpose
+        along = model.components @ rows.T  # faster than the transpose
         squared = lengths - np.einsum("ij,ij->j", along, along)
         if squared.sum() < CANCELLATION * lengths.sum():
             squared = np.square(rows - along.T @ model.components).sum(axis=1)
@@ -113,7 +113,7 @@ class LowRank(Problem):
         return np.asarray(left @ right @ new)
 
     def cost(self, model: Subspace, data: Snapshot) -> float:
-        """Exact squared loss of the model on all rows seen."""
+        """Return the exact squared loss of the model on all rows seen."""
         parts = second_moments(data.sketch.statistics)
         offset = parts.mean - model.mean
         offset = offset - offset @ model.components.T @ model.components
@@ -125,11 +125,11 @@ class LowRank(Problem):
         return spectrum.rest * spectrum.scale**2
 
     def optimum(self, data: Snapshot, model: Subspace) -> float:
-        """Return the same: it is exact."""
+        """Return the lower bound, which is exact."""
         return self.lower_bound(data)
 
     def degrees(self, model: Subspace, data: Snapshot) -> float:
-        """Return the rank, and one more for a mean: k (d - k) numbers, where the loss of a row has d - k."""
+        """Return the rank, plus one for a mean: k (d - k) parameters, where the loss of a row has d - k terms."""
         return float(self.rank + self.center)
 
     def unevenness(self, model: Subspace, data: Snapshot) -> float:
@@ -144,14 +144,14 @@ class LowRank(Problem):
         return unevenness_of(leverages, losses, weights, self.degrees(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: Subspace) -> Hindsight:
-        """Return the optimum beside the cost of keeping nothing: the squared length of all rows, less their mean."""
+        """Return the optimum beside the cost of rank 0: the squared length of all rows, less their mean."""
         parts = second_moments(data.sketch.statistics)
         offset = float(np.abs(parts.mean).max(initial=0.0))
         rounding = resolution(parts.total, parts.weight, offset)
         return Hindsight(self.optimum(data, model), total=parts.total, resolution=rounding)
 
     def difference(self, old: Subspace, new: Subspace, data: Snapshot) -> dict[str, Any]:
-        """Return the largest angle between the two subspaces, in radians."""
+        """Return the largest principal angle between the two subspaces, in radians."""
         overlap = old.components @ new.components.T
         cosine = np.linalg.svd(overlap, compute_uv=False)[-1]
         sine = np.linalg.norm(new.components - overlap.T @ old.components, ord=2)
@@ -159,6 +159,6 @@ class LowRank(Problem):
         return {"magnitude": angle, "angle": angle}
 
     def same(self, old: Subspace, new: Subspace) -> bool:
-        """Whether no angle between the two is more than rounding, and the means are the same."""
+        """Return whether the bases agree up to rounding and the means are the same."""
         turned = float(np.abs(old.components - new.components).max())
         return turned <= ROUNDING and np.array_equal(old.mean, new.mean)
