@@ -38,14 +38,14 @@ class MeanRow(MeanSoFar):
 class Medians(Problem):
     """The problem: the loss of a row is its absolute distance to the medians, summed over columns."""
 
-    def first_refresh(self, width: int, n_targets: int) -> int:
+    def first_check(self, width: int, n_targets: int) -> int:
         return 10
 
     def warm_up(self) -> MeanRow:
         return MeanRow(of_targets=False)
 
-    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> FloatArray:
-        return np.zeros(width) if answer is None else answer
+    def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> FloatArray:
+        return np.zeros(width) if prediction is None else prediction
 
     def losses(self, model: FloatArray, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         loss = np.abs(points - model).sum(axis=1)

@@ -31,7 +31,7 @@ from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
 from batch2online.rows import Batch, ones
-from batch2online.schema import Count, Weight, check_value, classes, conforms, require
+from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.state import StreamState
 from batch2online.stream import Stream
@@ -193,8 +193,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
                     continue
                 if self.__sklearn_is_fitted__():
                     fresh._stream = replace(fresh._stream, lock=lock)
-                kept = {name: value for name, value in vars(self).items() if name not in LEARNED}
-                learned = {name: value for name, value in vars(fresh).items() if name in LEARNED}
+                kept = {name: value for name, value in vars(self).items() if not _is_learned(name)}
+                learned = {name: value for name, value in vars(fresh).items() if _is_learned(name)}
                 self.__dict__ = kept | learned
             return self
 
@@ -782,6 +782,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        check_name_is_free(cls, estimators.get(cls.__name__))
         estimators[cls.__name__] = cls
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -897,6 +898,11 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
         self._stream = stream.append([batch] if n else [], self._journalled_problem(batch, entry))
+
+
+def _is_learned(name: str) -> bool:
+    """Return whether an attribute belongs to the learned state: by scikit-learn's convention, or one of ours."""
+    return name in LEARNED or (name.endswith("_") and not name.startswith("_"))
 
 
 def _is_same(one: Any, other: Any) -> bool:

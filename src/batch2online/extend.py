@@ -2,6 +2,8 @@
 
 ``Problem``, ``FitResult``, ``Snapshot``
     A batch problem: what a model is, what it costs, how to fit one; what ``fit`` returns, and what it reads.
+``DependsOn``, ``Hindsight``, ``sampling_error``
+    What ``fit`` depends on; what ``hindsight`` returns, and the error of a cost measured on a coreset.
 ``WarmUp``, ``MeanSoFar``
     What rows are scored by until the first model; the mean of the rows, or of the targets, before them.
 ``Stream``
@@ -22,21 +24,24 @@ The page "Adding a problem" of the documentation shows them at work.
 
 from batch2online._types import FloatArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.problem import FitResult, Problem
+from batch2online.problem import FitResult, Hindsight, Problem, sampling_error
 from batch2online.rows import Rows
 from batch2online.schema import storable
 from batch2online.sketches.antitone import AntitoneSketch, Statistics
 from batch2online.sketches.base import Coreset, Sketch, SketchSettings, Snapshot
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.stream import Stream
+from batch2online.theory.bounds import DependsOn
 from batch2online.warm_up import MeanSoFar, WarmUp
 
 __all__ = [
     "AntitoneSketch",
     "Coreset",
     "CoresetBuilder",
+    "DependsOn",
     "FitResult",
     "FloatArray",
+    "Hindsight",
     "MeanSoFar",
     "OnlineEstimator",
     "Problem",
@@ -47,5 +52,6 @@ __all__ = [
     "Statistics",
     "Stream",
     "WarmUp",
+    "sampling_error",
     "storable",
 ]

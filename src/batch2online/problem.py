@@ -62,22 +62,21 @@ class Problem(ABC):
     """No row costs more than this; None where nothing is known."""
 
     costs_are_exact: ClassVar[bool] = False
-    """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset, and
-    so is ``optimum`` where no history is kept."""
+    """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset."""
 
     @property
     def secondary_name(self) -> str:
-        """What the second number of a row is called, see :meth:`losses`."""
+        """Name of the secondary loss, see :meth:`losses`."""
         return "secondary loss"
 
     @property
-    def models_depend_on(self) -> DependsOn:
-        """What ``fit`` reads: the theorems promise less where it is more than the coreset."""
+    def depends_on(self) -> DependsOn:
+        """What ``fit`` depends on: the guarantees are weaker if it is more than the coreset."""
         return DependsOn.CORESET
 
     def refit_cost(self, keeps_history: bool) -> Literal["moments", "low", "high"]:
         """Return what a refit takes, which decides how many half-lives ``half_life="auto"`` compares."""
-        return "moments" if self.models_depend_on is DependsOn.ALL_ROWS else "high"
+        return "moments" if self.depends_on is DependsOn.ALL_ROWS else "high"
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
         """Return a bound of what leaving one of n rows out costs that row on average, in units of a bound of losses.
@@ -87,30 +86,27 @@ class Problem(ABC):
         return None
 
     @abstractmethod
-    def first_refresh(self, width: int, n_targets: int) -> int:
-        """Rows after which the problem can be posed."""
+    def first_check(self, width: int, n_targets: int) -> int:
+        """Return the number of rows needed for a first model."""
 
     @abstractmethod
     def warm_up(self) -> WarmUp:
-        """Return what scores rows until the first model, and has seen none."""
+        """Return a fresh warm-up, which scores rows until the first model."""
 
     @abstractmethod
-    def initial(self, answer: Any, width: int, n_targets: int) -> Any:
-        """Return the model before the first refresh: the simplest there is, by what the warm-up answers, or None."""
+    def initial_model(self, prediction: Any, width: int, n_targets: int) -> Any:
+        """Return the model used before the first fit, from the prediction of the warm-up, None before the first row."""
 
     @abstractmethod
     def losses(self, model: Any, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the loss of each row, and a second number for it.
-
-        The engine sums both. The second is named by ``secondary_name``.
-        """
+        """Return the loss and the secondary loss of each row; ``secondary_name`` names the latter."""
 
     def validate_model(self, model: Any, sketch: Any) -> None:
         """Raise ValueError unless a model out of a file is one of this problem, and fits what was learned."""
         is_right = isinstance(sketch, self.sketch_type)
         require(is_right, f"sketch: found a {type(sketch).__name__}, expected a {self.sketch_type.__name__}")
 
-    def numbers(self, rows: Rows) -> Rows:
+    def as_numbers(self, rows: Rows) -> Rows:
         """Return rows as numbers that can be compared, codes of strings and missing values included."""
         return rows
 
@@ -118,8 +114,8 @@ class Problem(ABC):
         """Return the values (n, k) whose spread the loss is compared with (R2, variance kept); None where none is."""
         return None
 
-    def bounded(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return what a warm-up gives in the problem's terms: as it is, unless losses are clipped."""
+    def clip(self, losses: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the losses of a warm-up, clipped if the problem clips losses."""
         return losses, second
 
     @abstractmethod
@@ -146,46 +142,59 @@ class Problem(ABC):
         """Return the hindsight optimum on all rows seen, or the best that is known."""
 
     def hindsight(self, data: Snapshot, model: Any) -> Hindsight:
-        """Return the optimum, and all that is known beside it."""
-        return Hindsight(self.optimum(data, model))
+        """Return the optimum and its error, by default that of a cost measured on the coreset.
+
+        Override it if ``optimum`` is measured on all rows.
+        """
+        optimum, coreset = self.optimum(data, model), data.coreset
+        if self.costs_are_exact or len(coreset) == data.totals.n_rows or model is None:
+            return Hindsight(optimum)
+        losses = self.losses(model, coreset.points, _targets_of(coreset))[0]
+        return Hindsight(optimum, sampling_error(coreset.weights, losses, certain=certain_weight(data)))
 
     def fit_result(self, model: Any, data: Snapshot) -> FitResult:
         """Return a model that was fitted to the coreset, or to all rows if models depend on them."""
-        is_exact = self.models_depend_on is DependsOn.ALL_ROWS
+        is_exact = self.depends_on is DependsOn.ALL_ROWS
         return FitResult(model, data.totals.n_rows if is_exact else len(data.coreset))
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
-        """Return how much rows with these losses pull at the model: as much as they cost, where no more is known."""
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
+        """Return the gradient norms of rows with these losses, by default the losses themselves."""
         return np.maximum(losses, 0.0)
 
-    def sizes_on(self, model: Any, coreset: Coreset) -> FloatArray:
-        """Return how much the rows of a coreset pull at a model."""
-        targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
-        return self.sizes(self.losses(model, coreset.points, targets.reshape(len(coreset), -1))[0])
+    def gradient_norms_on(self, model: Any, coreset: Coreset) -> FloatArray:
+        """Return the gradient norms of the rows of a coreset under a model."""
+        return self.gradient_norms(self.losses(model, coreset.points, _targets_of(coreset))[0])
 
-    def degrees(self, model: Any, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: Any, data: Snapshot) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.
 
-        A model solved on n rows costs these about ``1 - degrees / n`` times what it costs others like them.
-        :class:`refresh.Adaptive` allows for it.
+        The loss of a model on the n rows it was fitted on is about ``1 - degrees_of_freedom / n`` times its loss on
+        new rows. :class:`refresh.Adaptive` sets its tolerance by it.
         """
         return 1.0
 
-    def unevenness(self, model: Any, data: Snapshot) -> float:
-        """Return by which factor a fresh model is noisier than its degrees of freedom tell, at least 1.
+    def noise_factor(self, model: Any, data: Snapshot) -> float:
+        """Return the heteroscedasticity factor of a model, at least 1.
 
-        They tell it of rows whose losses are alike; a few rows that pull at a model more than others make it noisier.
-        :class:`refresh.Adaptive` may ask before a model is replaced.
+        The excess loss of a new model is its degrees of freedom times this factor, over n: 1 if all rows have the same
+        expected loss, more if rows of high leverage have larger losses. :class:`refresh.Adaptive` uses it before it
+        replaces a model.
         """
         return 1.0
 
     @abstractmethod
     def difference(self, old: Any, new: Any, data: Snapshot) -> dict[str, Any]:
-        """How far the model has moved, as fields of a ``ChangeEvent``: ``magnitude`` at least."""
+        """Return how far the model moved, as fields of a ``ChangeEvent``, at least ``magnitude``."""
 
     @abstractmethod
     def same(self, old: Any, new: Any) -> bool:
-        """Whether two models are identical."""
+        """Return whether two models are identical."""
+
+
+def _targets_of(coreset: Coreset) -> FloatArray:
+    """Return the targets of a coreset as (n, t), with no columns where there are none."""
+    targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
+    return targets.reshape(len(coreset), -1)
 
 
 def totals_of(losses: FloatArray, second: FloatArray) -> Totals:
@@ -311,10 +320,10 @@ def certain_weight(data: Snapshot) -> float:
     return 1.0 if data.totals.weight == data.totals.n_rows else 0.0
 
 
-def unevenness_of(leverages: FloatArray, losses: FloatArray, weights: FloatArray, alike: float) -> float:
+def noise_factor_of(leverages: FloatArray, losses: FloatArray, weights: FloatArray, alike: float) -> float:
     """Return the factor, at least 1, given what the sum would be for rows alike.
 
-    >>> unevenness_of(np.array([0.1, 0.3]), np.array([1.0, 4.0]), np.array([2.0, 1.0]), alike=0.7)
+    >>> noise_factor_of(np.array([0.1, 0.3]), np.array([1.0, 4.0]), np.array([2.0, 1.0]), alike=0.7)
     2.0
     """
     if not alike > 0:

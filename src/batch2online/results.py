@@ -36,7 +36,8 @@ class ChangeEvent:
     magnitude : float
         Distance between the old and the new model, in the measure of the problem.
     cost_before, cost_after : float
-        Cost of the old and of the new model on all rows seen.
+        Cost of the old and of the new model on all rows seen: exact for least squares and low rank from sums, otherwise
+        measured on the coreset; for clusters with all rows kept, ``cost_after`` is within a per cent or so.
     tolerance : float or None
         Share by which the old model could have cost more than the new one and been kept; None if the policy always
         replaces the model.

@@ -185,10 +185,19 @@ def storable(cls: type[_T]) -> type[_T]:
     The fields of a dataclass are stored as they are annotated; for other classes see :func:`stores`. Instances can be
     copied and pickled in one thread while another fills their caches.
     """
+    check_name_is_free(cls, classes.get(cls.__name__))
     classes[cls.__name__] = cls
     if cls.__getstate__ is object.__getstate__:
         cls.__getstate__ = _attributes  # type: ignore[method-assign,assignment]
     return cls
+
+
+def check_name_is_free(cls: type, known: type | None) -> None:
+    """Refuse a class of the name of one of this package: files name classes, and could no longer tell them apart."""
+    ours = [each is not None and each.__module__.split(".")[0] == __name__.split(".")[0] for each in (cls, known)]
+    if known is not None and ours[0] != ours[1]:
+        places = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (cls, known))
+        raise TypeError(f"{places} have the same name, by which files refer to classes: rename yours.")
 
 
 def stores(**kinds: Any) -> Callable[[type[_T]], type[_T]]:

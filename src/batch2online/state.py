@@ -2,8 +2,8 @@
 
 :class:`StreamState` is all that was learned, at one moment; it never changes. :func:`step` takes it over one segment of
 rows: they are scored by the current model, then the sketch learns them, and at the row counts of the policy
-:func:`check` refits and decides whether the new model replaces the current one. Nothing here depends on any particular
-problem.
+:func:`check` decides whether to refit, and whether the new model replaces the current one. Nothing here depends on any
+particular problem.
 """
 
 from __future__ import annotations
@@ -59,6 +59,29 @@ class StepInfo(NamedTuple):
 
 @storable
 @dataclass(frozen=True)
+class FitStatistics:
+    """The stream at the last refit, by which :func:`can_skip` judges the rows since.
+
+    Attributes
+    ----------
+    effective_rows : float
+        Number of rows of equal weight and equal loss that carry as much information as those seen.
+    weight : float
+        Total weight of the rows.
+    loss : float
+        Prequential loss of the rows.
+    cost : float
+        Loss of the fitted model on the same rows.
+    """
+
+    effective_rows: _Positive
+    weight: Annotated[_Positive, finite]
+    loss: _NotNegative
+    cost: _NotNegative
+
+
+@storable
+@dataclass(frozen=True)
 class RefreshState:
     """What the next check depends on.
 
@@ -68,9 +91,8 @@ class RefreshState:
         Row count of the next check.
     n_kept : int
         Consecutive refits that kept the current model.
-    last_fit : (rows, weight, loss, cost) or None
-        At the last refit: rows of equal loss that say as much as those so far, their weight and loss, and the cost of
-        the model; None where no check may be skipped.
+    last_fit : FitStatistics or None
+        Statistics of the last refit; None if no check may be skipped.
     benefit : RefitBenefit or None
         What the current model gains over the one before.
     last_coreset : (ids, weights) or None
@@ -81,7 +103,7 @@ class RefreshState:
 
     next_check: int
     n_kept: Count = 0
-    last_fit: tuple[_Positive, Annotated[_Positive, finite], _NotNegative, _NotNegative] | None = None
+    last_fit: FitStatistics | None = None
     benefit: RefitBenefit | None = None
     last_coreset: tuple[Any, ...] | None = None
     budget: float | None = None
@@ -216,7 +238,7 @@ class StreamState:
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
         check_sketch(problem, sketch)
         shape = sketch.settings.shape
-        policy = policy.starting_at(problem.first_refresh(*shape))
+        policy = policy.starting_at(problem.first_check(*shape))
         assert policy.start is not None
         state = cls(
             problem,
@@ -224,7 +246,7 @@ class StreamState:
             sketch,
             shape,
             RefreshState(policy.start),
-            problem.initial(None, *shape),
+            problem.initial_model(None, *shape),
             decay=decay,
             max_step=None if decay is None else decay.longest_step,
         )
@@ -297,7 +319,7 @@ class StreamState:
             sketch=self.sketch.empty(),
             decay=None if self.decay is None else ForwardDecay(self.decay.half_life),
             refresh=RefreshState(int(self.policy.start), budget=self.refresh.budget),
-            model=self.problem.initial(None, *self.shape),
+            model=self.problem.initial_model(None, *self.shape),
             has_model=False,
             n_learned=0,
             loss=0.0,
@@ -419,7 +441,7 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
     problem, weighted, monitor = state.problem, state.weighted(rows), state.monitor
     warm_up = None if state.has_model else state.warm_up or problem.warm_up()
     if monitor is not None:
-        monitor = monitor.observe(problem.numbers(rows), state.sketch.settings.seed)
+        monitor = monitor.observe(problem.as_numbers(rows), state.sketch.settings.seed)
     with np.errstate(over="ignore"):
         losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
         totals = weighted_totals(losses, secondary, weighted.weights)
@@ -434,7 +456,7 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
         state,
         monitor=monitor,
         warm_up=seen,
-        model=state.model if seen is None else problem.initial(seen.prediction, *state.shape),
+        model=state.model if seen is None else problem.initial_model(seen.prediction, *state.shape),
         loss=state.loss + totals.loss,
         secondary_loss=state.secondary_loss + totals.second,
         unscored=unscored,
@@ -451,7 +473,7 @@ def _losses(
         losses, secondary = problem.losses(model, rows.points, rows.targets)
     else:
         (losses, secondary), warm_up = warm_up.score(rows.points, rows.targets, rows.weights)
-        losses, secondary = problem.bounded(losses, secondary)
+        losses, secondary = problem.clip(losses, secondary)
     check_losses(losses, rows.ids)
     return losses, secondary, warm_up
 
@@ -460,7 +482,7 @@ def learn(state: StreamState, rows: Rows, scores: Scores | None) -> StreamState:
     """Return the state whose sketch has learned the rows."""
     norms = None
     if state.sketch.pilot == "gradients" and state.has_model and scores is not None:
-        norms = state.problem.sizes(scores.losses)
+        norms = state.problem.gradient_norms(scores.losses)
     last_id = max(state.last_id, int(rows.ids[-1]))
     sketch = state.sketch.update(state.weighted(rows), norms)
     return replace(state, sketch=sketch, n_learned=state.n_learned + len(rows), last_id=last_id)
@@ -481,7 +503,17 @@ def _refreshed(state: StreamState, **changes: Any) -> StreamState:
 
 
 def check(state: StreamState, history: History | None) -> tuple[StreamState, Events]:
-    """Refit where that can matter; keep the current model while its cost is within tolerance of the new one's."""
+    """Decide whether to refit, and whether the new model replaces the current one.
+
+    A check ends in one of six ways:
+
+    1. it is skipped, since the losses since the last refit show that a refit cannot pay (:func:`can_skip`);
+    2. the first model is fitted;
+    3. the policy gives no reason to refit (:func:`find_trigger`);
+    4. the current model is within tolerance of a lower bound of every model's cost: nothing is fitted;
+    5. a model is fitted, and the current one is within tolerance of it: it is kept;
+    6. the new model replaces the current one (:func:`install`).
+    """
     data = state.snapshot(history)
     if can_skip(state, data):
         return state, ()
@@ -495,7 +527,7 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     data, problem, policy, n = data.of(state.sketch), state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    noise = problem.degrees(state.model, data) / data.totals.effective_rows
+    noise = problem.degrees_of_freedom(state.model, data) / data.totals.effective_rows
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
         return state, ()
@@ -505,11 +537,11 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     else:
         before = problem.cost(state.model, data) if before is None else before
         after = problem.cost(new.model, data)
-    if policy.max_noise_factor > 1 and before > tolerance * after:
-        noise *= min(policy.max_noise_factor, problem.unevenness(new.model, data))
+    if policy.max_noise_factor > 1 and before > tolerance * after:  # the random draw of the tolerance is the same
+        noise *= min(policy.max_noise_factor, problem.noise_factor(new.model, data))
         tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before <= tolerance * after:
-        # Where costs are exact a check takes next to nothing, so that it need not become rare.
+        # Checks become rarer with each model kept, unless costs are exact: then a check takes next to no time.
         state = _refreshed(state, n_kept=state.refresh.n_kept + (not problem.costs_are_exact))
         return record_fit(state, before, new.ess_ratio), ()
     former, state = state.model, _refreshed(state, n_kept=0)
@@ -519,33 +551,37 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
 
 
 def can_skip(state: StreamState, data: Snapshot) -> bool:
-    """Whether a check can be skipped, by what rows have cost since the last fit."""
-    known, totals = state.refresh.last_fit, data.totals
-    if known is None:
+    """Return whether the losses since the last refit show that a refit cannot pay.
+
+    ``rise`` is the relative rise of the mean loss since then, beyond what overfitting and two standard errors explain;
+    ``gain`` the relative gain that more rows give a refit if nothing has changed.
+    """
+    last, totals = state.refresh.last_fit, data.totals
+    if last is None:
         return False
-    rows, weight, loss, cost = known
-    mean, more = cost / weight, totals.weight - weight
-    if not (mean > 0 and more > 0):  # as rounded: rows since may weigh next to nothing
+    mean, weight_since = last.cost / last.weight, totals.weight - last.weight
+    if not (mean > 0 and weight_since > 0):  # as rounded: the rows since may weigh next to nothing
         return False
-    growth, degrees = totals.weight / weight, state.problem.degrees(state.model, data)
-    recent = (state.loss - loss) / more
-    variance = max(0.0, totals.effective_rows / growth / rows - 1)  # of losses, over their squared mean
+    growth, degrees = totals.weight / last.weight, state.problem.degrees_of_freedom(state.model, data)
+    mean_since = (state.loss - last.loss) / weight_since
+    # Effective rows of the fit are by loss, those of the totals by weight: their ratio is 1 + variance / mean^2.
+    variance = max(0.0, totals.effective_rows / growth / last.effective_rows - 1)
     error = math.sqrt(variance / totals.effective_rows * growth**2 / (growth - 1))
-    rise = recent / mean - 1 - 2 * degrees / rows - 2 * error
-    gain, noise = degrees / rows * (1 - 1 / growth), degrees / totals.effective_rows
+    overfitting = 2 * degrees / last.effective_rows  # in-sample cost against loss on new rows
+    rise = mean_since / mean - 1 - overfitting - 2 * error
+    gain, noise = degrees / last.effective_rows * (1 - 1 / growth), degrees / totals.effective_rows
     return state.policy.can_skip(state.n_learned, gain, noise, rise, growth)
 
 
 def record_fit(state: StreamState, cost: float, ess_ratio: float) -> StreamState:
-    """Note what a later check needs to know to be skipped, where all rows count for ever.
-
-    Few rows with most of the loss say less than their number; nothing follows from negative losses.
-    """
+    """Store the statistics that :func:`can_skip` needs, unless old rows are forgotten or losses are negative."""
     if not state.policy.floor > 0 or state.max_step is not None:
         return state
     totals = state.sketch.totals
-    known = totals.effective_rows * ess_ratio, totals.weight, state.loss, cost
-    return _refreshed(state, last_fit=known if cost > 0 and state.loss >= 0 else None)
+    if not (cost > 0 and state.loss >= 0):
+        return _refreshed(state, last_fit=None)
+    last = FitStatistics(totals.effective_rows * ess_ratio, totals.weight, state.loss, cost)
+    return _refreshed(state, last_fit=last)
 
 
 def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str | None]:
@@ -595,7 +631,7 @@ def adopt(state: StreamState, model: Any, data: Snapshot) -> StreamState:
     """Return the state with this model, by which the sketch scores the rows from here on, whatever the chunks."""
     norms = None
     if state.sketch.pilot == "gradients" and len(data.coreset):
-        norms = state.problem.sizes_on(model, data.coreset)
+        norms = state.problem.gradient_norms_on(model, data.coreset)
     sketch = state.sketch.with_model(model, norms)
     return replace(state, model=model, sketch=sketch, timings=state.timings.with_model(state.n_learned))
 

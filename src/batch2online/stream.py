@@ -389,7 +389,7 @@ class Stream:
 
     def _ordinary(self, rows: Any) -> Stream:
         new = self.flushed()
-        model = self.problem.initial(None, self.width, self.n_targets)
+        model = self.problem.initial_model(None, self.width, self.n_targets)
         new = new.map(lambda state: replace(state, ordered=True, model=model)).as_set()
         if rows is None:
             return new.refit("merged")
@@ -426,7 +426,7 @@ class Stream:
         waiting = state.weighted(buffer.rows(self.buffer_id))
         known = state.warm_up or state.problem.warm_up()
         answer = known.score(waiting.points, waiting.targets, waiting.weights)[1].prediction
-        return state.problem.initial(answer, *state.shape)
+        return state.problem.initial_model(answer, *state.shape)
 
     @one_thread()
     def coreset(self) -> Coreset:

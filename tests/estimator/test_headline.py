@@ -214,7 +214,7 @@ def test_the_optimum_of_all_rows_is_within_the_interval():
         best = KMeans(4, n_init=10, random_state=0).fit(rows).inertia_
         for seed in range(12):
             built = drawn(rows, seed, 150, "coreset")
-            known = problem.hindsight(Snapshot(built.sketch), problem.initial(None, 2, 0))
+            known = problem.hindsight(Snapshot(built.sketch), problem.initial_model(None, 2, 0))
             found.append((best / known.optimum, 1 / (1 + known.error), 1 + known.shortfall))
     ratios, lows, highs = np.transpose(found)
     assert (ratios < lows).sum() <= 10

@@ -245,8 +245,8 @@ def test_the_noise_of_a_coreset_counts():
     engine = model._stream.view()
     rows = len(engine.coreset())
     assert 60 < rows < 140
-    assert engine.problem.degrees(engine.current.model, engine.snapshot()) == pytest.approx(6 * 2_000 / rows)
-    assert engine.problem.degrees(None, engine.snapshot()) == pytest.approx(6 * 2_000 / rows)
+    assert engine.problem.degrees_of_freedom(engine.current.model, engine.snapshot()) == pytest.approx(6 * 2_000 / rows)
+    assert engine.problem.degrees_of_freedom(None, engine.snapshot()) == pytest.approx(6 * 2_000 / rows)
 
 
 # -- solves that change nothing -----------------------------------------------------------------------------------

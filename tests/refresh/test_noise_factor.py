@@ -32,7 +32,7 @@ def test_unevenness_is_that_of_all_rows(spread):
     for seed in range(8):
         engine = OnlineRegression(random_state=seed, coreset_size=2_000).partial_fit(X, y)._stream.view()
         fresh = engine.problem.fit(engine.snapshot(), None).model
-        found.append(engine.problem.unevenness(fresh, engine.snapshot()))
+        found.append(engine.problem.noise_factor(fresh, engine.snapshot()))
     expected = noise_by_all_rows(X, y)
     assert np.mean(found) == pytest.approx(max(1.0, expected), rel=0.1)
     assert (expected > 2) == (spread > 0)
@@ -81,7 +81,7 @@ def test_low_rank_measures_unevenness_too():
     for rows, least, most in ((even, 1.0, 1.2), (uneven, 2.0, 8.0)):
         for center in (False, True):
             engine = OnlineLowRank(2, center=center, coreset_size=2_000, random_state=0).partial_fit(rows)._stream
-            factor = engine.problem.unevenness(engine.current.model, engine.snapshot())
+            factor = engine.problem.noise_factor(engine.current.model, engine.snapshot())
             assert least <= factor <= most, (center, factor)
 
 

@@ -234,7 +234,11 @@ def test_costs_and_optimum_are_those_of_all_rows(name, intercept):
     fitted = problem.fit(data, None).model
     coefficients = rng.normal(size=fitted.coefficients.shape)
     other = LinearModel(coefficients, rng.normal(size=targets.shape[1]) if intercept else np.zeros(targets.shape[1]))
-    for model in (fitted, other, problem.initial(targets[0] if intercept else None, X.shape[1], targets.shape[1])):
+    for model in (
+        fitted,
+        other,
+        problem.initial_model(targets[0] if intercept else None, X.shape[1], targets.shape[1]),
+    ):
         plain = np.square(targets - X @ model.coefficients.T - model.intercepts).sum()
         assert problem.cost(model, data) == pytest.approx(plain, rel=digits)
     scales = np.linalg.norm(center(X), axis=0)

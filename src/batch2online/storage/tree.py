@@ -176,7 +176,8 @@ class _Decoder:
 
     def _object(self, name: Any, content: Any, depth: int) -> Any:
         if not isinstance(name, str) or name not in classes or not isinstance(content, dict):
-            raise CheckpointError(f"a checkpoint cannot hold {str(name)[:_LONGEST]!r}.")
+            found = str(name)[:_LONGEST]
+            raise CheckpointError(f"a checkpoint cannot hold {found!r}: if it is your class, import its module first.")
         return _built(classes[name], {key: self.decode(item, depth) for key, item in content.items()})
 
 

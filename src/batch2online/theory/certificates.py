@@ -147,7 +147,7 @@ def certificate(model: OnlineEstimator, loss_bound: float | None = None) -> Cert
 
 def _gaps(engine: Stream) -> list[str]:
     """Return why no theorem covers the run, as far as is known."""
-    data, is_exact = engine.snapshot(), engine.problem.models_depend_on is DependsOn.ALL_ROWS
+    data, is_exact = engine.snapshot(), engine.problem.depends_on is DependsOn.ALL_ROWS
     found = {
         "a model of statistics of all rows reacts to every row, and its policy may not": is_exact
         and engine.current.policy.needs_coupling,
@@ -174,8 +174,8 @@ def _guarantee(engine: Stream, is_covered: bool) -> Guarantee:
         known if is_covered else _unknown,
         engine.n_learned,
         data.sketch.settings.epsilon if stability is None or engine.current.policy.compares_costs else 0.0,
-        warm_starts=engine.problem.models_depend_on is DependsOn.CURRENT_MODEL,
-        degrees_of_freedom=engine.problem.degrees(engine.current.model, data),
+        warm_starts=engine.problem.depends_on is DependsOn.CURRENT_MODEL,
+        degrees_of_freedom=engine.problem.degrees_of_freedom(engine.current.model, data),
     )
 
 

@@ -117,7 +117,7 @@ class EstimatorProblem(Problem):
     def secondary_name(self) -> str:
         return "clipped"
 
-    def first_refresh(self, width: int, n_targets: int) -> int:
+    def first_check(self, width: int, n_targets: int) -> int:
         return self.start
 
     def warm_up(self) -> WarmUp:
@@ -126,19 +126,19 @@ class EstimatorProblem(Problem):
         needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
         return Free() if needs_numbers and not self.encoding.is_numeric else known
 
-    def numbers(self, rows: Rows) -> Rows:
+    def as_numbers(self, rows: Rows) -> Rows:
         return self.encoding.as_numbers(rows)
 
-    def initial(self, answer: Any, width: int, n_targets: int) -> None:
+    def initial_model(self, prediction: Any, width: int, n_targets: int) -> None:
         return None
 
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
         """Return the loss of each row, clipped to [0, loss_bound] if there is one, and the amount that was clipped."""
         targets = self._decoded(targets)
         own = self.loss(model.model, self.encoding.decoded(points, model.rows.points), targets)
-        return self.bounded(own, own)
+        return self.clip(own, own)
 
-    def bounded(self, losses: FloatArray, second: FloatArray) -> Scored:
+    def clip(self, losses: FloatArray, second: FloatArray) -> Scored:
         """Return losses clipped to [0, loss_bound], and the amount that was clipped."""
         if self.loss_bound is None:
             return losses, np.zeros(len(losses))
@@ -207,12 +207,12 @@ class EstimatorProblem(Problem):
         check_losses(losses, rows.ids)
         return losses
 
-    def sizes(self, losses: FloatArray) -> FloatArray:
+    def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
         return self.loss.gradient_norms(losses)
 
-    def sizes_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
-        return self.sizes(self._losses_on(coreset, model))
+    def gradient_norms_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
+        return self.gradient_norms(self._losses_on(coreset, model))
 
     def optimum(self, data: Snapshot, model: FittedEstimator | None) -> float:
         """Return the cost of the best model known, this one or one fitted now: on all rows if they are kept.
@@ -244,7 +244,7 @@ class EstimatorProblem(Problem):
         parts = data.history if scored is None else (rows[scored(rows.ids)] for rows in data.history)
         return sum(float(rows.weights @ self._checked_losses(model, rows)) for rows in parts if len(rows))
 
-    def degrees(self, model: FittedEstimator | None, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: FittedEstimator | None, data: Snapshot) -> float:
         """Return the degrees of freedom of the model if they are known, else one for each column and one more.
 
         Where the coreset holds fewer rows than have come, its own noise counts: as if these were all.

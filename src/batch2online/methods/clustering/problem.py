@@ -70,20 +70,20 @@ class ClusteringProblem(Problem):
         return "high" if keeps_history else "low"
 
     @property
-    def models_depend_on(self) -> DependsOn:
+    def depends_on(self) -> DependsOn:
         if self.exact:
             return DependsOn.ALL_ROWS
         return DependsOn.CURRENT_MODEL if self.warm_start else DependsOn.CORESET
 
-    def first_refresh(self, width: int, n_targets: int) -> int:
+    def first_check(self, width: int, n_targets: int) -> int:
         return 1
 
     def warm_up(self) -> MeanSoFar:
         return MeanSoFar(of_targets=False, power=float(self.z))
 
-    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Centers:
+    def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> Centers:
         """Return k centers on the mean row."""
-        mean = np.zeros(width) if answer is None else answer
+        mean = np.zeros(width) if prediction is None else prediction
         return Centers(mean[None].repeat(self.k, axis=0))
 
     def losses(self, model: Centers, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -97,7 +97,11 @@ class ClusteringProblem(Problem):
         require_equal("shape of centers", model.points.shape, (self.k, sketch.settings.shape[0]))
 
     def fit(self, data: Snapshot, current: Centers | None) -> FitResult:
-        """Return new centers; where sums of all rows have led to them, costs are those of all rows."""
+        """Return new centers.
+
+        With all rows kept (``exact``) and a warm start, the last steps take sums of all rows, and costs are those of
+        all rows, but for rows that the last step would relabel; otherwise they are measured on the coreset.
+        """
         coreset, known = data.coreset, None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             seeds = data.sketch.seeds(data.history)
@@ -174,7 +178,7 @@ class ClusteringProblem(Problem):
         most = held_out_bound(coreset.weights, losses, is_fitted, certain=certain_weight(data))
         return max(0.0, most / optimum - 1)
 
-    def degrees(self, model: Centers, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: Centers, data: Snapshot) -> float:
         """Return the number of centers: k d numbers, where the loss of a row has d."""
         return float(self.k)
 

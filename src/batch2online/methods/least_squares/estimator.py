@@ -32,9 +32,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     r"""Online linear regression: nearly the loss of the best model in hindsight, with a handful of model changes.
 
     Least squares, the default: the moments of all rows are kept in coordinates in which they lose no digits. At row
-    counts that grow geometrically least squares is fitted to them, and the model is replaced if its cost is no longer
-    within tolerance. Rows are also sampled by their leverage in ``[1 | a | b]`` into a coreset, for audits and other
-    losses; with ``solve="coreset"`` models are fitted to it, as in the paper.
+    counts that grow geometrically, the cost of the model is compared with the optimum that they give, and the model is
+    refitted and replaced if its cost is no longer within tolerance. Rows are also sampled by their leverage in
+    ``[1 | a | b]`` into a coreset, for audits and other losses; with ``solve="coreset"`` models are fitted to it, as in
+    the paper.
 
     Other losses, and penalties: the loss of each row is expanded at the current model; sums of these expansions and a
     coreset for the remainders give models like those of refits on all rows, see

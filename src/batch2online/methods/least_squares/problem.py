@@ -17,7 +17,7 @@ from batch2online.methods.least_squares.moments import Moments
 from batch2online.methods.least_squares.sketch import LeverageSketch
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares
 from batch2online.numerics.triangular import column_norms
-from batch2online.problem import FitResult, Hindsight, Problem, resolution, unevenness_of
+from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -58,19 +58,19 @@ class LeastSquares(Problem):
         return "absolute residual"
 
     @property
-    def models_depend_on(self) -> DependsOn:
+    def depends_on(self) -> DependsOn:
         return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
-    def first_refresh(self, width: int, n_targets: int) -> int:
+    def first_check(self, width: int, n_targets: int) -> int:
         """Return three rows per coefficient."""
         return 3 * (width + 1)
 
     def warm_up(self) -> MeanSoFar:
         return MeanSoFar(of_targets=True)
 
-    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearModel:
+    def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearModel:
         """Return a model that predicts the mean of the targets."""
-        return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets) if answer is None else answer)
+        return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets) if prediction is None else prediction)
 
     def losses(self, model: LinearModel, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         if targets.shape[1] == 1:  # the usual case, in few passes
@@ -130,16 +130,16 @@ class LeastSquares(Problem):
         known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
-    def degrees(self, model: LinearModel, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: LinearModel, data: Snapshot) -> float:
         """Return the number of coefficients of one target."""
         return float(data.sketch.statistics.moments.n_inputs)
 
-    def unevenness(self, model: LinearModel, data: Snapshot) -> float:
+    def noise_factor(self, model: LinearModel, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
         leverages = data.sketch.statistics.scores_of_inputs(rows)
         losses, _ = self.losses(model, rows.points, rows.targets)
         mean_loss = self.lower_bound(data) / data.totals.effective_rows
-        return unevenness_of(leverages, losses, weights, self.degrees(model, data) * mean_loss)
+        return noise_factor_of(leverages, losses, weights, self.degrees_of_freedom(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: LinearModel) -> Hindsight:
         """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""

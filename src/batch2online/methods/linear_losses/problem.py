@@ -112,10 +112,10 @@ class LinearLossProblem(Problem):
         return "low"
 
     @property
-    def models_depend_on(self) -> DependsOn:
+    def depends_on(self) -> DependsOn:
         return DependsOn.CURRENT_MODEL
 
-    def first_refresh(self, width: int, n_targets: int) -> int:
+    def first_check(self, width: int, n_targets: int) -> int:
         """Three rows for each coefficient of a predictor."""
         return 3 * (width + 1)
 
@@ -124,10 +124,10 @@ class LinearLossProblem(Problem):
             LabelsSoFar(is_log=True) if self.loss.has_classes else MeanUnderLoss(self.loss, MeanSoFar(of_targets=True))
         )
 
-    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
-        return LinearPredictor(np.zeros((1, width)), np.zeros(1) if answer is None else answer)
+    def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
+        return LinearPredictor(np.zeros((1, width)), np.zeros(1) if prediction is None else prediction)
 
-    def degrees(self, model: LinearPredictor, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: LinearPredictor, data: Snapshot) -> float:
         """Return half the number of parameters over the mean loss: each costs half a unit of a likelihood."""
         mean = self.cost(model, data) / data.totals.weight
         return float((model.coefficients.size + len(model.intercepts)) / max(2 * mean, 1e-9))

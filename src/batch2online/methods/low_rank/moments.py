@@ -308,7 +308,7 @@ class RidgeMoments:
         return replace(plain, gram=None, factor=qr_factor(z), of_few=None)
 
     def _shifted_to(self, shift: FloatArray | None) -> RidgeMoments:
-        """Return the moments with another row subtracted from all rows."""
+        """Return the moments of ``[1 | a - shift]`` for another shift: ``a - new = (a - old) + (old - new)``."""
         if self.shift is None or shift is None or np.array_equal(self.shift, shift):
             return self
         factor = self.triangle.copy()

@@ -16,7 +16,7 @@ from batch2online.methods.low_rank.moments import CANCELLATION, second_moments
 from batch2online.methods.low_rank.sketch import RidgeLeverageSketch
 from batch2online.methods.low_rank.solver import coreset_moments, leading_spectrum, leading_subspace
 from batch2online.numerics.distances import squared_lengths
-from batch2online.problem import FitResult, Hindsight, Problem, resolution, unevenness_of
+from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.rows import Rows
 from batch2online.schema import at_least, finite, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -60,18 +60,20 @@ class LowRank(Problem):
         return "distance"
 
     @property
-    def models_depend_on(self) -> DependsOn:
+    def depends_on(self) -> DependsOn:
         return DependsOn.ALL_ROWS if self.exact else DependsOn.CORESET
 
-    def first_refresh(self, width: int, n_targets: int) -> int:
+    def first_check(self, width: int, n_targets: int) -> int:
         return 2 * (self.rank + self.center)
 
     def warm_up(self) -> MeanSoFar:
         return MeanSoFar(of_targets=False)
 
-    def initial(self, answer: FloatArray | None, width: int, n_targets: int) -> Subspace:
+    def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> Subspace:
         """Return coordinate axes, through the mean row if centred."""
-        return Subspace(np.eye(self.rank, width), answer if self.center and answer is not None else np.zeros(width))
+        return Subspace(
+            np.eye(self.rank, width), prediction if self.center and prediction is not None else np.zeros(width)
+        )
 
     def losses(self, model: Subspace, points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows = points - model.mean if self.center else points
@@ -128,11 +130,11 @@ class LowRank(Problem):
         """Return the lower bound, which is exact."""
         return self.lower_bound(data)
 
-    def degrees(self, model: Subspace, data: Snapshot) -> float:
+    def degrees_of_freedom(self, model: Subspace, data: Snapshot) -> float:
         """Return the rank, plus one for a mean: k (d - k) parameters, where the loss of a row has d - k terms."""
         return float(self.rank + self.center)
 
-    def unevenness(self, model: Subspace, data: Snapshot) -> float:
+    def noise_factor(self, model: Subspace, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
         spectrum = leading_spectrum(data.sketch.statistics, self.rank)
         points = rows.points - model.mean if self.center else rows.points
@@ -141,7 +143,7 @@ class LowRank(Problem):
         leverages = (np.nan_to_num(squares).sum(axis=1) + self.center / data.totals.weight) * rows.weights
         losses, _ = self.losses(model, rows.points, rows.targets)
         mean_loss = self.lower_bound(data) / data.totals.effective_rows
-        return unevenness_of(leverages, losses, weights, self.degrees(model, data) * mean_loss)
+        return noise_factor_of(leverages, losses, weights, self.degrees_of_freedom(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: Subspace) -> Hindsight:
         """Return the optimum beside the cost of rank 0: the squared length of all rows, less their mean."""
