@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from batch2online import OnlineClustering, OnlineRegression, load
+from batch2online.checks import check_estimator
 from batch2online.extend import OnlineEstimator, storable
 from batch2online.storage.tree import CheckpointError
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
+import k_medoids
 import own_problem
 
 ROWS = np.random.default_rng(0).laplace(size=(6_000, 2))
@@ -71,3 +73,17 @@ def test_a_file_of_a_class_that_was_not_imported_names_the_way_on(tmp_path, monk
     monkeypatch.delitem(estimator.estimators, "OnlineMedian")
     with pytest.raises(CheckpointError, match="cannot hold 'Medians': if it is your class, import its module first"):
         load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("history", ["memory", "coreset"])
+def test_the_example_of_medoids_passes_the_checks(history):
+    bounded = {"merges_exactly": False, "lacks": {"forget": "needs the history"}, "history": {}}
+    check_estimator(k_medoids.OnlineKMedoids(3, history=history), **(bounded if history == "coreset" else {}))
+
+
+def test_medoids_are_rows_from_the_first_one_on():
+    model = k_medoids.OnlineKMedoids(3, random_state=0)
+    for row in ROWS[:40]:
+        model.learn_one(row)
+        assert all((center == ROWS[:40]).all(axis=1).any() for center in model.cluster_centers_)
+    assert model.partial_fit(ROWS[40:]).regret_.ratio < 1.1

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from batch2online import BatchToOnline, coresets, load
 from batch2online.methods.any_estimator.row_losses import LOSSES
+from batch2online.methods.any_estimator.sketch import PilotSamplingSketch
 from batch2online.refresh import Geometric
 from batch2online.rows import Rows
 from batch2online.sketches.pilot_scores import WIDEST, Gauge
@@ -157,13 +158,19 @@ def test_losses_beyond_all_numbers_leave_scores_that_are_numbers():
 # -- the law of weights ------------------------------------------------------------------------------------
 
 
-class Rising(coresets.PilotSampling):
+class RisingSketch(PilotSamplingSketch):
     """A defect: with each model rows count for more than before, also those beside which others were dropped."""
 
-    def measure(self, sizes_of):
-        super().measure(sizes_of)
-        if not self.is_complete:
-            self.constant *= 1.4
+    def with_model(self, model, gradient_norms=None):
+        new = super().with_model(model, gradient_norms)
+        if not new.is_complete:
+            new.constant *= 1.4
+        return new
+
+
+class Rising(coresets.PilotSampling):
+    def _new_sketch(self, settings):
+        return RisingSketch(settings, self.labels, self.leverage)
 
 
 def deviations(construction):

@@ -169,7 +169,7 @@ def test_memory_without_a_history_does_not_grow_with_the_rows():
     for start in range(0, len(X), 10_000):
         built.add(X[start : start + 10_000])
         sizes.append(len(storage.serialise(built)))
-        assert sum(map(len, built.sampler.parts)) <= 5 * 300
+        assert sum(map(len, built.sketch.sampler.parts)) <= 5 * 300
     assert max(sizes[10:]) < 1.5 * max(sizes[:10])
     assert np.mean(sizes[10:]) < 1.2 * np.mean(sizes[:10])
 
