@@ -25,7 +25,7 @@ from batch2online import input as given
 from batch2online._types import FloatArray
 from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
-from batch2online.drift.window import CHEAP_LOOKS, SlidingWindow, Window
+from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
@@ -435,7 +435,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         refit_cost = engine.problem.refit_cost(history is not None)
         state = replace(engine.learner, monitor=OrderMonitor.new(engine.width, engine.n_targets))
         if window is not None:
-            window = replace(window, looks=CHEAP_LOOKS) if refit_cost == "moments" else window
+            window = replace(window, checks=CHECKS_PER_WINDOW_MOMENTS) if refit_cost == "moments" else window
             return replace(engine, learner=SlidingWindow.of(state, window, history is not None), history=None)
         if half_life == "auto":
             return replace(engine, learner=HalfLifeSelection.of(state, HALF_LIVES[refit_cost]))
@@ -771,8 +771,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         name = type(self).__name__
         if not self.__sklearn_is_fitted__():
             return _CARD.format(name=name, lines="no rows yet")
-        told = self.headline()
-        lines = [f"{self.n_seen_:,} rows", told.measures, told.handful, told.distance, told.changes, told.order]
+        line = self.headline()
+        lines = [f"{self.n_seen_:,} rows", line.measures, line.handful, line.distance, line.changes, line.order]
         return _CARD.format(name=name, lines="<br>".join(html.escape(line) for line in lines if line))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
@@ -840,6 +840,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         estimator.n_features_in_ = estimator._stream.width
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
+        if (largest := estimator._largest) < LARGEST:
+            found = max((float(np.abs(rows.points).max(initial=0.0)) for rows in stream.held_rows()), default=0.0)
+            require(found <= largest, f"rows: found a magnitude of {found:g}, expected at most {largest:g}")
         return estimator
 
     def _check_reopenable(self) -> None:

@@ -205,7 +205,7 @@ class History:
         return twin
 
     def for_reading(self) -> Self:
-        """Return a copy to look at with further rows: nothing of it reaches a disk."""
+        """Return a copy for reading with further rows, which are never written to disk."""
         return self.copy()
 
     # -- storing --------------------------------------------------------------------------------------

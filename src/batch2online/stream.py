@@ -1,4 +1,4 @@
-"""Rows that come, in any chunks, and what is learned from them.
+"""A stream of rows in chunks of any size, and what is learned from them.
 
 Rows are cut into segments at the row counts of checks and at the ends of blocks of ids, never where a caller's chunk
 ends, so that models, changes and losses are the same for any chunking. Between cuts rows are only buffered. Learning,
@@ -53,7 +53,7 @@ _SMALLER = "Give a smaller coreset_size, or use fewer columns."
 @storable
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Rows that come, and what was learned from them. All streams that come from one share its lock.
+    """The rows of a stream, and what was learned from them. All streams derived from one share its lock.
 
     Attributes
     ----------

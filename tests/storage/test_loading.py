@@ -33,6 +33,7 @@ from batch2online.methods.any_estimator.problem import EstimatorProblem
 from batch2online.methods.any_estimator.weighted_fit import seeded
 from batch2online.storage.errors import StoreError
 from batch2online.storage.tree import DEEPEST, CheckpointError, decoded, encoded, state_of
+from batch2online.validation import LARGEST
 from forging import forged, opened
 from state_bytes import serialise
 from torture.forged import campaign
@@ -583,3 +584,14 @@ def test_labels_that_no_row_may_have_are_refused(tmp_path):
 def test_forgeries_end_in_an_error_or_in_a_model_that_works(full):
     n = 120 if full else 6
     assert sum(campaign(n).values()) == n
+
+
+def test_rows_whose_powers_are_beyond_all_numbers_are_refused(tmp_path, monkeypatch):
+    """Distances to the power of 3 allow smaller values than squares do."""
+    limit = OnlineClustering(2, z=3.0)._largest
+    assert limit < LARGEST
+    with monkeypatch.context() as patch:
+        patch.setattr(OnlineClustering, "_largest", property(lambda self: LARGEST))
+        OnlineClustering(2, z=3.0, random_state=0).partial_fit(np.full((2, 2), 10 * limit)).save(tmp_path / "model")
+    with pytest.raises(CheckpointError, match=r"found a magnitude of .*, expected at most"):
+        load(tmp_path / "model")

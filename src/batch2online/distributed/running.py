@@ -9,7 +9,7 @@ from typing import Any
 import dask
 
 Progress = Callable[[int, int], None]
-"""What hears how many partitions are done, and how many there are."""
+"""Callback invoked with the number of partitions done, and of all partitions."""
 
 _LOST = ("CommClosedError", "FutureCancelledError", "CancelledError", "TimeoutError", "FuturesCancelledError")
 _KILLED = "KilledWorker"
@@ -20,7 +20,7 @@ class ClusterError(RuntimeError):
 
 
 def computed(*wanted: Any, leaves: list[Any] | None = None, progress: Progress | None = None) -> tuple[Any, ...]:
-    """Return the results of delayed work; ``progress`` hears of the leaves as they are done."""
+    """Return the results of delayed work; ``progress`` is called as partitions are done."""
     with one_error():
         if leaves is not None and progress is not None:
             wanted = _watched(wanted, leaves, progress)

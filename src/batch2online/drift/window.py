@@ -21,8 +21,8 @@ from batch2online.schema import at_least, require, require_equal, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.state import Events, StepInfo, StreamState, check, learn, merge, refit, schedule, score
 
-LOOKS, CHEAP_LOOKS = 4, 16
-"""Looks in a window, at least; the latter for models that are solved from moments."""
+CHECKS_PER_WINDOW, CHECKS_PER_WINDOW_MOMENTS = 4, 16
+"""Refresh checks per window, at least; the latter for models that are fitted from moments."""
 
 
 @storable
@@ -36,7 +36,7 @@ class Window:
     size: Annotated[int, at_least(1)]
     parts: tuple[Rows, ...] = ()
     losses: tuple[FloatArray, ...] = ()
-    looks: Annotated[int, at_least(1)] = LOOKS
+    checks: Annotated[int, at_least(1)] = CHECKS_PER_WINDOW
 
     def validate(self) -> None:
         check_ascending(self.parts)
@@ -113,8 +113,8 @@ class Window:
 
     @property
     def longest_step(self) -> int:
-        """Rows between two looks, at most."""
-        return max(1, self.size // self.looks)
+        """Largest number of rows between two checks."""
+        return max(1, self.size // self.checks)
 
 
 @storable

@@ -282,20 +282,20 @@ def _changes(axes: Any, lines: list[Line], title: str) -> None:
 
 
 def _curves(axes: Any, lines: list[Line], quantity: str, title: str) -> None:
-    looks = _looks(lines)
+    styles = _styles(lines)
     for line in reversed(lines):
         draw_curve(
-            axes, line.curves[0].at, *line.summary(quantity), linestyle=_STYLES[line.algorithm], **looks[line.epsilon]
+            axes, line.curves[0].at, *line.summary(quantity), linestyle=_STYLES[line.algorithm], **styles[line.epsilon]
         )
     axes.set_title(title, fontsize=9)
     axes.margins(x=0)
 
 
-def _looks(lines: list[Line]) -> dict[float, dict[str, Any]]:
+def _styles(lines: list[Line]) -> dict[float, dict[str, Any]]:
     """Return a colour for each accuracy; the finer, the wider, so that lines that coincide can be seen."""
     epsilons = dict.fromkeys(line.epsilon for line in lines)
-    looks = [{"color": colour, "linewidth": width} for colour, width in zip(COLOURS, _WIDTHS * 3, strict=False)]
-    return dict(zip(epsilons, looks, strict=False))
+    styles = [{"color": colour, "linewidth": width} for colour, width in zip(COLOURS, _WIDTHS * 3, strict=False)]
+    return dict(zip(epsilons, styles, strict=False))
 
 
 def _label(axes: Any) -> None:
@@ -307,7 +307,9 @@ def _label(axes: Any) -> None:
 
 def _handles(plt: Any, lines: list[Line]) -> list[Any]:
     line_of = plt.Line2D
-    handles = [line_of([], [], label=rf"$\epsilon = {epsilon:g}$", **look) for epsilon, look in _looks(lines).items()]
+    handles = [
+        line_of([], [], label=rf"$\epsilon = {epsilon:g}$", **style) for epsilon, style in _styles(lines).items()
+    ]
     return handles + [line_of([], [], color="0.3", linestyle=style, label=name) for name, style in _STYLES.items()]
 
 

@@ -1,6 +1,6 @@
 """Moments from exact sums: a pure function of the set of rows, whatever the order in which they were summed.
 
-The sums know the second moments of ``m = [1 | columns]`` to the last bit, so a Gram matrix from them is rounded once.
+The sums know the second moments of ``m = [1 | columns]`` exactly, so a Gram matrix from them is rounded once.
 Where it would be too coarse even so, its triangular factor is computed in integers of so many bits that nothing is
 lost.
 """

@@ -2,7 +2,7 @@ r"""What rows are worth under a model of any kind: how much they pull at it, and
 
 The score of a row is :math:`s = u + l\,\ell / \bar\ell + g\, a / \bar a`: a share for all rows alike, one for the
 leverage :math:`\ell` of ``[1 | x | y]``, classes as indicators, and one for the size a of the gradient of its loss with
-respect to the prediction of the model in force. Means are those of the coreset when the model came into force, or of
+respect to the prediction of the current model. Means are those of the coreset when the model became current, or of
 all rows since where these are larger: rows of another kind than before cannot take the whole coreset.
 
 No row is kept more than once, whatever its score. Where few rows have most of the scores, the coreset would hold fewer
@@ -36,7 +36,7 @@ WIDEST = 300
 @storable
 @dataclass(frozen=True)
 class Gauge:
-    """What scores are computed with while one model is in force.
+    """Statistics that scores are computed with while one model is current.
 
     ``whitening`` (p, p) turns rows in the coordinates of ``frame`` into such whose squared length is their leverage;
     it is empty where leverage does not count. ``classes`` are the codes that have an indicator. ``means`` are those of

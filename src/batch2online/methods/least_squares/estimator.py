@@ -293,7 +293,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
 
 def _predictions(engine: Stream, points: Any) -> FloatArray:
-    """Predictions (n, n_targets) of the model in force."""
+    """Predictions (n, n_targets) of the current model."""
     model, problem = engine.model, engine.problem
     if not isinstance(problem, LeastSquares):
         return np.asarray(problem.predict(model, points)[:, None])
