@@ -88,8 +88,8 @@ class ForwardDecay:
 
 
 def weighted_history(history: History | None, decay: ForwardDecay | None) -> History | DecayedHistory | None:
-    """Return the rows of a history with the weights that they have under decay."""
-    return history if history is None or decay is None else DecayedHistory(history, decay)
+    """Return the rows of a history with the weights that they have under decay; rows on a cluster have them already."""
+    return DecayedHistory(history, decay) if isinstance(history, History) and decay is not None else history
 
 
 @dataclass(frozen=True)
