@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets, load, state
+from batch2online.methods.any_estimator.sketch import PilotSamplingSketch
 from batch2online.refresh import Geometric, Measured
 from batch2online.refresh.measured import RefitBenefit, RunningMoments
 from wrapped_cases import squared_residual, weighted_least_squares
@@ -225,11 +227,16 @@ def test_forgetting_starts_from_the_first_size():
 # -- the law of weights while the size depends on models --------------------------------------------------
 
 
-class Forgetful(coresets.PilotSampling):
+class ForgetfulSketch(PilotSamplingSketch):
     """A defect: as the size grows, rows beside which others were dropped count as likely as they now would be."""
 
-    def _limited(self):
+    def _limited(self, growths):
         return self._candidates()
+
+
+class Forgetful(coresets.PilotSampling):
+    def _new_sketch(self, settings):
+        return ForgetfulSketch(replace(settings, max_size=float(self.largest_size)), self.labels, self.leverage)
 
 
 def deviations(construction, monkeypatch):
