@@ -223,7 +223,7 @@ def stream(learner: Any, loss: Any, X: np.ndarray, y: Any, chunk: int) -> Stream
 
 
 def megabytes(learner: Any, X: np.ndarray, y: Any, chunk: int) -> tuple[float, float]:
-    """Most memory that a learner has held between calls, rows that wait included, and taken during one."""
+    """Most memory that a learner has held between calls, buffered rows included, and taken during one."""
     held = 0
     tracemalloc.start()
     try:

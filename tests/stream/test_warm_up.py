@@ -95,7 +95,7 @@ def test_the_first_row_costs_nothing(name):
 @pytest.mark.covering
 def test_a_checkpoint_before_the_first_model_goes_on_with_the_same_bits(name, at, tmp_path):
     model = learned(name, X, Y, [0, at])
-    model._stream = model._stream.view()  # rows that wait would be learned again: the state is what is tried
+    model._stream = model._stream.view()  # buffered rows would be learned again
     model.save(tmp_path / "model.b2o")
     twin = batch2online.load(tmp_path / "model.b2o")
     assert twin.regret_ == model.regret_

@@ -28,7 +28,7 @@ TARGETS = {
 }
 WEIGHTS = _RNG.choice([0.5, 1.0, 2.0], size=64)
 SEEN = 20
-"""Rows seen before most calls: two blocks of eight, and four rows that wait."""
+"""Rows seen before most calls: two blocks of eight, and four buffered rows."""
 
 OTHERS = 1_000
 """First id of a shard to be merged."""

@@ -40,7 +40,7 @@ class Gauge:
 
     ``whitening`` (p, p) turns rows in the coordinates of ``frame`` into such whose squared length is their leverage;
     it is empty where leverage does not count. ``classes`` are the codes that have an indicator. ``means`` are those of
-    leverage and of gradients when the model came into force, ``totals`` their sums over the ``weight`` of all rows.
+    leverage and of gradients when the model became current, ``totals`` their sums over the ``weight`` of all rows.
     ``factor`` multiplies all scores.
     """
 

@@ -108,8 +108,8 @@ def _tiles(context: ReportContext) -> Iterable[str]:
     if regret.reason:
         yield tile("unordered", "rows were learned without order: none was predicted before it was learned")
     elif regret.ratio <= HUGE and not regret.is_exact_fit:
-        error = f"{interval(regret, 3)}, " if regret.error else ""
-        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"{error}the loss of the best {model._best}{of_rows(model)}")
+        error = f" ({interval(regret, 3)})" if regret.error else ""
+        yield tile(f"{regret.ratio:.3f} {_TIMES}", f"the loss of the best {model._best}{of_rows(model)}{error}")
     else:
         yield tile("exact fit", "the best model in hindsight has no loss")
     yield tile(f"{model.n_changes_:,}", f"model changes in {context.rows:,} rows")

@@ -31,8 +31,7 @@ from batch2online.sampling import kept
 from batch2online.schema import Count, Weight, above, at_least, finite, require, shape, storable
 from batch2online.sketches.antitone import Statistics
 from batch2online.sketches.candidates import Candidates
-
-_UNIFORM, _LEVERAGE, _GRADIENT = 0.2, 0.3, 0.5
+from batch2online.sketches.pilot_scores import GRADIENT, LEVERAGE, UNIFORM
 
 _AT_ONCE = 1_024
 """Number of rows whose scores are computed at a time, to save memory."""
@@ -146,7 +145,7 @@ class PilotModel:
 
     def _mixed(self, leverage: FloatArray, gradient: FloatArray) -> FloatArray:
         means = np.maximum(self.means, self.totals / self.weight)
-        return np.asarray(_UNIFORM + (_LEVERAGE / means[0]) * leverage + (_GRADIENT / means[1]) * gradient)
+        return np.asarray(UNIFORM + (LEVERAGE / means[0]) * leverage + (GRADIENT / means[1]) * gradient)
 
     def scaled(self, factor: float) -> PilotModel:
         """Return the pilot for weights multiplied by a factor."""
