@@ -139,7 +139,7 @@ class Regret:
         A second measure of the same rows under the same models, named by ``secondary_name``; None where there is none.
     error : float
         How far the least loss on all rows may be below the optimum, which is measured on the coreset: it is at least
-        ``optimum / (1 + error)`` with a chance of 95 % (docs/theory.md). 0 where all rows are in it.
+        ``optimum / (1 + error)`` with a chance of 95 % (docs/proofs.md). 0 where all rows are in it.
     shortfall : float
         How far it may be above: at most ``optimum * (1 + shortfall)`` with a chance of 95 %. Models are fitted to the
         rows of the coreset, so what they cost these rows is too low. Infinite where that is not known.
