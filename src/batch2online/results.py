@@ -221,11 +221,12 @@ def regret_of(state: Any, data: Any) -> Regret:
     unscored, totals = state.unscored, data.totals
     known = state.problem.hindsight(data, state.model, *unscored.excluded)
     rows = totals.n_rows - unscored.rows
+    loss, secondary_loss = state.prequential_losses
     regret = Regret(
-        loss=state.loss,
+        loss=loss,
         optimum=known.optimum,
         rows=rows,
-        secondary_loss=state.secondary_loss,
+        secondary_loss=secondary_loss,
         error=known.error,
         shortfall=known.shortfall,
         total=known.total,
@@ -233,7 +234,7 @@ def regret_of(state: Any, data: Any) -> Regret:
         secondary_optimum=known.secondary,
         secondary_name=state.problem.secondary_name,
         resolution=known.resolution,
-        reason=UNORDERED if math.isnan(state.loss) else "",
+        reason=UNORDERED if math.isnan(loss) else "",
     )
     if state.decay is None or not regret.rows:
         return regret
