@@ -288,8 +288,8 @@ def test_a_loss_bound_that_holds_says_nothing():
         ({"loss": lambda model, X, y: 1.0}, ValueError, "loss must return an array of shape"),
         ({"loss": lambda model, X, y: np.full(len(X), np.nan)}, ValueError, "loss gave NaN for row 0 of"),
         ({"loss_bound": 0}, ValueError, "loss_bound must be a finite number above 0"),
-        ({"coreset": 3}, TypeError, "coreset must be one of batch2online.coresets"),
-        ({"coreset": dict}, TypeError, "coreset must be one of batch2online.coresets"),
+        ({"coreset": 3}, TypeError, "coreset must be a coreset of batch2online.coresets"),
+        ({"coreset": dict}, TypeError, "coreset must be a coreset of batch2online.coresets"),
         ({"refresh": 1.2}, TypeError, "refresh must be a policy"),
     ],
 )
