@@ -73,6 +73,8 @@ class Stream:
         Held while the next stream is put in the place of this one.
     log : tuple of ChangeEvent or None
         Changes of the model since the log was emptied, all of them; None where they are not logged.
+    columns : TableColumns or None
+        How tables become rows of features; None if rows are numbers as they come.
     """
 
     learner: Any
@@ -83,6 +85,7 @@ class Stream:
     room: int = 0
     lock: RLock = field(default_factory=RLock)
     log: Events | None = None
+    columns: Any = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -488,7 +491,7 @@ class Stream:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
-        names = ("learner", "buffer", "buffer_id", "id_ranges", "history")
+        names = ("learner", "buffer", "buffer_id", "id_ranges", "history", *(["columns"] if self.columns else []))
         return {name: getattr(self, name) for name in names}
 
     @classmethod

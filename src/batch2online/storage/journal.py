@@ -27,13 +27,18 @@ BUCKETS = 1024
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def append(database: Database, model: Any, batches: list[Batch], problem: Any) -> int:
+def append(database: Database, model: Any, batches: list[Batch], prepared: Any) -> int:
     """Write the rows of one call, with the labels and strings that decode them; return their number."""
     stream, number, rows = model._stream, database.meta["journal"], database.meta["journal_rows"]
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(batches or [empty]), strict=True))
     own = np.empty(0) if all_ones(weights) else weights
-    entry = json.dumps(model._journal_entry(points, problem or stream.problem))
+    entry = model._journal_entry(points, prepared.problem or stream.problem)
+    if prepared.table is not None:
+        schema, strings = prepared.table
+        table = {"kinds": [column.kind for column in schema.columns], "strings": list(strings.values())}
+        entry = {"rows": entry, "table": table}
+    entry = json.dumps(entry)
     shape, content, crc = packed(_row_place(number, entry), points, targets, own)
     database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (number, shape, entry, content, crc))
     database.meta |= {"journal": number + 1, "journal_rows": rows + len(points)}
