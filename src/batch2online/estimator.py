@@ -276,12 +276,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _applied(self, rows: PreparedRows) -> Stream:
         """Return the stream after these rows."""
-        if rows.is_single_batch:
+        if rows.is_single_batch and rows.answers is None:
             ((points, targets, weights),) = rows.batches
             return self._stream.append_rows(points, targets, weights)
         if rows.table is not None:
             return self._after_table(rows)
-        return self._stream.append(rows.batches, rows.problem)
+        return self._stream.append(rows.batches, rows.problem, rows.answers)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
         """Return rows as an array or CSR matrix, and a change of the problem, if any."""
@@ -434,6 +434,39 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if columns is not None:
             return list(columns.preparation.names)
         return None if names is None else [str(name) for name in names]
+
+    # -- late targets ----------------------------------------------------------------------------------------
+
+    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+        """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
+        if not self._needs_targets:
+            raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
+        columns = self._check_fitted().columns
+        if columns is not None and not columns.is_final:
+            raise ValueError(
+                "Predictions of a table whose targets come later need features that stay as they are: learn the first "
+                "10,000 rows with their targets, or call fit."
+            )
+        points = self._checked_rows(X)
+        return points, None, [[]] * len(points)
+
+    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        """Return rows that :meth:`_question` has made, with their targets; ``tables`` are their schemas and strings."""
+        self._check_settings()
+        y, change = self._prepared_targets(y)
+        targets = check_targets(y, len(points))
+        self._check_target_shape(y, targets)
+        problem = None if change is None else change(self._stream.problem)
+        return PreparedRows([(points, targets, ones(len(points)))], problem)
+
+    def _stored_answerer(self, answerer: Any) -> Any:
+        """Return what a file holds of a model or warm-up that has answered."""
+        return answerer
+
+    def _restored_answerer(self, stored: Any) -> Any:
+        """Return the model or warm-up that a file holds, checked."""
+        self._stream.check_answerer(stored)
+        return stored
 
     # -- merging and forgetting ------------------------------------------------------------------------------
 
@@ -1052,7 +1085,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
-    def _replay(self, batch: Batch, entry: Any) -> None:
+    def _replay(self, batch: Batch, entry: Any, answers: FloatArray | None = None) -> None:
         """Learn rows of a journal, after validation: the file may be forged."""
         points, targets, weights = batch
         stream, n, table = self._stream, len(points), None
@@ -1071,9 +1104,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             check_finite(targets, "y")
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
+        if answers is not None and (answers.shape != (2, n) or np.isnan(answers).any()):
+            raise ValueError(f"answers: found shape {answers.shape} or missing values, expected (2, {n}) numbers")
         batches, problem = [batch] if n else [], self._journalled_problem(batch, entry)
-        rows = PreparedRows(batches, problem, table=None if table is None else table[1:])
-        self._stream = stream.append(batches, problem) if table is None else self._after_table(rows)
+        if table is None:
+            self._stream = stream.append(batches, problem, answers)
+        else:
+            self._stream = self._after_table(PreparedRows(batches, problem, table=table[1:]))
 
 
 def _in_order(x: Mapping[str, Any], names: Any) -> Any:

@@ -39,7 +39,8 @@ def append(database: Database, model: Any, batches: list[Batch], prepared: Any) 
         table = {"kinds": [column.kind for column in schema.columns], "strings": list(strings.values())}
         entry = {"rows": entry, "table": table}
     entry = json.dumps(entry)
-    shape, content, crc = packed(_row_place(number, entry), points, targets, own)
+    late = () if prepared.answers is None else (prepared.answers,)
+    shape, content, crc = packed(_row_place(number, entry), points, targets, own, *late)
     database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (number, shape, entry, content, crc))
     database.meta |= {"journal": number + 1, "journal_rows": rows + len(points)}
     return len(points)
@@ -54,9 +55,10 @@ def replay(database: Database, model: Any) -> int:
     for (number,) in stored:
         statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
         ((shape, entry, content, crc),) = database.select(statement, (number,))
-        points, targets, weights = unpacked(_row_place(number, entry), shape, content, crc)
+        points, targets, weights, *late = unpacked(_row_place(number, entry), shape, content, crc)
         try:
-            model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+            batch = points, targets, weights if len(weights) else ones(len(points))
+            model._replay(batch, json.loads(entry), *late)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             why = f"the rows of call {number} cannot be learned again: {error}"
             raise StoreCorrupted(f"{database.path} is damaged: {why}") from error
