@@ -198,6 +198,9 @@ class StreamState:
             values = None if self.problem is None else self.problem.spread_of(Rows.empty(*self.shape))
             is_alike = values is not None and values.shape[1:] == record.spread.mean.shape
             require(is_alike, f"spread: found a mean of shape {record.spread.mean.shape}")
+        if record is not None and record.baseline is not None and self.problem is not None:
+            is_alike = record.baseline.fits(self.problem.baseline(), self.shape[1])
+            require(is_alike, f"baseline: found {type(record.baseline).__name__}, not that of the problem")
         if warm_up is not None:
             require(not self.has_model, "warm_up: found one beside a model")
             require(warm_up.fits(*self.shape), f"warm_up: found one that does not fit rows of shape {self.shape}")
@@ -450,8 +453,8 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
             unscored = unscored.plus(weighted)
         elif record is not None:
             as_given = totals if weighted is rows else weighted_totals(losses, secondary, rows.weights)
-            last = record.with_last(rows, losses, secondary, problem.spread_of(rows)) if record.span else None
-            record = record.plus(rows, as_given, last)
+            further = record.further_fields(problem, state.model, rows, (losses, secondary))
+            record = record.plus(rows, as_given, further)
     state = replace(
         state,
         monitor=monitor,

@@ -450,9 +450,7 @@ class Stream:
         record, regret, sketch = self._record(), self.regret(), self.sketch
         if record is None:
             return None
-        if not record.span:
-            return record.averages(regret.total, regret.resolution)
-        total = math.nan
+        total = math.nan if record.span else regret.total
         if record.spread is not None:
             total = record.spread.total(around_zero=not getattr(sketch, "intercept", True))
         share = record.weight / regret.weight if regret.weight > 0 else 1.0
