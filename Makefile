@@ -4,15 +4,18 @@ BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE # compile once, not in each process that a test starts
 
-.PHONY: run test test-full test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
+.PHONY: run test test-slow test-full test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
 
 run: .venv/ready ## run all three problems on real data, with reports in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
 	$(BIN)/batch2online run --dataset digits --task lowrank --k 10 --order random --out results/lowrank
 	$(BIN)/batch2online run --dataset diabetes --task regression --order random --out results/regression
 
-test: .venv/ready ## all tests; expensive ones with a covering subset of their parameters
-	$(BIN)/python -m pytest -q -n auto --dist loadfile
+test: .venv/ready ## the tests but the slow ones: three minutes on two cores
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow"
+
+test-slow: .venv/ready ## the slow ones: laws, large samples, commands of the pages
+	$(BIN)/python -m pytest -q -n auto -m slow
 
 test-full: .venv/ready ## all combinations of parameters, and all campaigns in short form: half an hour
 	$(BIN)/python -m pytest -q -n auto --full
@@ -23,7 +26,7 @@ QUICK := assignments batch_to_online clustering_coreset clustering_solver distan
 test-lowest: .venv-lowest/ready ## quick tests without extras, with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python -m pytest -q -n auto -m "not slow" $(foreach name,$(QUICK),$(wildcard tests/*/test_$(name).py tests/*/*/test_$(name).py))
 
-check: lint types test doctest docs ## what CI runs
+check: lint types test-slow test doctest docs ## what CI runs
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -225,6 +225,7 @@ def test_the_optimum_of_all_rows_is_within_the_interval():
 
 @pytest.mark.parametrize("z", [1.0, 2.0])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_the_optimum_of_a_coreset_that_is_fitted_too_closely_is_within_the_interval(z):
     """Ten rows for each of 30 centers, in rows without groups: what these cost the coreset is far too little."""
     rows = np.random.default_rng(0).normal(size=(6_000, 12))

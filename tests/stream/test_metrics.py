@@ -70,6 +70,7 @@ def test_averages_without_an_intercept_are_around_zero():
 
 @pytest.mark.parametrize("settings", FORGETTING, ids=named)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_averages_of_labels_are_those_of_the_predictions(settings):
     start = 60
     early = OnlineClassifier(random_state=0, **settings).partial_fit(X[:start], LABELS[:start])
@@ -108,6 +109,7 @@ def test_averages_of_rows_without_targets_are_those_of_their_distances(make, set
 @pytest.mark.parametrize("settings", FORGETTING, ids=named)
 @pytest.mark.parametrize("estimator", [Ridge(), LogisticRegression()], ids=lambda each: type(each).__name__)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_averages_of_any_estimator_do_not_decay(estimator, settings):
     y = Y if isinstance(estimator, Ridge) else LABELS
     loss = "squared" if isinstance(estimator, Ridge) else "zero_one"
@@ -122,6 +124,7 @@ def test_averages_of_any_estimator_do_not_decay(estimator, settings):
         assert gained == np.sum(LABELS[start + 1 :] != said[start:])
 
 
+@pytest.mark.slow
 def test_half_lives_that_take_over_do_not_rewrite_the_past():
     n = 4_000
     rows = RNG.normal(size=(n, 2))
@@ -310,6 +313,7 @@ def test_nothing_is_claimed_before_a_row_is_scored():
     assert own(100).partial_fit(X[:50]).metrics_ == {}
 
 
+@pytest.mark.slow
 def test_a_density_is_compared_on_the_rows_that_were_scored():
     density, loss = KernelDensity(bandwidth=0.7), "negative_log_likelihood"
     model = BatchToOnline(
@@ -338,6 +342,7 @@ def table(tmp_path):
 
 
 @pytest.mark.parametrize(("option", "of"), [("--half-life", "weighted by a half-life of 150"), ("--window", "last")])
+@pytest.mark.slow
 def test_the_command_names_what_is_averaged(table, tmp_path, option, of, capsys):
     out = tmp_path / "out"
     command = ["run", str(table), "--task", "regression", "--target", "price", option, "150"]

@@ -51,7 +51,7 @@ _PRAGMAS = {
     "inspect": ("query_only=ON", "mmap_size=0"),
     "copy": ("journal_mode=MEMORY", "synchronous=OFF"),
     "scratch": ("journal_mode=MEMORY", "synchronous=OFF"),
-    "live": ("journal_mode=WAL", "secure_delete=ON", "wal_autocheckpoint=256"),
+    "live": ("journal_mode=WAL", "secure_delete=ON", "wal_autocheckpoint=256", "fullfsync=ON"),
 }
 
 

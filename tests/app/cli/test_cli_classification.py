@@ -124,6 +124,7 @@ def test_emitted_predictions_are_labels(stream, capsys):
     assert {line["prediction"] for line in lines[100:]} <= set(stream.y.tolist())
 
 
+@pytest.mark.slow
 def test_the_report_tells_of_classes(stream, tmp_path, capsys):
     run_safely(
         ["run", str(stream.path), "--task", "classification", "--target", "kind", "--out", str(tmp_path / "o"), "-q"]
@@ -199,6 +200,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_losses_and_penalties_equal_the_library(loss, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
