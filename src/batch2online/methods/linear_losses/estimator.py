@@ -149,6 +149,15 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def _quality(self, rows: Averages) -> Metrics:
         return classification_quality(rows)
 
+    @property
+    def baseline_metrics_(self) -> Metrics:
+        """Accuracy of the most frequent class so far, and log loss of the shares of classes so far.
+
+        With balanced classes there is no log loss: that of ``metrics_`` weighs the classes.
+        """
+        found = super().baseline_metrics_
+        return {name: value for name, value in found.items() if name != "log loss" or not self._is_balanced}
+
     def __init__(
         self,
         *,
