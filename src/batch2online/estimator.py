@@ -730,8 +730,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         rows, baseline = self._averages()[0], self._baseline()
         if rows is None:
             return {}
-        has_errors = isinstance(baseline, ClassBaseline) and self._counts_errors
-        return self._quality(rows) | (words.class_quality(baseline, self._label_of) if has_errors else {})
+        found = self._quality(rows)
+        if not isinstance(baseline, ClassBaseline) or not self._counts_errors:
+            return found
+        return found | words.class_quality(baseline, self._label_of)
 
     @property
     def baseline_metrics_(self) -> words.Metrics:

@@ -88,10 +88,21 @@ class Headline:
         over = f" over all {self.rows:,} rows" if listed and self.rows else ""
         return f"{listed}{over}" + (f", over the last {self.recent_rows:,} rows {recent}" if recent else "")
 
+    @property
+    def parts(self) -> dict[str, str]:
+        """What follows the verdict, by name; empty parts are left out."""
+        known = {
+            "quality": self.measures,
+            "large losses": self.handful,
+            "hindsight": self.distance,
+            "changes": self.changes,
+            "order": self.order,
+        }
+        return {name: part for name, part in known.items() if part}
+
     def __str__(self) -> str:
-        first, *rest = [part for part in (self.verdict, self.measures) if part] or [""]
-        named = ": ".join(part for part in (self.subject, first) if part)
-        return "; ".join(part for part in (named, *rest, self.handful, self.distance, self.changes, self.order) if part)
+        first, *rest = [part for part in (self.verdict, *self.parts.values()) if part] or [""]
+        return "; ".join([": ".join(part for part in (self.subject, first) if part), *rest])
 
 
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
@@ -130,7 +141,7 @@ def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
     """Return in words whether the model is better than its baseline, and by how much."""
     baseline = model._baseline()
     if isinstance(baseline, ClassBaseline) and model._counts_errors:
-        errors = tuple(found.get("error rate", 1 - found.get("accuracy", 1.0)) for found in (quality, beside))
+        errors = _error_rate(quality), _error_rate(beside)
         log_losses = (quality.get("log loss"), beside.get("log loss"))
         return class_verdict(errors, log_losses, model._label_of(baseline.most_frequent), model.n_seen_)
     if "R2" in quality:
@@ -146,6 +157,10 @@ def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
         if gain is None
         else f"squared distances {_percent(gain)} below those of k-means++ seeds alone, on the coreset"
     )
+
+
+def _error_rate(found: Metrics) -> float:
+    return found["error rate"] if "error rate" in found else 1 - found["accuracy"]
 
 
 def class_verdict(

@@ -156,6 +156,16 @@ class Record:
         require(len(np.unique(self.largest_ids)) == n, f"largest_ids: found {self.largest_ids}, expected each one once")
         require(m <= min(self.span, self.rows), f"recent: found {m} of {self.rows} rows, expected at most {self.span}")
 
+    def validate_for(self, problem: Problem, shape: tuple[int, int]) -> None:
+        """Require a spread and a baseline of this problem, for rows and targets of these widths."""
+        if self.spread is not None and self.spread.mean is not None:
+            values, found = problem.spread_of(Rows.empty(*shape)), self.spread.mean.shape
+            require(values is not None and values.shape[1:] == found, f"spread: found a mean of shape {found}")
+        if self.baseline is not None:
+            found_type = type(self.baseline).__name__
+            is_alike = self.baseline.fits(problem.baseline(), shape[1])
+            require(is_alike, f"baseline: found a {found_type}, not that of the problem")
+
     def plus(self, rows: Rows, totals: Totals, further: dict[str, Any] | None = None) -> Record:
         """Return the record with these rows, whose weighted losses have these totals, and with ``further_fields``."""
         new = object.__new__(Record)  # several times as fast as a call of it
@@ -186,7 +196,8 @@ class Record:
         values = problem.spread_of(rows) if self.span or rows.targets.shape[1] else None
         if values is not None:
             fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
-        baseline, beside = self.baseline or problem.baseline(), np.zeros((2, len(rows)))
+        baseline, nothing = self.baseline or problem.baseline(), np.zeros(len(rows))
+        beside = nothing, nothing
         if baseline is not None:
             beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
         sums = np.empty((6, len(rows)))
