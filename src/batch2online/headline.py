@@ -145,7 +145,7 @@ def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
         log_losses = (quality.get("log loss"), beside.get("log loss"))
         return class_verdict(errors, log_losses, model._label_of(baseline.most_frequent), model.n_seen_)
     if "R2" in quality:
-        return explained_verdict(quality["R2"])
+        return explained_verdict(quality["R2"]) + _typically_off(quality["RMSE"], beside.get("RMSE"))
     if "variance kept" in quality:
         return f"keeps {_percent(quality['variance kept'])} of the variance"
     name = next((name for name in ("mean loss", "MAE") if name in quality and beside.get(name)), None)
@@ -199,6 +199,15 @@ def explained_verdict(r2: float) -> str:
     if r2 >= 0.005:
         return f"explains {_percent(r2)} of the variance"
     return "no better than predicting the mean" if r2 > -0.005 else "worse than predicting the mean"
+
+
+def _typically_off(error: float, other: float | None) -> str:
+    """Return a typical error beside that of the mean.
+
+    >>> _typically_off(1359.2, 3989.0)
+    ': typically off by 1,359, where the mean so far is off by 3,989'
+    """
+    return "" if not other else f": typically off by {number(error)}, where the mean so far is off by {number(other)}"
 
 
 def _gained(name: str, own: float, other: float, what: str) -> str:

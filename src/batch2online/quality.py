@@ -186,8 +186,8 @@ class Windows:
         Numbers of rows, and their weights, losses, secondary losses, and both losses of the baseline.
 
     >>> windows = Windows().plus(np.ones((6, 64 * 33)))
-    >>> windows.width, windows.sums[0, :2].tolist(), windows.sums[0, -1]
-    (128, [128.0, 128.0], 64.0)
+    >>> windows.width, windows.sums[0, [0, 1, -1]].tolist()
+    (128, [128.0, 128.0, 64.0])
     """
 
     width: Annotated[int, at_least(1)] = FIRST_WIDTH

@@ -70,7 +70,9 @@ def test_the_baseline_of_regression_is_the_mean_so_far(kind):
     assert model.baseline_metrics_["RMSE"] == pytest.approx(math.sqrt(np.square(Y - means).mean()), rel=1e-9)
     assert model.baseline_metrics_["MAE"] == pytest.approx(np.abs(Y - means).mean(), rel=1e-9)
     assert 0.9 < model.metrics_["R2"] < 1
-    assert model.headline().verdict == f"explains {100 * model.metrics_['R2']:.0f} % of the variance"
+    assert model.headline().verdict.startswith(
+        f"explains {100 * model.metrics_['R2']:.0f} % of the variance: typically"
+    )
     assert f"(mean so far: {model.baseline_metrics_['RMSE']:.4g})" in model.headline().measures
 
 
@@ -196,7 +198,7 @@ def test_what_cannot_be_predicted_is_no_better_than_guessing():
     verdict = OnlineClassifier(random_state=0).partial_fit(X, labels).headline().verdict
     assert "better than guessing: " not in verdict or verdict.startswith("no better")
     noise = OnlineRegression(random_state=0).partial_fit(X, RNG.normal(size=N)).headline().verdict
-    assert noise in ("no better than predicting the mean", "worse than predicting the mean")
+    assert noise.partition(":")[0] in ("no better than predicting the mean", "worse than predicting the mean")
 
 
 def test_a_forged_baseline_is_refused():

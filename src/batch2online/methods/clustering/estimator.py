@@ -78,7 +78,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     ----------
     cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
     labels_ : labels of the rows of the last ``fit``
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and of each cluster; the coreset; loss against hindsight (the best known
         solution).
 

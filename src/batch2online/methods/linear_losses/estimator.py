@@ -117,7 +117,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     classes_ : labels seen so far, sorted
     coef_, intercept_ : the current model, one row for two classes, else one for each
     error_ : estimated share by which the model costs more than the fit to all rows
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; log loss against the best known model.
 
     Notes
