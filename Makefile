@@ -4,7 +4,7 @@ BIN := .venv/bin
 export OPENBLAS_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE # compile once, not in each process that a test starts
 
-.PHONY: run test test-slow test-full test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants clean
+.PHONY: run test test-slow test-full test-lowest check lint types doctest docs docs-tables bench bench-full torture mutants dist clean
 
 run: .venv/ready ## run all three problems on real data, with reports in results/
 	$(BIN)/batch2online run --dataset china_pixels --task clustering --k 5 --order random --out results/clustering
@@ -57,6 +57,14 @@ torture: .venv/ready ## kills, power failures, flipped bits, fuzzed files, bad i
 
 mutants: .venv/ready ## mutation tests: small wrong changes of the code that the named tests must detect; a quarter of an hour
 	cd tests && ../$(BIN)/python -m mutants --base
+
+dist: .venv/ready ## build wheel and sdist in dist/, check their metadata, and run quick tests from the unpacked sdist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	rm -rf .sdist && mkdir .sdist && tar -xzf dist/*.tar.gz -C .sdist --strip-components=1
+	cd .sdist && PYTHONPATH=src ../$(BIN)/python -m pytest -q -n auto -m "not slow" tests/package tests/sketches tests/theory
+	rm -rf .sdist
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

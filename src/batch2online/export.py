@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +14,6 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
-import batch2online
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.least_squares.estimator import OnlineRegression
@@ -158,5 +158,10 @@ def mlflow(model: Any, path: str | Path, *, trusted: Any = None, refit: bool = F
             python_model=str(code),
             artifacts={"checkpoint": str(checkpoint)},
             model_config={"trusted": trusted, "refit": refit},
-            **{"pip_requirements": [f"batch2online=={batch2online.__version__}"], **settings},
+            **{"pip_requirements": ["batch2online", *_installed()], **settings},
         )
+
+
+def _installed() -> list[str]:
+    """Return the dependencies that predictions rest on, with the versions installed."""
+    return [f"{name}=={version(name)}" for name in ("numpy", "scipy", "scikit-learn")]
