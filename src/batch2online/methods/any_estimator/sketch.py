@@ -14,11 +14,12 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from batch2online._types import FloatArray
-from batch2online.rows import Rows
+from batch2online.rows import Rows, ones
 from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
+from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.pilot_scores import Gauge
 
 _LARGEST = 1e100
@@ -114,13 +115,17 @@ class PilotSamplingSketch(AntitoneSketch):
         super()._add(_with_scores(rows, scores), None)
 
     def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:
-        """Return the sketch that scores further rows by a new model; the scores of rows that came before stay."""
+        """Return the sketch that scores further rows by a new model, and all rows where all are in the sample."""
         if sample is None or gradient_norms is None or not len(sample):
             return self
         new, norms = self._copy(), np.minimum(gradient_norms, _LARGEST)
         certain = 4 * self.statistics.total / min(self.settings.size, self.statistics.rows)
         rows = rows_of(sample)
         new.gauge = Gauge.of(rows, rows.weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
+        if self.is_complete and len(rows) == self.totals.n_rows:  # so nothing depends on former scores
+            scores, _ = new.gauge.scored(rows, norms, labels=self.labels)
+            words = self._candidates().words
+            new.parts, new.n_unthinned = (Candidates(_with_scores(rows, scores), words, ones(len(words))),), 0
         return new
 
     def with_size(self, size: float) -> Self:
@@ -188,4 +193,4 @@ def _with_scores(rows: Rows, scores: FloatArray) -> Rows:
 def rows_of(coreset: Coreset) -> Rows:
     """Return the weighted rows of a coreset, with targets (n, k), k zero where there are none."""
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
-    return Rows(coreset.points, targets.reshape(len(coreset), -1), coreset.weights, coreset.ids)
+    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)
