@@ -137,6 +137,7 @@ def test_bad_settings_are_refused(settings):
         Measured(**settings)
 
 
+@pytest.mark.slow
 def test_a_calm_stream_is_solved_less_often_than_at_doublings():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60_000, 2))
