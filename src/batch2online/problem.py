@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.quality import Baseline, ClassScores
 from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
-from batch2online.warm_up import WarmUp
+from batch2online.warm_up import Scored, WarmUp
 
 
 class FitResult(NamedTuple):
@@ -94,6 +95,14 @@ class Problem(ABC):
     def warm_up(self) -> WarmUp:
         """Return a fresh warm-up, which scores rows until the first model."""
 
+    def baseline(self) -> Baseline | None:
+        """Return a fresh baseline, which is scored beside the model on all rows; None where there is none."""
+        return None
+
+    def class_scores(self, model: Any, rows: Rows, losses: Scored) -> ClassScores | None:
+        """Return errors and probabilities of classes, given loss and secondary loss of each row; None for numbers."""
+        return None
+
     @abstractmethod
     def initial_model(self, prediction: Any, width: int, n_targets: int) -> Any:
         """Return the model used before the first fit, from the prediction of the warm-up, None before the first row."""
@@ -162,9 +171,17 @@ class Problem(ABC):
         """Return the gradient norms of rows with these losses, by default the losses themselves."""
         return np.maximum(losses, 0.0)
 
-    def gradient_norms_on(self, model: Any, coreset: Coreset) -> FloatArray:
-        """Return the gradient norms of the rows of a coreset under a model."""
-        return self.gradient_norms(self.losses(model, coreset.points, _targets_of(coreset))[0])
+    def piloted(self, sketch: Any, model: Any, data: Snapshot) -> Any:
+        """Return the sketch that scores further rows by a new model."""
+        if sketch.pilot != "gradients":
+            return sketch.with_model(model)
+        coreset = data.coreset
+        losses = self.losses(model, coreset.points, _targets_of(coreset))[0]
+        return sketch.with_model(model, coreset, self.gradient_norms(losses))
+
+    def n_fit_rows(self, data: Snapshot, current: Any) -> int:
+        """Return how many rows ``fit`` would use now."""
+        return len(data.coreset)
 
     def degrees_of_freedom(self, model: Any, data: Snapshot) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.
