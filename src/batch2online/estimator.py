@@ -269,10 +269,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _applied(self, rows: PreparedRows) -> Stream:
         """Return the stream after these rows."""
-        if rows.is_single_batch:
+        if rows.is_single_batch and rows.answers is None:
             ((points, targets, weights),) = rows.batches
             return self._stream.append_rows(points, targets, weights)
-        return self._stream.append(rows.batches, rows.problem)
+        return self._stream.append(rows.batches, rows.problem, rows.answers)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
         """Return rows as an array or CSR matrix, and a change of the problem, if any."""
@@ -303,6 +303,33 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if flat != engine.flat_targets or targets.shape[1] != engine.n_targets:
             expected = "(n,)" if engine.flat_targets else f"(n, {engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
+
+    # -- late targets ----------------------------------------------------------------------------------------
+
+    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+        """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
+        if not self._needs_targets:
+            raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
+        points = self._checked_rows(X)
+        return points, None, [[]] * len(points)
+
+    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        """Return rows that :meth:`_question` has made, with their targets; ``tables`` are their schemas and strings."""
+        self._check_settings()
+        y, change = self._prepared_targets(y)
+        targets = check_targets(y, len(points))
+        self._check_target_shape(y, targets)
+        problem = None if change is None else change(self._stream.problem)
+        return PreparedRows([(points, targets, ones(len(points)))], problem)
+
+    def _stored_answerer(self, answerer: Any) -> Any:
+        """Return what a file holds of a model or warm-up that has answered."""
+        return answerer
+
+    def _restored_answerer(self, stored: Any) -> Any:
+        """Return the model or warm-up that a file holds, checked."""
+        self._stream.check_answerer(stored)
+        return stored
 
     # -- merging and forgetting ------------------------------------------------------------------------------
 
@@ -885,7 +912,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
-    def _replay(self, batch: Batch, entry: Any) -> None:
+    def _replay(self, batch: Batch, entry: Any, answers: FloatArray | None = None) -> None:
         """Learn rows of a journal, after validation: the file may be forged."""
         points, targets, weights = batch
         stream, n = self._stream, len(points)
@@ -900,7 +927,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             check_finite(targets, "y")
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
-        self._stream = stream.append([batch] if n else [], self._journalled_problem(batch, entry))
+        if answers is not None and (answers.shape != (2, n) or np.isnan(answers).any()):
+            raise ValueError(f"answers: found shape {answers.shape} or missing values, expected (2, {n}) numbers")
+        self._stream = stream.append([batch] if n else [], self._journalled_problem(batch, entry), answers)
 
 
 def _is_learned(name: str) -> bool:

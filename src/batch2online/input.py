@@ -23,12 +23,14 @@ _PIECE_ROWS = 10_000
 class PreparedRows(NamedTuple):
     """The validated rows of one call: batches of points, targets and weights above 0, and a new problem if any.
 
-    ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays.
+    ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays. ``answers`` (2, n) are losses
+    of earlier answers for rows whose targets have come late.
     """
 
     batches: Iterable[Batch]
     problem: Any = None
     is_single_batch: bool = False
+    answers: FloatArray | None = None
 
 
 class PreparedRow(NamedTuple):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.answers import Answered
 from batch2online.history import History, HistoryPlace
 from batch2online.numerics.memory import check_available
 from batch2online.numerics.threads import one_thread
@@ -42,6 +43,7 @@ from batch2online.sketches.antitone import AntitoneSketch
 from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same, with_settings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.state import Events, StreamState
+from batch2online.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from batch2online.drift.order_monitor import OrderVerdict
@@ -73,6 +75,8 @@ class Stream:
         Held while the next stream is put in the place of this one.
     log : tuple of ChangeEvent or None
         Changes of the model since the log was emptied, all of them; None where they are not logged.
+    answered : Answered or None
+        Earlier answers for buffered rows with late targets, if there are any.
     """
 
     learner: Any
@@ -83,6 +87,7 @@ class Stream:
     room: int = 0
     lock: RLock = field(default_factory=RLock)
     log: Events | None = None
+    answered: Answered | None = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +109,10 @@ class Stream:
         require(is_ascending, f"id_ranges: found {self.id_ranges[:5]}, not ascending")
         last, seen = max(ends, default=0), sum(stop - start for start, stop in self.id_ranges)
         require(last <= self.buffer_id, f"id_ranges: found id {last}, expected at most {self.buffer_id}")
+        if self.answered is not None:
+            ids = self.answered.ids
+            is_buffered = len(ids) and self.buffer_id <= ids[0] and ids[-1] < self.next_id
+            require(is_buffered, f"answered: found ids {ids[:5]}, expected those of buffered rows")
         n_rows = self.sketch.totals.n_rows
         require(n_rows <= seen, f"n_rows: found {n_rows}, expected at most {seen} ids")
         require(self.learner.current.last_id < self.buffer_id, f"last_id: expected less than {self.buffer_id}")
@@ -231,9 +240,17 @@ class Stream:
         twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
         return twin
 
-    def append(self, batches: Iterable[Batch], problem: Problem | None = None) -> Stream:
-        """Return the stream after these validated rows of positive weight, and with this problem where one is given."""
+    def append(
+        self, batches: Iterable[Batch], problem: Problem | None = None, answers: FloatArray | None = None
+    ) -> Stream:
+        """Return the stream after these validated rows of positive weight, and with this problem where one is given.
+
+        ``answers`` (2, n) are the losses of earlier answers for all of these rows, if their targets have come late.
+        """
         new = self if problem is None else self.map(lambda state: replace(state, problem=problem))
+        if answers is not None and answers.size:
+            ids = self.next_id + np.arange(answers.shape[1])
+            new = replace(new, answered=(new.answered or Answered()).plus(ids, answers))
         with one_thread(self.width):
             for batch in batches:
                 check_ids_left(new.next_id, len(batch[0]))
@@ -246,10 +263,11 @@ class Stream:
         """Return the stream after a segment of rows, and with this buffer."""
         history, stop = self.history, int(rows.ids[-1]) + 1
         history = None if history is None else history.append(rows)
-        learner, info = self.learner.step(rows, history)
+        learner, info = self.learner.step(rows, history, self.answered)
         return replace(
             self,
             learner=learner,
+            answered=None if self.answered is None else self.answered.since(stop) or None,
             buffer=buffer,
             buffer_id=stop,
             id_ranges=extended(self.id_ranges, self.buffer_id, stop),
@@ -420,13 +438,34 @@ class Stream:
     @property
     def model(self) -> Any:
         """The model; before the first one, the simplest that all rows seen give, the buffered ones included."""
-        state, buffer = self.current, self.buffer
-        if state.has_model or not len(buffer):
+        state = self.current
+        if state.has_model or not len(self.buffer):
             return state.model
-        waiting = state.weighted(buffer.rows(self.buffer_id))
-        known = state.warm_up or state.problem.warm_up()
-        answer = known.score(waiting.points, waiting.targets, waiting.weights)[1].prediction
-        return state.problem.initial_model(answer, *state.shape)
+        return state.problem.initial_model(self._warm_up().prediction, *state.shape)
+
+    def _warm_up(self) -> WarmUp:
+        """Return the warm-up after all rows seen, the buffered ones included."""
+        state = self.current
+        waiting, known = state.weighted(self.buffer.rows(self.buffer_id)), state.warm_up or state.problem.warm_up()
+        following: WarmUp = known.score(waiting.points, waiting.targets, waiting.weights)[1]
+        return following
+
+    @property
+    def answerer(self) -> Any:
+        """What answers now: the current model, or the warm-up before the first one."""
+        state = self.current
+        if state.has_model:
+            return state.model
+        return self._warm_up() if len(self.buffer) else state.warm_up or state.problem.warm_up()
+
+    def check_answerer(self, answerer: Any) -> None:
+        """Raise ValueError unless this, out of a file, can have answered."""
+        state = self.current
+        if isinstance(answerer, WarmUp):
+            is_right = answerer.fits(*state.shape) and answerer.same_settings(state.problem.warm_up())
+            require(is_right, f"answer: found a {type(answerer).__name__} that does not fit")
+        else:
+            state.validate_model(answerer)
 
     @one_thread()
     def coreset(self) -> Coreset:
@@ -488,8 +527,8 @@ class Stream:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
-        names = ("learner", "buffer", "buffer_id", "id_ranges", "history")
-        return {name: getattr(self, name) for name in names}
+        late = () if self.answered is None else ("answered",)
+        return {name: getattr(self, name) for name in ("learner", "buffer", "buffer_id", "id_ranges", "history", *late)}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Stream:

@@ -1,4 +1,4 @@
-"""The theorems of docs/theory.md, measured: average sensitivity, regret, inconsistency.
+"""The theorems of docs/proofs.md, measured: average sensitivity, regret, inconsistency.
 
 Counts are judged by exact binomial or Poisson limits at a false-alarm rate of 1e-6, and every test has a planted defect
 that it must convict.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import IntArray
+from batch2online._types import FloatArray, IntArray
 from batch2online.rows import Batch, all_ones, ones
 from batch2online.storage.database import Database, checksum, packed, unpacked
 from batch2online.storage.errors import StoreCorrupted
@@ -27,14 +27,20 @@ BUCKETS = 1024
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def append(database: Database, model: Any, batches: list[Batch], problem: Any) -> int:
-    """Write the rows of one call, with the labels and strings that decode them; return their number."""
+def append(
+    database: Database, model: Any, batches: list[Batch], problem: Any, answers: FloatArray | None = None
+) -> int:
+    """Write the rows of one call, with the labels and strings that decode them; return their number.
+
+    ``answers`` are the losses of earlier answers for these rows, if their targets have come late.
+    """
     stream, number, rows = model._stream, database.meta["journal"], database.meta["journal_rows"]
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(batches or [empty]), strict=True))
     own = np.empty(0) if all_ones(weights) else weights
     entry = json.dumps(model._journal_entry(points, problem or stream.problem))
-    shape, content, crc = packed(_row_place(number, entry), points, targets, own)
+    late = () if answers is None else (answers,)
+    shape, content, crc = packed(_row_place(number, entry), points, targets, own, *late)
     database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (number, shape, entry, content, crc))
     database.meta |= {"journal": number + 1, "journal_rows": rows + len(points)}
     return len(points)
@@ -49,9 +55,10 @@ def replay(database: Database, model: Any) -> int:
     for (number,) in stored:
         statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
         ((shape, entry, content, crc),) = database.select(statement, (number,))
-        points, targets, weights = unpacked(_row_place(number, entry), shape, content, crc)
+        points, targets, weights, *late = unpacked(_row_place(number, entry), shape, content, crc)
         try:
-            model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+            batch = points, targets, weights if len(weights) else ones(len(points))
+            model._replay(batch, json.loads(entry), *late)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             why = f"the rows of call {number} cannot be learned again: {error}"
             raise StoreCorrupted(f"{database.path} is damaged: {why}") from error

@@ -250,7 +250,13 @@ class Session:
         return int(self.database.meta.get("commit", 0))
 
     def carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
-        """Carry out the changes of one call. What leaves the model as it is does not count: nothing is lost with it."""
+        """Carry out the changes of one call. What leaves the model as it is does not count: nothing is lost with it.
+
+        A call inside another one is committed and counted with it.
+        """
+        if self.database.in_transaction:
+            self.database.transact(act)
+            return
 
         def counted() -> None:
             act()

@@ -23,12 +23,12 @@ from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
-from batch2online.frames.strings import hash_code
+from batch2online.frames.strings import StringTable, hash_code
 from batch2online.headline import Metrics
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
-from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
 from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
@@ -36,7 +36,7 @@ from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, Rows, check_width
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
@@ -382,6 +382,37 @@ class BatchToOnline(Labelled):
                 stacklevel=3,
             )
         return stream
+
+    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+        schema = self._encoding.schema
+        if schema is None or not self._needs_targets:
+            return super()._question(X)
+        points, new, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
+        input_support.check_coreset(self._stream.sketch, new, points)
+        codes = points[:, new.string_columns].tolist()
+        return points, encoded(new)[0], [[strings[code] for code in row if code in strings] for row in codes]
+
+    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        rows, encoding = super()._prepare_late(points, tables, y), self._encoding
+        for schema, strings in tables:
+            if schema is not None:
+                own = StringTable({hash_code(string): string for string in strings})
+                encoding = encoding.merged(Encoding(decoded(schema, []), own))
+        encoding.check(points)
+        if encoding is self._encoding:
+            return rows
+        return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
+
+    def _stored_answerer(self, answerer: Any) -> Any:
+        """Return the rows of a fitted model: fitted on them again, it is the same."""
+        return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
+
+    def _restored_answerer(self, stored: Any) -> Any:
+        current = self._stream.current
+        if not isinstance(stored, Rows):
+            return super()._restored_answerer(stored)
+        check_width([stored], *current.shape)
+        return current.model if current.problem.same(current.model, stored) else current.problem.fitted_later(stored)
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""

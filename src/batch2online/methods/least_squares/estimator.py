@@ -43,7 +43,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     For rows in random order, bounded losses and no dominating rows, the expected squared loss is at most 1 + eta times
     that of the best model in hindsight plus a logarithmic term, for every eta above 0 (Lemma 6 and Theorem 5 of
-    ``docs/theory.md``).
+    ``docs/proofs.md``).
 
     Parameters
     ----------

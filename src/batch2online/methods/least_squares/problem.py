@@ -116,7 +116,7 @@ class LeastSquares(Problem):
         return self.lower_bound(data)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
-        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
+        """Return the bound of exact solutions, Lemma 6 of ``docs/proofs.md``; None where a solution is not exact.
 
         It is not if directions were dropped along which targets vary, see
         :func:`batch2online.methods.least_squares.solver.least_squares`.
