@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from batch2online.app.serve.problems import Problem, problem_response
+from batch2online.app.serve.problems import RequestError, problem_response
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = frozenset({"/v2/health/live", "/v2/health/ready"})
@@ -86,7 +86,7 @@ class Guard:
 
         try:
             self._check(Request(scope))
-        except Problem as problem:
+        except RequestError as problem:
             await problem_response(problem)(scope, receive, with_headers)
             return
         await self.app(scope, receive, with_headers)
@@ -94,17 +94,17 @@ class Guard:
     def _check(self, request: Request) -> None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if self.tokens is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
-            raise Problem(421, f"Host {host!r} is not this machine: start with --token-file to serve others.")
+            raise RequestError(421, f"Host {host!r} is not this machine: start with --token-file to serve others.")
         if origin is not None and urlsplit(origin).netloc != host:
-            raise Problem(403, "Requests from pages of other sites are refused.")
+            raise RequestError(403, "Requests from pages of other sites are refused.")
         if self.tokens is not None and request.url.path not in _OPEN:
             kind, _, given = request.headers.get("authorization", "").partition(" ")
             writing = request.method not in _READING and not request.url.path.endswith(("/predict", "/infer"))
             if kind.lower() != "bearer" or not self.tokens.allow(given.strip(), writing=writing):
-                raise Problem(401, "Send a header 'Authorization: Bearer TOKEN'.", www_authenticate="Bearer")
+                raise RequestError(401, "Send a header 'Authorization: Bearer TOKEN'.", www_authenticate="Bearer")
         length = request.headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.max_bytes:
-            raise Problem(413, f"Bodies have at most {self.max_bytes:,} bytes: send fewer rows at once.")
+            raise RequestError(413, f"Bodies have at most {self.max_bytes:,} bytes: send fewer rows at once.")
 
 
 async def read_body(request: Request, max_bytes: int, seconds: float = 60.0) -> bytes:
@@ -115,8 +115,8 @@ async def read_body(request: Request, max_bytes: int, seconds: float = 60.0) -> 
             async for part in request.stream():
                 size += len(part)
                 if size > max_bytes:
-                    raise Problem(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")
+                    raise RequestError(413, f"Bodies have at most {max_bytes:,} bytes: send fewer rows at once.")
                 parts.append(part)
     except TimeoutError:
-        raise Problem(408, f"The body did not arrive within {seconds:g} seconds.") from None
+        raise RequestError(408, f"The body did not arrive within {seconds:g} seconds.") from None
     return b"".join(parts)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
 
-from batch2online.app.serve.problems import Problem
+from batch2online.app.serve.problems import RequestError
 
 Row = dict[str, str | float | int | bool | None]
 _decode_rows = msgspec.json.Decoder(list[Row]).decode
@@ -26,15 +26,15 @@ def table_of(body: bytes, content_type: str) -> pa.Table:
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _READERS:
-        raise Problem(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
+        raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
     try:
         table = _READERS[kind](body)
     except (msgspec.MsgspecError, pa.ArrowException, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(422, f"The body is not a table in {kind}: {error}") from error
+        raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
     if not table.num_rows:
-        raise Problem(422, "The body has no rows.")
+        raise RequestError(422, "The body has no rows.")
     if len(set(table.column_names)) < table.num_columns:
-        raise Problem(422, "Two columns have the same name.")
+        raise RequestError(422, "Two columns have the same name.")
     return table
 
 
@@ -58,7 +58,7 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         return pa.array(values, pa.float64())
     if len(kinds) > 1:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise Problem(422, f"Column {name!r} has values of several types ({found}): send numbers or strings.")
+        raise RequestError(422, f"Column {name!r} has values of several types ({found}): send numbers or strings.")
     return pa.array(values, pa.string() if kinds == {str} else None)
 
 

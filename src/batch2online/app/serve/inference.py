@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,11 +20,8 @@ from starlette.routing import Route
 
 from batch2online import __version__
 from batch2online.app.serve.access import read_body
-from batch2online.app.serve.models import ServedModel
-from batch2online.app.serve.problems import Problem
-
-if TYPE_CHECKING:
-    from batch2online.app.serve.service import Service
+from batch2online.app.serve.models import ModelFolder, ServedModel
+from batch2online.app.serve.problems import RequestError
 
 _DTYPES = {
     "BOOL": np.dtype("?"),
@@ -63,18 +60,18 @@ class InferRequest(msgspec.Struct):
     parameters: dict[str, Any] = {}
 
 
-def routes(service: Service) -> list[Route]:
+def routes(models: ModelFolder, max_bytes: int) -> list[Route]:
     """Return the addresses of the protocol."""
     found = [
-        Route("/v2", partial(_server, service)),
-        Route("/v2/health/live", partial(_healthy, service)),
-        Route("/v2/health/ready", partial(_healthy, service)),
+        Route("/v2", _server),
+        Route("/v2/health/live", _healthy),
+        Route("/v2/health/ready", _healthy),
     ]
     for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         found += [
-            Route(path, partial(_metadata, service)),
-            Route(f"{path}/ready", partial(_ready, service)),
-            Route(f"{path}/infer", partial(_infer, service), methods=["POST"]),
+            Route(path, partial(_metadata, models)),
+            Route(f"{path}/ready", partial(_ready, models)),
+            Route(f"{path}/infer", partial(_infer, models, max_bytes), methods=["POST"]),
         ]
     return found
 
@@ -83,31 +80,31 @@ def _json(content: Any, **headers: str) -> Response:
     return Response(msgspec.json.encode(content), media_type="application/json", headers=headers)
 
 
-async def _server(service: Service, request: Request) -> Response:
+async def _server(request: Request) -> Response:
     return _json({"name": "batch2online", "version": __version__, "extensions": ["binary_tensor_data"]})
 
 
-async def _healthy(service: Service, request: Request) -> Response:
+async def _healthy(request: Request) -> Response:
     return _json({"live": True, "ready": True})
 
 
-def _model(service: Service, request: Request) -> ServedModel:
-    model = service.models.get(request.path_params["name"])
+def _model(models: ModelFolder, request: Request) -> ServedModel:
+    model = models.get(request.path_params["name"])
     version = request.path_params.get("version", str(model.version))
     if version != str(model.version):
-        raise Problem(404, f"{model.name} has version {model.version} now; earlier ones are not kept.")
+        raise RequestError(404, f"{model.name} has version {model.version} now; earlier ones are not kept.")
     return model
 
 
-async def _ready(service: Service, request: Request) -> Response:
-    model = _model(service, request)
+async def _ready(models: ModelFolder, request: Request) -> Response:
+    model = _model(models, request)
     if not model.is_fitted:
-        raise Problem(409, f"{model.name} has learned no rows yet.")
+        raise RequestError(409, f"{model.name} has learned no rows yet.")
     return _json({"name": model.name, "ready": True})
 
 
-async def _metadata(service: Service, request: Request) -> Response:
-    model = _model(service, request)
+async def _metadata(models: ModelFolder, request: Request) -> Response:
+    model = _model(models, request)
     names = [str(name) for name in getattr(model.durable.model, "feature_names_in_", ())]
     inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in names]
     return _json(
@@ -121,27 +118,27 @@ async def _metadata(service: Service, request: Request) -> Response:
     )
 
 
-async def _infer(service: Service, request: Request) -> Response:
-    model = _model(service, request)
-    body = await read_body(request, service.max_bytes)
+async def _infer(models: ModelFolder, max_bytes: int, request: Request) -> Response:
+    model = _model(models, request)
+    body = await read_body(request, max_bytes)
     asked, binary = _parsed(body, request.headers.get(_LENGTH))
     table = _table(asked, binary, [str(name) for name in getattr(model.durable.model, "feature_names_in_", ())])
     try:
         found = await asyncio.to_thread(model.predict, table, None)
     except (ValueError, TypeError) as error:
-        raise Problem(422, str(error)) from error
+        raise RequestError(422, str(error)) from error
     return _response(asked, model, np.asarray(found))
 
 
 def _parsed(body: bytes, length: str | None) -> tuple[InferRequest, bytes]:
     """Return the request, and the tensors behind it."""
     if length is not None and (not length.isdigit() or int(length) > len(body)):
-        raise Problem(422, f"{_LENGTH} is {length!r}, and the body has {len(body)} bytes.")
+        raise RequestError(422, f"{_LENGTH} is {length!r}, and the body has {len(body)} bytes.")
     end = len(body) if length is None else int(length)
     try:
         return msgspec.json.decode(body[:end], type=InferRequest), body[end:]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(422, f"The body is not an inference request: {error}") from error
+        raise RequestError(422, f"The body is not an inference request: {error}") from error
 
 
 def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:
@@ -157,13 +154,15 @@ def _table(asked: InferRequest, binary: bytes, names: list[str]) -> pa.Table:
             name = names[0] if tensor.name == ROWS and len(names) == 1 else tensor.name
             columns[name] = pa.array(values.ravel().tolist() if values.dtype == object else values.ravel())
         else:
-            raise Problem(422, f"Tensor {tensor.name!r} has shape {list(values.shape)}, expected [n, {len(names)}].")
+            raise RequestError(
+                422, f"Tensor {tensor.name!r} has shape {list(values.shape)}, expected [n, {len(names)}]."
+            )
     try:
         table = pa.table(columns)
     except (pa.ArrowException, ValueError) as error:
-        raise Problem(422, f"The tensors are not columns of one table: {error}") from error
+        raise RequestError(422, f"The tensors are not columns of one table: {error}") from error
     if not table.num_rows:
-        raise Problem(422, "The tensors have no rows.")
+        raise RequestError(422, "The tensors have no rows.")
     return table
 
 
@@ -171,12 +170,14 @@ def _array(tensor: Tensor, binary: bytes | None) -> Any:
     """Return a tensor as an array; strings as objects."""
     shape, n = tensor.shape, math.prod(tensor.shape)
     if not 1 <= len(shape) <= 2 or min(shape) < 0:
-        raise Problem(422, f"Tensor {tensor.name!r} has shape {shape}: send [n] or [n, columns].")
+        raise RequestError(422, f"Tensor {tensor.name!r} has shape {shape}: send [n] or [n, columns].")
     try:
         if tensor.datatype == "BYTES":
             values = np.array(_strings(binary) if binary is not None else tensor.data, dtype=object)
         elif tensor.datatype not in _DTYPES:
-            raise Problem(422, f"Tensor {tensor.name!r} has datatype {tensor.datatype!r}: send {[*_DTYPES, 'BYTES']}.")
+            raise RequestError(
+                422, f"Tensor {tensor.name!r} has datatype {tensor.datatype!r}: send {[*_DTYPES, 'BYTES']}."
+            )
         elif binary is not None:
             values = np.frombuffer(binary, _DTYPES[tensor.datatype])
         else:
@@ -185,7 +186,7 @@ def _array(tensor: Tensor, binary: bytes | None) -> Any:
             raise ValueError(f"found {values.size} values, and its shape {shape} has {n}")
         return values.reshape(shape)
     except (ValueError, TypeError, OverflowError, UnicodeDecodeError) as error:
-        raise Problem(422, f"Tensor {tensor.name!r}: {error}.") from error
+        raise RequestError(422, f"Tensor {tensor.name!r}: {error}.") from error
 
 
 def _strings(content: bytes) -> list[str]:
@@ -206,9 +207,7 @@ def _response(asked: InferRequest, model: ServedModel, found: Any) -> Response:
     output: dict[str, Any] = {"name": "predictions", "datatype": datatype, "shape": list(values.shape)}
     head = {"model_name": model.name, "model_version": str(model.version), "id": asked.id, "outputs": [output]}
     default = asked.parameters.get("binary_data_output", False)
-    if not is_number or not any(
-        [default, *(each.parameters.get("binary_data", default) for each in asked.outputs)]
-    ):
+    if not is_number or not any([default, *(each.parameters.get("binary_data", default) for each in asked.outputs)]):
         output["data"] = values.ravel().tolist()
         return _json(head)
     content = values.tobytes()

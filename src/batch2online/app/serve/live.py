@@ -11,16 +11,13 @@ import time
 from collections.abc import AsyncIterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from batch2online.app.serve.models import ServedModel
-
-if TYPE_CHECKING:
-    from batch2online.app.serve.service import Service
+from batch2online.app.serve.models import ModelFolder, ServedModel
 
 _SECONDS = 1.0
 """Time between two events of one model."""
@@ -53,7 +50,7 @@ async def page(request: Request) -> Response:
     return Response(html, media_type="text/html", headers={"content-security-policy": policy})
 
 
-async def events(service: Service, request: Request) -> Response:
+async def events(models: ModelFolder, stop: asyncio.Event, request: Request) -> Response:
     """Stream the figures of all models, each second, and their changes.
 
     The id of an event counts the changes of all models that the client has seen, ``NAME:ROWS``, separated by commas: a
@@ -61,7 +58,7 @@ async def events(service: Service, request: Request) -> Response:
     """
     seen = _positions(request.headers.get("last-event-id", ""))
     headers = {"x-accel-buffering": "no"}
-    return StreamingResponse(_stream(service, request, seen), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_stream(models, stop, request, seen), media_type="text/event-stream", headers=headers)
 
 
 def _positions(header: str) -> dict[str, int]:
@@ -69,17 +66,19 @@ def _positions(header: str) -> dict[str, int]:
     return {name: int(rows) for name, _, rows in pairs if name and rows.isdigit() and len(rows) < 19}
 
 
-async def _stream(service: Service, request: Request, seen: dict[str, int]) -> AsyncIterator[bytes]:
+async def _stream(
+    models: ModelFolder, stop: asyncio.Event, request: Request, seen: dict[str, int]
+) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
-    while not service.stop.is_set() and not await request.is_disconnected():
-        for model in service.models:
+    while not stop.is_set() and not await request.is_disconnected():
+        for model in models:
             figures = await asyncio.to_thread(_figures, model, seen.get(model.name, 0))
             if figures["changes"]:
                 seen[model.name] = figures["changes"][-1]["at"]
             ident = ",".join(f"{name}:{rows}" for name, rows in sorted(seen.items()))
             yield b"id: %b\nevent: figures\ndata: %b\n\n" % (ident.encode(), msgspec.json.encode(figures))
         try:
-            await asyncio.wait_for(service.stop.wait(), _SECONDS)
+            await asyncio.wait_for(stop.wait(), _SECONDS)
         except TimeoutError:
             continue
 

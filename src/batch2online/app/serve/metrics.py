@@ -27,7 +27,7 @@ class Metrics:
             registry=self._registry,
             buckets=_SECONDS,
         )
-        self._registry.register(self)  # type: ignore[arg-type]  # any object with collect
+        self._registry.register(self)
 
     @contextmanager
     def learning(self, model: ServedModel) -> Iterator[None]:

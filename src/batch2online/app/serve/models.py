@@ -20,7 +20,7 @@ import pyarrow as pa
 from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError
-from batch2online.app.serve.problems import Problem
+from batch2online.app.serve.problems import RequestError
 from batch2online.durable import Durable
 from batch2online.storage.atomic import replaced
 
@@ -29,8 +29,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names of models: no dots and no separators, so that none is a path."""
 
 OPTIONS = frozenset(
-    "task target estimator k z loss alpha l1_ratio quantile power delta class_weight columns exclude epsilon "
-    "coreset_size refresh half_life window history seed keep_history churn_price memory".split()
+    ("task", "target", "estimator", "k", "z", "loss", "alpha", "l1_ratio", "quantile", "power", "delta")
+    + ("class_weight", "columns", "exclude", "epsilon", "coreset_size", "refresh", "half_life", "window", "history")
+    + ("seed", "keep_history", "churn_price", "memory")
 )
 """Options of a new model: those of ``batch2online run`` that do not concern files, and parameters of estimators."""
 
@@ -88,7 +89,9 @@ class ServedModel:
     async def act(self, call: Callable[[], Result]) -> Result:
         """Carry out a call that changes the model, after those before it."""
         if self._n_waiting >= MAX_WAITING:
-            raise Problem(429, f"{MAX_WAITING} calls wait for {self.name} already: send this one later.", retry_after="1")
+            raise RequestError(
+                429, f"{MAX_WAITING} calls wait for {self.name} already: send this one later.", retry_after="1"
+            )
         self._n_waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -107,7 +110,7 @@ class ServedModel:
     def predict(self, table: pa.Table, column: str | None, method: str | None = None) -> Any:
         """Return predictions; rows with keys wait for their targets."""
         if not self.is_fitted:
-            raise Problem(409, f"{self.name} has learned no rows yet.")
+            raise RequestError(409, f"{self.name} has learned no rows yet.")
         keys, table = _taken(table, column)
         if self.target in table.column_names:
             table = table.drop_columns([self.target])
@@ -121,21 +124,21 @@ class ServedModel:
         """Learn rows that wait for their targets; return their number."""
         keys, table = _taken(table, column)
         if keys is None or self.target is None or table.column_names != [self.target]:
-            raise Problem(422, f"Send the columns {column!r} and {self.target!r} alone.")
+            raise RequestError(422, f"Send the columns {column!r} and {self.target!r} alone.")
         targets, _ = self._split(table)
         self.durable.label(keys, targets, key=key)
-        return table.num_rows
+        return len(keys)
 
     def _split(self, table: pa.Table) -> tuple[Any, pa.Table]:
         """Return targets, if the task has any, and the other columns."""
         if self.target is None:
             return None, table
         if self.target not in table.column_names:
-            raise Problem(422, f"The rows have no column {self.target!r}, the target of {self.name}.")
+            raise RequestError(422, f"The rows have no column {self.target!r}, the target of {self.name}.")
         column = table.column(self.target)
         if column.null_count:
             place = column.is_null().index(True).as_py()
-            raise Problem(422, f"Row {place} (counted from 0) has no {self.target!r}: send it when it is known.")
+            raise RequestError(422, f"Row {place} (counted from 0) has no {self.target!r}: send it when it is known.")
         return column.to_numpy(), table.drop_columns([self.target])
 
     def _in_order(self, table: pa.Table) -> Any:
@@ -146,9 +149,11 @@ class ServedModel:
         missing = [name for name in names if name not in table.column_names]
         unknown = [name for name in table.column_names if name not in names]
         if missing or unknown:
-            raise Problem(422, f"Columns differ from those of {self.name}: missing {missing[:5]}, unknown {unknown[:5]}.")
+            raise RequestError(
+                422, f"Columns differ from those of {self.name}: missing {missing[:5]}, unknown {unknown[:5]}."
+            )
         if not names:
-            raise Problem(422, "The rows have no columns besides the target.")
+            raise RequestError(422, "The rows have no columns besides the target.")
         return table.select(names)
 
     def changes(self, since: int) -> list[dict[str, Any]]:
@@ -210,20 +215,20 @@ class ModelFolder:
         try:
             return self._models[name]
         except KeyError:
-            raise Problem(404, f"There is no model {name!r}: PUT /models/{name} creates one.") from None
+            raise RequestError(404, f"There is no model {name!r}: PUT /models/{name} creates one.") from None
 
     def create(self, name: str, settings: dict[str, Any]) -> tuple[ServedModel, bool]:
         """Create a model; return it, and whether it is new. One with the same settings stays as it is."""
         if not NAME.fullmatch(name):
-            raise Problem(422, "Names have up to 64 letters, digits, hyphens and underscores.")
+            raise RequestError(422, "Names have up to 64 letters, digits, hyphens and underscores.")
         with self._lock:
             known = self._models.get(name)
             if known is not None and known.settings != settings:
-                raise Problem(409, f"{name} exists with other settings: {json.dumps(known.settings)}.")
+                raise RequestError(409, f"{name} exists with other settings: {json.dumps(known.settings)}.")
             if known is not None:
                 return known, False
             if len(self._models) >= self.max_models:
-                raise Problem(409, f"There are {self.max_models} models already, as many as --max-models allows.")
+                raise RequestError(409, f"There are {self.max_models} models already, as many as --max-models allows.")
             path = self.folder / f"{name}.json"
             new = ServedModel(path.with_suffix(".b2o"), settings, self.estimators)
             with replaced(path) as temporary:
@@ -241,11 +246,11 @@ def _estimator(settings: dict[str, Any], allowed: tuple[str, ...]) -> Any:
     """Return an unfitted estimator with the options of a new model."""
     unknown = sorted(set(settings) - OPTIONS)
     if unknown:
-        raise Problem(422, f"Unknown options {unknown[:5]}: choose from {', '.join(sorted(OPTIONS))}.")
+        raise RequestError(422, f"Unknown options {unknown[:5]}: choose from {', '.join(sorted(OPTIONS))}.")
     given = {name: value for name, value in settings.items() if value is not None and name not in _OF_ESTIMATORS}
     _check_types(given)
     if "history" in given and given["history"] not in ("memory", "coreset"):
-        raise Problem(422, f'history must be "memory" or "coreset", got {given["history"]!r}.')
+        raise RequestError(422, f'history must be "memory" or "coreset", got {given["history"]!r}.')
     if "estimator" in given:
         given["model"] = _allowed(given.pop("estimator"), allowed)
     try:
@@ -255,30 +260,30 @@ def _estimator(settings: dict[str, Any], allowed: tuple[str, ...]) -> Any:
             own["columns"] = "auto"
         return model.set_params(**own)
     except (DataError, TypeError, ValueError) as error:
-        raise Problem(422, str(error).replace("--", "")) from error
+        raise RequestError(422, str(error).replace("--", "")) from error
 
 
 def _allowed(name: Any, packages: tuple[str, ...]) -> str:
     if isinstance(name, str) and re.fullmatch(r"\w+(\.\w+)+", name) and name.partition(".")[0] in packages:
         return name
-    raise Problem(422, f"estimator must be the dotted name of a class of {', '.join(packages)}, got {name!r}.")
+    raise RequestError(422, f"estimator must be the dotted name of a class of {', '.join(packages)}, got {name!r}.")
 
 
 def _check_types(given: dict[str, Any]) -> None:
     """Turn lists into tuples; refuse values of types that the options do not have."""
     if "task" not in given:
-        raise Problem(422, 'Options need a task, such as {"task": "regression", "target": "y"}.')
+        raise RequestError(422, 'Options need a task, such as {"task": "regression", "target": "y"}.')
     types = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
     for name, value in given.items():
         expected = types.get(name, "str")
         if "tuple" in expected:
             if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-                raise Problem(422, f"{name} must be a list of strings, got {value!r}.")
+                raise RequestError(422, f"{name} must be a list of strings, got {value!r}.")
             given[name] = tuple(value)
         elif name in ("half_life", "refresh") and isinstance(value, int | str) and not isinstance(value, bool):
             given[name] = str(value)
         elif not _has_type(value, expected):
-            raise Problem(422, f"{name} must be of type {expected.removesuffix(' | None')}, got {value!r}.")
+            raise RequestError(422, f"{name} must be of type {expected.removesuffix(' | None')}, got {value!r}.")
 
 
 def _has_type(value: Any, expected: str) -> bool:
@@ -291,7 +296,7 @@ def _taken(table: pa.Table, column: str | None) -> tuple[list[Any] | None, pa.Ta
     if column is None:
         return None, table
     if column not in table.column_names:
-        raise Problem(422, f"The rows have no column {column!r} with their keys.")
+        raise RequestError(422, f"The rows have no column {column!r} with their keys.")
     keys = table.column(column).to_pylist()
     keys = [int(key) if isinstance(key, float) and key.is_integer() else key for key in keys]
     return keys, table.drop_columns([column])

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 
-class Problem(Exception):
+class RequestError(Exception):
     """A request that cannot be carried out: a status, and a sentence that says what to do."""
 
     def __init__(self, status: int, detail: str, **headers: str) -> None:
@@ -26,20 +26,18 @@ class ProblemBody(msgspec.Struct):
     detail: str
 
 
-def problem_response(problem: Problem) -> Response:
+def problem_response(problem: RequestError) -> Response:
     """Return the response to a request that failed."""
     body = ProblemBody(HTTPStatus(problem.status).phrase, problem.status, problem.detail)
-    return Response(
-        msgspec.json.encode(body), problem.status, problem.headers, media_type="application/problem+json"
-    )
+    return Response(msgspec.json.encode(body), problem.status, problem.headers, media_type="application/problem+json")
 
 
-async def on_problem(request: Request, error: Exception) -> Response:
-    """Answer a request that raised a :class:`Problem`."""
-    assert isinstance(error, Problem)
+async def on_request_error(request: Request, error: Exception) -> Response:
+    """Answer a request that raised a :class:`RequestError`."""
+    assert isinstance(error, RequestError)
     return problem_response(error)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
     """Answer a request that failed for a reason of the service, without details of it."""
-    return problem_response(Problem(500, "The service failed; its log says why."))
+    return problem_response(RequestError(500, "The service failed; its log says why."))

@@ -8,11 +8,22 @@ from typing import Any
 import msgspec
 
 from batch2online import __version__
+from batch2online.app.serve import inference, messages
 from batch2online.app.serve.bodies import Row
 from batch2online.app.serve.problems import ProblemBody
 
-_NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"}}
-_KEY = {"name": "key", "in": "query", "schema": {"type": "string"}, "description": "Column that holds the keys of the rows."}
+_NAME = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
+}
+_KEY = {
+    "name": "key",
+    "in": "query",
+    "schema": {"type": "string"},
+    "description": "Column that holds the keys of the rows.",
+}
 _SINCE = {"name": "since", "in": "query", "schema": {"type": "integer", "minimum": 0}, "description": "Rows seen."}
 _ONCE = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "minLength": 1, "maxLength": 200}}
 
@@ -20,17 +31,15 @@ _ONCE = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string",
 @cache
 def openapi() -> dict[str, Any]:
     """Return the description."""
-    from batch2online.app.serve import inference, service
-
     types = [
-        service.ModelInfo,
-        service.Learned,
-        service.Predictions,
-        service.Labelled,
-        service.Forget,
-        service.Changes,
-        service.Regret,
-        service.Points,
+        messages.ModelInfo,
+        messages.Learned,
+        messages.Predictions,
+        messages.Labelled,
+        messages.Forget,
+        messages.Changes,
+        messages.Regret,
+        messages.Points,
         inference.InferRequest,
         ProblemBody,
     ]

@@ -23,83 +23,23 @@ from starlette.routing import Route
 from batch2online.app.serve import inference, live, schema
 from batch2online.app.serve.access import Guard, Tokens, read_body
 from batch2online.app.serve.bodies import table_of
+from batch2online.app.serve.messages import (
+    Change,
+    Changes,
+    Forget,
+    Labelled,
+    Learned,
+    ModelInfo,
+    Points,
+    Predictions,
+    Regret,
+)
 from batch2online.app.serve.metrics import Metrics
 from batch2online.app.serve.models import ModelFolder, ServedModel
-from batch2online.app.serve.problems import Problem, on_error, on_problem
+from batch2online.app.serve.problems import RequestError, on_error, on_request_error
 from batch2online.storage.errors import DuplicateKey, StoreError, UnknownKey
 
 MAX_BYTES = 64 * 2**20
-
-
-class ModelInfo(msgspec.Struct):
-    """What ``GET /models/NAME`` returns."""
-
-    name: str
-    task: str
-    target: str | None
-    n_seen: int
-    n_changes: int
-    version: int
-    n_waiting: int
-    settings: dict[str, Any]
-
-
-class Learned(msgspec.Struct):
-    """Ids of the first and the last row learned; None if the call had been carried out before."""
-
-    first_id: int | None
-    last_id: int | None
-
-
-class Predictions(msgspec.Struct):
-    """One prediction a row: a number, a label, a cluster, or the components of a row."""
-
-    predictions: list[Any]
-
-
-class Labelled(msgspec.Struct):
-    """Number of rows learned with the targets that came."""
-
-    n_labelled: int
-
-
-class Forget(msgspec.Struct, forbid_unknown_fields=True):
-    """Rows to forget, by ids or by keys."""
-
-    ids: list[int] | None = None
-    keys: list[int | str] | None = None
-
-
-class Change(msgspec.Struct):
-    """A change of the model."""
-
-    at: int
-    reason: str
-    magnitude: float | None
-
-
-class Changes(msgspec.Struct):
-    """Changes of the model, oldest first."""
-
-    changes: list[Change]
-
-
-class Regret(msgspec.Struct):
-    """Loss of the stream, that of the best model in hindsight, and their ratio."""
-
-    loss: float | None
-    optimum: float | None
-    ratio: float | None
-    rows: int
-
-
-class Points(msgspec.Struct):
-    """The coreset, column by column."""
-
-    ids: list[int]
-    weights: list[float]
-    points: list[list[float]]
-    targets: list[Any] | None
 
 
 def answer(content: Any, status: int = 200) -> Response:
@@ -138,7 +78,7 @@ def create_app(
         service.stop.set()
         await asyncio.to_thread(service.models.close)
 
-    handlers: Any = {Problem: on_problem, Exception: on_error}
+    handlers: Any = {RequestError: on_request_error, Exception: on_error}
     guard = Middleware(Guard, tokens=tokens, max_bytes=max_bytes)
     return Starlette(routes=service.routes(), middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
 
@@ -173,12 +113,12 @@ class Service:
         routes.append(Route("/models/{name}", self._create, methods=["PUT"]))
         routes += [
             Route("/", live.page),
-            Route("/events", partial(live.events, self)),
+            Route("/events", partial(live.events, self.models, self.stop)),
             Route("/models", self._list),
             Route("/metrics", self._metrics),
             Route("/openapi.json", self._openapi),
         ]
-        return routes + inference.routes(self)
+        return routes + inference.routes(self.models, self.max_bytes)
 
     async def _of_model(self, handler: Any, request: Request) -> Response:
         """Answer a request about one model; errors of the model become problems."""
@@ -186,16 +126,16 @@ class Service:
         try:
             response: Response = await handler(request, model)
             return response
-        except Problem as problem:
+        except RequestError as problem:
             model.errors.append(problem.detail)
             raise
         except (DuplicateKey, UnknownKey) as error:
-            raise Problem(409, str(error)) from error
+            raise RequestError(409, str(error)) from error
         except StoreError as error:
-            raise Problem(503, str(error)) from error
+            raise RequestError(503, str(error)) from error
         except (ValueError, TypeError, NotFittedError, AttributeError, MemoryError) as error:
             model.errors.append(str(error))
-            raise Problem(422, str(error)) from error
+            raise RequestError(422, str(error)) from error
 
     async def _table(self, request: Request) -> Any:
         body = await read_body(request, self.max_bytes)
@@ -206,11 +146,11 @@ class Service:
         try:
             settings = msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Problem(422, f"The body must be a JSON object of options: {error}") from error
+            raise RequestError(422, f"The body must be a JSON object of options: {error}") from error
         try:
             model, is_new = await asyncio.to_thread(self.models.create, request.path_params["name"], settings)
         except StoreError as error:
-            raise Problem(503, str(error)) from error
+            raise RequestError(503, str(error)) from error
         return answer(_info_of(model), 201 if is_new else 200)
 
     async def _list(self, request: Request) -> Response:
@@ -230,7 +170,7 @@ class Service:
         table = await self._table(request)
         column, method = request.query_params.get("key"), request.query_params.get("method")
         if method not in (None, "predict", "predict_proba", "transform"):
-            raise Problem(422, f"method must be predict, predict_proba or transform, got {method!r}.")
+            raise RequestError(422, f"method must be predict, predict_proba or transform, got {method!r}.")
         if column is None:
             found = await asyncio.to_thread(model.predict, table, None, method)
         else:
@@ -246,7 +186,7 @@ class Service:
         try:
             rows = msgspec.json.decode(await read_body(request, self.max_bytes), type=Forget)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Problem(422, f'Send {{"ids": [...]}} or {{"keys": [...]}}: {error}') from error
+            raise RequestError(422, f'Send {{"ids": [...]}} or {{"keys": [...]}}: {error}') from error
         key = request.headers.get("idempotency-key")
         await model.act(lambda: model.durable.forget(rows.ids, keys=rows.keys, key=key))
         return answer(_info_of(model))
@@ -254,14 +194,16 @@ class Service:
     async def _changes(self, request: Request, model: ServedModel) -> Response:
         since = request.query_params.get("since", "0")
         if not since.isdigit():
-            raise Problem(422, f"since must be a number of rows, got {since!r}.")
+            raise RequestError(422, f"since must be a number of rows, got {since!r}.")
         found = [Change(**change) for change in model.changes(int(since[:18]))]
         return answer(Changes(found))
 
     async def _regret(self, request: Request, model: ServedModel) -> Response:
         known = await asyncio.to_thread(model.regret)
-        numbers = [value if math.isfinite(value) else None for value in (known.loss, known.optimum, known.ratio)]
-        return answer(Regret(*numbers, rows=int(known.rows)))
+        loss, optimum, ratio = (
+            value if math.isfinite(value) else None for value in (known.loss, known.optimum, known.ratio)
+        )
+        return answer(Regret(loss, optimum, ratio, int(known.rows)))
 
     async def _coreset(self, request: Request, model: ServedModel) -> Response:
         found = await asyncio.to_thread(lambda: model.durable.model.coreset_)
