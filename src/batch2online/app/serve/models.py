@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from batch2online.app.cli import tasks
 from batch2online.app.cli.settings import Settings
-from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError
 from batch2online.app.serve.problems import RequestError
 from batch2online.durable import Durable
@@ -28,14 +28,14 @@ Result = TypeVar("Result")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Names of models: no dots and no separators, so that none is a path."""
 
-OPTIONS = frozenset(
-    ("task", "target", "estimator", "k", "z", "loss", "alpha", "l1_ratio", "quantile", "power", "delta")
-    + ("class_weight", "columns", "exclude", "epsilon", "coreset_size", "refresh", "half_life", "window", "history")
-    + ("seed", "keep_history", "churn_price", "memory")
-)
+_OF_ESTIMATORS = ("keep_history", "churn_price", "memory")
+OPTIONS = {
+    *("task", "target", "estimator", "k", "z", "loss", "alpha", "l1_ratio", "quantile", "power", "delta"),
+    *("class_weight", "columns", "exclude", "epsilon", "coreset_size", "refresh", "half_life", "window", "history"),
+    *("seed", *_OF_ESTIMATORS),
+}
 """Options of a new model: those of ``batch2online run`` that do not concern files, and parameters of estimators."""
 
-_OF_ESTIMATORS = ("keep_history", "churn_price", "memory")
 MAX_WAITING = 1_000
 """Calls that may wait for a model to learn; further ones are told to come later."""
 
@@ -254,7 +254,7 @@ def _estimator(settings: dict[str, Any], allowed: tuple[str, ...]) -> Any:
     if "estimator" in given:
         given["model"] = _allowed(given.pop("estimator"), allowed)
     try:
-        model = task_for(Settings(**given)).estimator()
+        model = tasks.task_for(Settings(**given)).estimator()
         own = {name: settings[name] for name in _OF_ESTIMATORS if settings.get(name) is not None}
         if "columns" in model.get_params(deep=False):
             own["columns"] = "auto"
@@ -273,6 +273,8 @@ def _check_types(given: dict[str, Any]) -> None:
     """Turn lists into tuples; refuse values of types that the options do not have."""
     if "task" not in given:
         raise RequestError(422, 'Options need a task, such as {"task": "regression", "target": "y"}.')
+    if given["task"] not in (*tasks.NAMES, *tasks.WRAPPED_ALONE):
+        raise RequestError(422, f"task must be one of {', '.join(tasks.NAMES)}, got {given['task']!r}.")
     types = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
     for name, value in given.items():
         expected = types.get(name, "str")
