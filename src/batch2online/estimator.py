@@ -27,6 +27,7 @@ from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
+from batch2online.quality import Baseline, ClassBaseline
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
@@ -715,6 +716,23 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return measures of quality in the units of the data, from prequential losses."""
         return words.mean_loss(rows)
 
+    @property
+    def _counts_errors(self) -> bool:
+        """Whether the secondary loss counts errors of classes."""
+        return True
+
+    def _baseline(self) -> Baseline | None:
+        record = self._check_fitted().record()
+        return None if record is None else record.baseline
+
+    def _label_of(self, code: float) -> Any:
+        """Return the label of a class."""
+        return getattr(self._stream.problem, "labels", {}).get(code, code)
+
+    def _gain_over_seeds(self) -> float | None:
+        """Return the share by which clusters cost less than seeds of k-means++; None where there are no clusters."""
+        return None
+
     def _further_quality(self) -> words.Metrics:
         """Return measures of the current model that are no averages of prequential losses."""
         return {}
@@ -736,8 +754,38 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Rows are not decayed here, not even with ``half_life`` or ``window``; averages over the last rows are
         ``recent_metrics_``. Empty if no row was scored.
         """
-        rows = self._averages()[0]
+        rows, baseline = self._averages()[0], self._baseline()
+        if rows is None:
+            return {}
+        found = self._quality(rows)
+        if not isinstance(baseline, ClassBaseline) or not self._counts_errors:
+            return found
+        return found | words.class_quality(baseline, self._label_of)
+
+    @property
+    def baseline_metrics_(self) -> words.Metrics:
+        """The same measures of the simplest prediction from earlier rows, each row scored before it was learned.
+
+        It is the mean of the targets so far, or the most frequent class and the shares of classes before each segment
+        of rows; for clusters, the seeds of k-means++ on the coreset. Empty where there is none.
+        """
+        record = self._check_fitted().record()
+        rows = None if record is None else record.of_baseline()
         return {} if rows is None else self._quality(rows)
+
+    @property
+    def window_metrics_(self) -> list[dict[str, Any]]:
+        """Measures of quality over time: of at most 32 consecutive windows of rows, with those of the baseline.
+
+        Each is a dictionary of ``stop``, the row count at which the window ends, ``rows``, ``metrics`` and
+        ``baseline``. Each row was predicted before it was learned, and counts with its given weight.
+        """
+        record, stop, found = self._check_fitted().record(), 0, []
+        for own, beside in [] if record is None else record.of_windows():
+            stop += own.rows
+            baseline = {} if beside is None else self._quality(beside)
+            found.append({"stop": stop, "rows": own.rows, "metrics": self._quality(own), "baseline": baseline})
+        return found
 
     @property
     def recent_metrics_(self) -> words.Metrics:

@@ -86,7 +86,7 @@ def test_a_failed_call_of_a_batch_is_undone_by_itself(path):
         def calls():
             durable.partial_fit(X[50:60], Y[50:60], keys=range(50, 60))
             for keys in ([60, 7], [60, 60]):
-                with pytest.raises(ValueError, match="7|60"):
+                with pytest.raises(ValueError, match=r"7|60"):
                     durable.partial_fit(X[60:62], Y[60:62], keys=keys)
             with pytest.raises(ValueError, match="NaN"):
                 durable.partial_fit([[np.nan] * 3], [1.0], keys=[60])

@@ -117,6 +117,8 @@ class RowKeys:
     def remove(self, keys: Sequence[Key]) -> None:
         """Remove keys that the file has."""
         found = self.find(keys)
+        if not found:
+            return
         self._database.run_many("DELETE FROM row_key WHERE key = ?", ((key,) for key in found))
         self._count(-len(found), -sum(_crc(key, place) for key, place in found.items()))
 

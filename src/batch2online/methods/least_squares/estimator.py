@@ -96,7 +96,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     ----------
     coef_, intercept_ : the current model; the mean of the targets for the first ``3 * (n_features + 1)`` rows
     error_ : estimated share by which the model costs more than the fit to all rows; 0 for least squares
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
     Notes

@@ -117,7 +117,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     classes_ : labels seen so far, sorted
     coef_, intercept_ : the current model, one row for two classes, else one for each
     error_ : estimated share by which the model costs more than the fit to all rows
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; log loss against the best known model.
 
     Notes
@@ -148,6 +148,15 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     def _quality(self, rows: Averages) -> Metrics:
         return classification_quality(rows)
+
+    @property
+    def baseline_metrics_(self) -> Metrics:
+        """Accuracy of the most frequent class so far, and log loss of the shares of classes so far.
+
+        With balanced classes there is no log loss: that of ``metrics_`` weighs the classes.
+        """
+        found = super().baseline_metrics_
+        return {name: value for name, value in found.items() if name != "log loss" or not self._is_balanced}
 
     def __init__(
         self,

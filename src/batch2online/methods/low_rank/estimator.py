@@ -69,7 +69,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     components_, mean_ : the current model; coordinate axes for the first ``2 * n_components`` rows
     explained_variance_, explained_variance_ratio_, singular_values_
         Of the current components, exact over all rows seen.
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model with the angle between subspaces; the coreset; loss against hindsight.
 
     Notes
