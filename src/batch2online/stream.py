@@ -77,6 +77,8 @@ class Stream:
         Changes of the model since the log was emptied, all of them; None where they are not logged.
     answered : Answered or None
         Earlier answers for buffered rows with late targets, if there are any.
+    columns : TableColumns or None
+        How tables become rows of features; None if rows are numbers as they come.
     """
 
     learner: Any
@@ -88,6 +90,7 @@ class Stream:
     lock: RLock = field(default_factory=RLock)
     log: Events | None = None
     answered: Answered | None = None
+    columns: Any = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -528,7 +531,9 @@ class Stream:
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
         late = () if self.answered is None else ("answered",)
-        return {name: getattr(self, name) for name in ("learner", "buffer", "buffer_id", "id_ranges", "history", *late)}
+        table = () if self.columns is None else ("columns",)
+        names = ("learner", "buffer", "buffer_id", "id_ranges", "history", *late, *table)
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Stream:

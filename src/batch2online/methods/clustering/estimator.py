@@ -69,6 +69,10 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -140,6 +144,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -155,6 +160,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 

@@ -194,7 +194,7 @@ def versions() -> dict[str, str]:
 def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
     """Return coefficients, centers or components by feature name, in the units of the unscaled columns."""
     if preparation is None:
-        names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+        names = model._feature_names() or [str(place) for place in range(model.n_features_in_)]
     else:
         names = [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
     means, scales = np.zeros(len(names)), np.ones(len(names))
