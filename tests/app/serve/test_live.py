@@ -9,10 +9,10 @@ import pytest
 
 from browser import PROGRAM, Browser
 
-pytest.importorskip("starlette", reason="needs the extra serve")
+service = pytest.importorskip("app.serve.test_service", reason="needs the extra serve and httpx2")
 httpx = pytest.importorskip("httpx2", reason="needs httpx2")
 
-from app.serve.test_service import REGRESSION, ROWS
+REGRESSION, ROWS = service.REGRESSION, service.ROWS
 
 pytestmark = [
     pytest.mark.slow,

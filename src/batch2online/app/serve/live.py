@@ -112,7 +112,7 @@ def _shown_parameters(estimator: Any) -> list[dict[str, Any]]:
     """Return coefficients, or the sizes of clusters, that the page draws as bars."""
     coef = getattr(estimator, "coef_", None)
     if coef is not None and getattr(coef, "ndim", 2) == 1:
-        names = getattr(estimator, "feature_names_in_", range(len(coef)))
+        names = estimator._feature_names() or range(len(coef))
         return [{"name": str(name), "value": _finite(value)} for name, value in zip(names[:30], coef, strict=False)]
     return []
 
