@@ -566,6 +566,21 @@ class Durable:
         """Positions of sources by their names, as of the last call."""
         return dict(self._database.meta.get("sources", {}))
 
+    def has_key(self, key: str) -> bool:
+        """Return whether a call with this key was carried out, by whichever method; see ``keep_keys``."""
+        with self._lock:
+            return self._was_done(key)
+
+    def note(self, *, key: str | None = None, source: Any = None) -> Self:
+        """Store the key of a call, or the position of an input, without rows; in a :meth:`batch`, with its other calls.
+
+        Parameters are those of :meth:`partial_fit`.
+        """
+        with self._lock:
+            if not self._was_done(key):
+                self._carry_out(lambda: self._note(key, source))
+        return self
+
     def _learn(
         self,
         first: Callable[[], Any],
