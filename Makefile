@@ -51,7 +51,7 @@ bench: .venv/ready ## speed compared with other libraries and physical limits: a
 bench-full: .venv/ready ## the same with more rows and repetitions, and all studies: hours
 	$(BIN)/python -m benchmarks.suite --full
 
-torture: .venv/ready ## kills, power failures, flipped bits, fuzzed files, bad input (docs/reliability.md): hours
+torture: .venv/ready ## kills, power failures, flipped bits, fuzzed files, bad input (tests/README.md): hours
 	$(BIN)/python -m pytest -q -n auto --full tests/storage/test_reliability.py tests/storage/test_loading.py tests/storage/test_interrupts.py tests/estimator/test_hostile_input.py
 	cd tests && ../$(BIN)/python -m torture
 

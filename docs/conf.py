@@ -75,6 +75,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1e9,
     "show_memory": False,
+    "thumbnail_size": (540, 372),
     "download_all_examples": False,
     "show_signature": False,
     "abort_on_example_error": True,
@@ -86,19 +87,15 @@ sphinx_gallery_conf = {
 
 
 def usage_first(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Move the examples of a docstring, which numpydoc puts last, before its parameters."""
-    fields = [at for at, line in enumerate(lines) if line in (":Parameters:", ":Attributes:")]
-    if not fields or ".. rubric:: Examples" not in lines:
+    """Move the examples of a docstring, which numpydoc puts last, behind its first paragraph."""
+    if ".. rubric:: Examples" not in lines or "" not in lines[1:]:
         return
-    start = lines.index(".. rubric:: Examples")
-    rest = (
-        at
-        for at in range(start + 1, len(lines))
-        if lines[at].startswith((".. rubric::", ":Attributes:", ".. seealso::"))
-    )
-    stop = next(rest, len(lines))
-    if start > fields[0]:
-        lines[:] = [*lines[: fields[0]], *lines[start:stop], "", *lines[fields[0] : start], *lines[stop:]]
+    start, end = lines.index(".. rubric:: Examples"), len(lines)
+    headings = (".. rubric::", ".. seealso::", ":Attributes:", ":Parameters:")
+    stop = next((at for at in range(start + 1, end) if lines[at].startswith(headings)), end)
+    first = next((at for at in range(1, end) if lines[at - 1] and not lines[at]), start)
+    if first < start:
+        lines[:] = [*lines[:first], "", *lines[start:stop], "", *lines[first:start], *lines[stop:]]
 
 
 def setup(app: Any) -> None:

@@ -315,9 +315,7 @@ class Durable:
 
     def learn_one(self, x: Any, y: Any = None, *, key: str | None = None) -> Self:
         """Learn one row, as the model's own ``learn_one``, and keep it."""
-        return self._learn(
-            lambda: self.model.learn_one(x, y), lambda: self.model._prepare_one(x, y).as_rows(), key, None
-        )
+        return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepared_one(x, y), key, None)
 
     def merge(self, other: Any, *, key: str | None = None) -> Self:
         """Take in what another estimator has seen, as the model's own ``merge``, and keep it."""
@@ -615,7 +613,7 @@ class Durable:
         """Write rows to the journal, learn them, and refuse the call if the model has learned other rows."""
         model, before, batches = self._model, self._next_id(), list(rows.batches)
         self._empty_log()
-        n_written = journal.append(self._database, model, batches, rows.problem, rows.answers)
+        n_written = journal.append(self._database, model, batches, rows)
         model._stream = model._applied(rows._replace(batches=batches))
         n_learned = model._stream.next_id - before
         if n_written != n_learned:

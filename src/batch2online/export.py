@@ -40,9 +40,10 @@ def scikit_learn(model: Any) -> BaseEstimator:
 
 def _fitted(model: Any, estimator: Any, **attributes: Any) -> BaseEstimator:
     """Set fitted attributes of an estimator, with the feature names of the model."""
-    if hasattr(model, "feature_names_in_"):
-        attributes["feature_names_in_"] = model.feature_names_in_
-    vars(estimator).update(n_features_in_=model.n_features_in_, **attributes)
+    names = model._feature_names()
+    if names is not None:
+        attributes["feature_names_in_"] = np.asarray(names, dtype=object)
+    vars(estimator).update(n_features_in_=model._view().width, **attributes)
     return estimator
 
 
@@ -104,7 +105,7 @@ def onnx(model: Any, *, dtype: Any = np.float64) -> Any:
 
     fitted = scikit_learn(model)
     options = {id(fitted): {"zipmap": False}} if hasattr(fitted, "predict_proba") else None
-    example = np.zeros((1, model.n_features_in_), dtype=dtype)
+    example = np.zeros((1, model._view().width), dtype=dtype)
     return skl2onnx.to_onnx(fitted, example, options=options, target_opset=_OPSET)
 
 

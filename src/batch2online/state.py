@@ -199,10 +199,8 @@ class StreamState:
         """Require a record, a warm-up and a benefit of the rows learned."""
         record, warm_up, benefit, n = self.record, self.warm_up, self.refresh.benefit, self.n_learned
         require(record is None or record.rows <= n, f"record: found more than {n} rows")
-        if record is not None and record.spread is not None and record.spread.mean is not None:
-            values = None if self.problem is None else self.problem.spread_of(Rows.empty(*self.shape))
-            is_alike = values is not None and values.shape[1:] == record.spread.mean.shape
-            require(is_alike, f"spread: found a mean of shape {record.spread.mean.shape}")
+        if record is not None and self.problem is not None:
+            record.validate_for(self.problem, self.shape)
         if warm_up is not None:
             require(not self.has_model, "warm_up: found one beside a model")
             require(warm_up.fits(*self.shape), f"warm_up: found one that does not fit rows of shape {self.shape}")
@@ -485,8 +483,8 @@ def score(state: StreamState, rows: Rows, answered: Answered | None = None) -> t
             if record is not None:
                 is_plain = weighted is rows and reported[0] is losses
                 as_given = totals if is_plain else weighted_totals(*reported, rows.weights)
-                last = record.with_last(rows, *reported, problem.spread_of(rows)) if record.span else None
-                record = record.plus(rows, as_given, last)
+                further = record.further_fields(problem, state.model, rows, reported)
+                record = record.plus(rows, as_given, further)
     state = replace(
         state,
         monitor=monitor,

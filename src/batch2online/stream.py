@@ -77,6 +77,8 @@ class Stream:
         Changes of the model since the log was emptied, all of them; None where they are not logged.
     answered : Answered or None
         Earlier answers for buffered rows with late targets, if there are any.
+    columns : TableColumns or None
+        How tables become rows of features; None if rows are numbers as they come.
     """
 
     learner: Any
@@ -88,6 +90,7 @@ class Stream:
     lock: RLock = field(default_factory=RLock)
     log: Events | None = None
     answered: Answered | None = None
+    columns: Any = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -402,7 +405,7 @@ class Stream:
 
         ``rows`` returns sums over all rows while the model is fitted, where they are kept elsewhere.
         """
-        whole: Stream = self if self.ordered else self._cached("whole", lambda: self._ordinary(rows))
+        whole: Stream = self if self.ordered else self.cached("whole", lambda: self._ordinary(rows))
         return whole
 
     def _ordinary(self, rows: Any) -> Stream:
@@ -420,14 +423,14 @@ class Stream:
         """Return the stream in which no row is buffered, for reading: nothing of it reaches a disk."""
         if not self.ordered:
             return self.whole()
-        view: Stream = self._cached("view", self._flushed_view) if len(self.buffer) else self
+        view: Stream = self.cached("view", self._flushed_view) if len(self.buffer) else self
         return view
 
     def _flushed_view(self) -> Stream:
         history = None if self.history is None else self.history.for_reading()
         return replace(self, history=history, log=None).flushed()
 
-    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what is made once for the rows seen so far."""
         known = self._cache.get(name)
         if known is None or known[0] != self.n_seen:
@@ -481,17 +484,15 @@ class Stream:
     @one_thread()
     def regret(self) -> Regret:
         """Return the loss and the hindsight optimum on all rows seen."""
-        regret: Regret = self._cached("regret", lambda: regret_of(self.view().current, self.snapshot()))
+        regret: Regret = self.cached("regret", lambda: regret_of(self.view().current, self.snapshot()))
         return regret
 
     def averages(self) -> Averages | None:
         """Return what all rows scored have cost, each with the weight that it was given; None where there are none."""
-        record, regret, sketch = self._record(), self.regret(), self.sketch
+        record, regret, sketch = self.record(), self.regret(), self.sketch
         if record is None:
             return None
-        if not record.span:
-            return record.averages(regret.total, regret.resolution)
-        total = math.nan
+        total = math.nan if record.span else regret.total
         if record.spread is not None:
             total = record.spread.total(around_zero=not getattr(sketch, "intercept", True))
         share = record.weight / regret.weight if regret.weight > 0 else 1.0
@@ -499,16 +500,18 @@ class Stream:
 
     def recent_averages(self) -> Averages | None:
         """Return the same of the last rows, where old ones lose weight."""
-        record = self._record()
+        record = self.record()
         return None if record is None else record.of_recent()
 
     def handful(self) -> Handful | None:
         """Return the few rows that hold most of the loss, if there are such."""
-        averages, record = self.averages(), self._record()
+        averages, record = self.averages(), self.record()
         return None if averages is None or record is None else record.handful(averages.resolution)
 
-    def _record(self) -> Record | None:
-        return None if self.regret().reason else self.view().current.record
+    def record(self) -> Record | None:
+        """Return sums over the rows scored; None where rows came without order."""
+        current = self.view().current
+        return None if math.isnan(current.loss) else current.record
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""
@@ -528,7 +531,9 @@ class Stream:
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
         late = () if self.answered is None else ("answered",)
-        return {name: getattr(self, name) for name in ("learner", "buffer", "buffer_id", "id_ranges", "history", *late)}
+        table = () if self.columns is None else ("columns",)
+        names = ("learner", "buffer", "buffer_id", "id_ranges", "history", *late, *table)
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Stream:

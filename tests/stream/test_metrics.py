@@ -83,7 +83,8 @@ def test_averages_of_labels_are_those_of_the_predictions(settings):
     assert after.loss - before.loss == pytest.approx(loss, rel=1e-9)
     wrong = accuracy_score(truth, np.array(["no", "yes"])[shares.argmax(axis=1)], normalize=False)
     assert after.secondary_loss - before.secondary_loss == len(truth) - wrong
-    assert model.metrics_ == {"accuracy": 1 - after.secondary_loss / N, "log loss": after.loss / N}
+    assert model.metrics_["accuracy"] == 1 - after.secondary_loss / N
+    assert model.metrics_["log loss"] == after.loss / N
     if last_rows(model):
         m = last_rows(model)
         expected = log_loss(truth[-m:], shares[-m:], labels=["no", "yes"])
@@ -187,7 +188,7 @@ def test_a_handful_of_rows_with_most_of_the_loss_is_named():
         assert found.ids[0] == 300
         assert 0.5 < found.share <= 1
         said = model.headline().handful
-        assert said == str(model.headline()).split("; ")[1]
+        assert said == str(model.headline()).split("; ")[2 if model.headline().verdict else 1]
         assert said.startswith(f"{found.rows} of 900 rows hold")
         assert ("ids 300, 650" if found.rows == 2 else "id 300") in said
         assert said in model._repr_html_()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import IntArray
 from batch2online.rows import Batch, all_ones, ones
 from batch2online.storage.database import Database, checksum, packed, unpacked
 from batch2online.storage.errors import StoreCorrupted
@@ -27,19 +27,19 @@ BUCKETS = 1024
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def append(
-    database: Database, model: Any, batches: list[Batch], problem: Any, answers: FloatArray | None = None
-) -> int:
-    """Write the rows of one call, with the labels and strings that decode them; return their number.
-
-    ``answers`` are the losses of earlier answers for these rows, if their targets have come late.
-    """
+def append(database: Database, model: Any, batches: list[Batch], prepared: Any) -> int:
+    """Write the rows of one call, with the labels and strings that decode them; return their number."""
     stream, number, rows = model._stream, database.meta["journal"], database.meta["journal_rows"]
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(batches or [empty]), strict=True))
     own = np.empty(0) if all_ones(weights) else weights
-    entry = json.dumps(model._journal_entry(points, problem or stream.problem))
-    late = () if answers is None else (answers,)
+    entry = model._journal_entry(points, prepared.problem or stream.problem)
+    if prepared.table is not None:
+        schema, strings = prepared.table
+        table = {"kinds": [column.kind for column in schema.columns], "strings": list(strings.values())}
+        entry = {"rows": entry, "table": table}
+    entry = json.dumps(entry)
+    late = () if prepared.answers is None else (prepared.answers,)
     shape, content, crc = packed(_row_place(number, entry), points, targets, own, *late)
     database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (number, shape, entry, content, crc))
     database.meta |= {"journal": number + 1, "journal_rows": rows + len(points)}

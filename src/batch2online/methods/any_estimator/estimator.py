@@ -24,12 +24,12 @@ from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
 from batch2online.frames.strings import StringTable, hash_code
-from batch2online.headline import Metrics
+from batch2online.headline import Metrics, classification_quality, regression_quality
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
-from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
@@ -374,7 +374,7 @@ class BatchToOnline(Labelled):
         before = self._stream.current.secondary_loss
         stream = input_support.without_unused_strings(super()._applied(rows))
         excess = stream.current.secondary_loss
-        if excess > before == 0:
+        if self.loss_bound is not None and excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
                 "the theorem holds for the clipped loss. regret_.excess is the total amount.",
@@ -465,7 +465,15 @@ class BatchToOnline(Labelled):
         return loss
 
     def _quality(self, rows: Averages) -> Metrics:
+        if self.loss_bound is None and isinstance(self._row_loss, LogLoss):
+            return classification_quality(rows)
+        if self.loss_bound is None and self._row_loss == Deviation(2.0):
+            return regression_quality(rows)
         return dict([self._row_loss.measure(rows.mean_loss)])
+
+    @property
+    def _counts_errors(self) -> bool:
+        return self.loss_bound is None
 
     def _handful(self) -> Handful | None:
         """Return the few rows that hold most of the loss, if there are any; errors that are counted are all alike."""
@@ -476,7 +484,7 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return BoundedRegret(**known, excess=plain.secondary_loss or 0.0)
+        return BoundedRegret(**known, excess=(self.loss_bound is not None and plain.secondary_loss) or 0.0)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
