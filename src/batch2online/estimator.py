@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -281,7 +282,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             ((points, targets, weights),) = rows.batches
             return self._stream.append_rows(points, targets, weights)
         if rows.table is not None:
-            return self._after_table(rows)
+            return self._described(self._after_table(rows))
         return self._stream.append(rows.batches, rows.problem, rows.answers)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -410,7 +411,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         stream, columns = self._stream, self._stream.columns
         if columns is None or columns.is_final:
             return stream
-        return self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True)
+        return self._described(self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True))
+
+    def _described(self, stream: Stream) -> Stream:
+        """Return the stream; warn of columns that it does not use, once that is final."""
+        found = stream.columns.preparation
+        notes = [f"column {name!r} is ignored: {why}" for name, why in found.ignored.items()]
+        notes += [f"column {name!r} has a feature for its most frequent strings only" for name in found.truncated]
+        if stream.columns.is_final and notes:
+            rows = f"judged by the first {found.known_rows:,} rows; columns_ describes all features"
+            warnings.warn(f'columns="auto": {"; ".join(notes)} ({rows}).', UserWarning, 4)
+        return stream
 
     def _fixed(self) -> Stream:
         """Return the stream with the features of a table that it has now, for good."""

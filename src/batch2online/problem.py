@@ -170,9 +170,17 @@ class Problem(ABC):
         """Return the gradient norms of rows with these losses, by default the losses themselves."""
         return np.maximum(losses, 0.0)
 
-    def gradient_norms_on(self, model: Any, coreset: Coreset) -> FloatArray:
-        """Return the gradient norms of the rows of a coreset under a model."""
-        return self.gradient_norms(self.losses(model, coreset.points, _targets_of(coreset))[0])
+    def piloted(self, sketch: Any, model: Any, data: Snapshot) -> Any:
+        """Return the sketch that scores further rows by a new model."""
+        if sketch.pilot != "gradients":
+            return sketch.with_model(model)
+        coreset = data.coreset
+        losses = self.losses(model, coreset.points, _targets_of(coreset))[0]
+        return sketch.with_model(model, coreset, self.gradient_norms(losses))
+
+    def n_fit_rows(self, data: Snapshot, current: Any) -> int:
+        """Return how many rows ``fit`` would use now."""
+        return len(data.coreset)
 
     def degrees_of_freedom(self, model: Any, data: Snapshot) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.

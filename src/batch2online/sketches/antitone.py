@@ -20,7 +20,7 @@ from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.rows import Rows, check_ascending, check_width, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, require, stores
-from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings
+from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, with_settings
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.sketches.exact_sums import ExactGram
 from batch2online.theory import sizes
@@ -357,6 +357,11 @@ class AntitoneSketch(Sketch):
             statistics = statistics.sharpened()
             candidates = self._not_ruled_out(statistics, candidates)
         return candidates, statistics.scores(candidates.rows)
+
+    def with_size(self, size: float) -> Self:
+        new = with_settings(self, size=size)
+        new.constant = self.constant * (size / self.settings.size)
+        return new
 
     def scores(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that are among those seen."""

@@ -33,6 +33,7 @@ from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, Ro
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.numerics.memory import parsed_bytes
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
@@ -65,13 +66,14 @@ class BoundedRegret(Regret):
 
 
 class BatchToOnline(Labelled):
-    """Any batch algorithm on a stream: refitted on a small coreset, at times that grow geometrically.
+    """Any batch algorithm on a stream: refitted on the rows that memory holds, at times that grow geometrically.
 
-    At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
-    a pure function of the sequence and the seed, whatever the chunks. ``predict``, ``transform``, ``predict_proba``,
-    ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well. Rows are
-    arrays, tables of pandas, polars or Arrow with strings, categories, dates and missing values, or lists of strings or
-    dictionaries: the estimator receives them in the container in which they came, see ``docs/tables.md``.
+    At each refresh the estimator is cloned, seeded and fitted to all rows seen while they fit in ``memory``, then to a
+    weighted coreset of them, so the model is a pure function of the sequence and the seed, whatever the chunks.
+    ``predict``, ``transform``, ``predict_proba``, ``score`` and whatever else the current model offers are passed on to
+    it, fitted attributes as well. Rows are arrays, tables of pandas, polars or Arrow with strings, categories, dates
+    and missing values, or lists of strings or dictionaries: the estimator receives them in the container in which they
+    came, see ``docs/tables.md``.
 
     Parameters
     ----------
@@ -83,14 +85,14 @@ class BatchToOnline(Labelled):
         settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
 
         - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
-          outliers and a uniform sample; with a ``window`` and in shards, ``Leverage`` of rows with their targets and
-          ``Uniform``
+          outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have doubled, unless the
-        gain of the last refit shows that the next one gains nothing, and when the loss of recent rows has risen.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have grown by half, unless
+        not all rows are kept and the gain of the last refit shows that the next one gains nothing, and when the loss of
+        recent rows has risen. ``Measured(growth=1.26)`` refits twice as often.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
@@ -100,18 +102,20 @@ class BatchToOnline(Labelled):
         Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
         clipped; ``regret_.excess`` is the total amount.
     resample : bool, default False
-        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows as long as they are
-        kept (see ``coreset_size``), then a sample in which the copies of a row follow its weight.
+        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
+        (see ``memory``), then a uniform sample.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights lie.
+    memory : int or str, default "512MB"
+        Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
+        string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
+        Linear models (with ``coef_``) are fitted to a part of the kept rows, 500 for each coefficient and at least
+        5,000. Estimators that take the square of their rows in memory, like Gaussian processes, keep 5,000 rows at
+        most, support vector machines 20,000. Increase it if the model still gains by more rows, decrease it if refits
+        take too long.
     coreset_size : int or None
-        Expected number of rows to fit to. None starts with 5,000; for regressors and classifiers the size doubles
-        while models of more rows gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
-        With ``resample`` None keeps all rows up to 100,000, as far as 512 MB or ``coreset_memory`` hold them, and then
-        a uniform sample of as many; 5,000 for estimators that take the square of their rows in memory, like Gaussian
-        processes, and 20,000 for support vector machines.
-    coreset_memory : int or None
-        Bytes that a coreset of no given size may grow to.
+        Expected number of rows to keep and to fit to, whatever memory they take. None is by ``memory``; 5,000 for
+        clusterers, ``PCA`` and ``TruncatedSVD`` with coresets of their own, and if ``coreset`` is a class or function.
     budget_seconds_per_million_rows : float or None
         Seconds that refits may take for a million rows seen: a refit that would exceed them is skipped. Results then
         depend on the clock; with None they do not.
@@ -175,8 +179,8 @@ class BatchToOnline(Labelled):
         loss_bound: float | None = None,
         resample: bool = False,
         epsilon: float = 0.1,
+        memory: int | str = "512MB",
         coreset_size: int | None = None,
-        coreset_memory: int | None = None,
         budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
@@ -191,8 +195,8 @@ class BatchToOnline(Labelled):
         self.loss_bound = loss_bound
         self.resample = resample
         self.epsilon = epsilon
+        self.memory = memory
         self.coreset_size = coreset_size
-        self.coreset_memory = coreset_memory
         self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
@@ -230,6 +234,7 @@ class BatchToOnline(Labelled):
             epsilon=settings.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
+            memory=self._memory,
             encoding=self._encoding,
         )
 
@@ -246,25 +251,26 @@ class BatchToOnline(Labelled):
         return coreset
 
     def _made_coreset(self) -> CoresetBuilder:
-        make, settings = self.coreset, self._sampling()
-        if self.coreset_size is None:
+        settings = self._sampling()
+        make = self._chosen_coreset().make if self.coreset is None else self.coreset
+        if self._memory is not None:
+            columns = (
+                getattr(self, "n_features_in_", 1) + 1
+            )  # not known yet where only the type of coreset is asked for
+            settings["coreset_size"] = defaults.size_by_memory(self.estimator, self._memory, columns)
+        elif self.coreset_size is None:
             settings["coreset_size"] = defaults.DEFAULT_SIZE
-        if make is None:
-            choice = self._chosen_coreset()
-            make = choice.make
-            if self.coreset_size is None:
-                settings |= self._default_sizes(choice)
         coreset = make(**settings) if callable(make) else make
         if not isinstance(coreset, CoresetBuilder):
             raise TypeError(f"coreset must be one of batch2online.coresets, or make one, got {make!r}.")
         return coreset
 
-    def _default_sizes(self, choice: defaults.Choice) -> dict[str, int]:
-        """Return the sizes of the default coreset that differ from those of other coresets."""
-        width = getattr(self, "n_features_in_", 1)  # not known yet where only the type of coreset is asked for
-        if self.resample:
-            return {"coreset_size": defaults.unweighted_size(self.estimator, self.coreset_memory, width)}
-        return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
+    @property
+    def _memory(self) -> int | None:
+        """Bytes that the kept rows may take; None where the coreset has a size of its own."""
+        memory = parsed_bytes(self.memory, "memory")
+        is_free = self.coreset is None and self.coreset_size is None and self._chosen_coreset().by_memory
+        return memory if is_free else None
 
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
