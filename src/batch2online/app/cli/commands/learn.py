@@ -97,7 +97,10 @@ def _settings_of(file: Path, position: Any) -> Settings:
     """Return the settings of the run that has created a file."""
     known = {each.name for each in fields(Settings)}
     try:
-        values = {name: tuple(each) if isinstance(each, list) else each for name, each in position["settings"].items()}
+        stored: dict[str, Any] = position["settings"]
+        values: dict[str, Any] = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in stored.items()
+        }
         return Settings(**{name: value for name, value in values.items() if name in known})
     except (TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{file} has settings of a run that this version does not know.") from error
