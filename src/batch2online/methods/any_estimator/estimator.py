@@ -59,10 +59,13 @@ class BoundedRegret(Regret):
     """A :class:`Regret` with ``excess``, the loss that was clipped at ``loss_bound``.
 
     The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
-    they are kept and on the coreset otherwise. There is no secondary loss.
+    they are kept and on the coreset otherwise. That of a flexible model (trees, boosters, kernels, neighbours, fewer
+    than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows under a model of the
+    other half. There is no secondary loss.
     """
 
     excess: float = 0.0
+    out_of_sample: bool = False
 
 
 class BatchToOnline(Labelled):
@@ -490,7 +493,18 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return BoundedRegret(**known, excess=(self.loss_bound is not None and plain.secondary_loss) or 0.0)
+        excess = (self.loss_bound is not None and plain.secondary_loss) or 0.0
+        return BoundedRegret(**known, excess=excess, out_of_sample=self._is_flexible)
+
+    @property
+    def _is_flexible(self) -> bool:
+        stream = self._stream.view()
+        is_fitted = stream.current.model is not None
+        return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
+
+    @property
+    def _best(self) -> str:  # type: ignore[override]
+        return "model in hindsight, out of sample" if self._is_flexible else "model known"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
