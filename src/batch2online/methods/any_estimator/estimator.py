@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
 from batch2online import sampling
 from batch2online._types import FloatArray
@@ -28,6 +26,7 @@ from batch2online.headline import Metrics, classification_quality, regression_qu
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
+from batch2online.methods.any_estimator.delegation import delegated, if_model_has
 from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
 from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
@@ -46,12 +45,6 @@ from batch2online.stream import Stream
 
 _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
-
-
-def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Offer a method only if the model has it: ``hasattr`` of the wrapper then returns what that of the model does."""
-    decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
-    return decorate
 
 
 @dataclass(frozen=True)
@@ -221,6 +214,8 @@ class BatchToOnline(Labelled):
 
     def _new_problem(self, settings: CoresetBuilder | SketchSettings) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
+        if self.loss is None:
+            defaults.check_supported(self.estimator, kind)
         part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
         if part is not None:
             raise TypeError(
@@ -542,27 +537,13 @@ class BatchToOnline(Labelled):
                 return getattr(model, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @_delegated("predict")
-    def predict(self, X: Any) -> Any:
-        """Predictions of the current model."""
-        return self.model_.predict(self._checked_rows(X))
+    predict = delegated("predict", "Predictions of the current model.")
+    predict_proba = delegated("predict_proba", "Probabilities of the classes that the current model knows.")
+    predict_log_proba = delegated("predict_log_proba", "Logarithms of :meth:`predict_proba`.")
+    decision_function = delegated("decision_function", "Decision function of the current model.")
+    score_samples = delegated("score_samples", "Log-likelihood of each row under the current model.")
 
-    @_delegated("predict_proba")
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes that the current model knows."""
-        return self.model_.predict_proba(self._checked_rows(X))
-
-    @_delegated("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of :meth:`predict_proba`."""
-        return self.model_.predict_log_proba(self._checked_rows(X))
-
-    @_delegated("decision_function")
-    def decision_function(self, X: Any) -> Any:
-        """Decision function of the current model."""
-        return self.model_.decision_function(self._checked_rows(X))
-
-    @_delegated("transform")
+    @if_model_has("transform")
     def transform(self, X: Any) -> Any:
         """Rows transformed by the current model."""
         transformed = self.model_.transform(self._checked_rows(X))
@@ -570,47 +551,42 @@ class BatchToOnline(Labelled):
             transformed.index = X.index
         return transformed
 
-    @_delegated("get_feature_names_out")
+    @if_model_has("get_feature_names_out")
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns that ``transform`` returns."""
         return self.model_.get_feature_names_out(input_features)
 
-    @_delegated("set_output")
+    @if_model_has("set_output")
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set what ``transform`` returns, arrays or data frames, for the estimator inside, as a pipeline does."""
         for model in (self.estimator, self._model_or_estimator()):
             model.set_output(transform=transform)
         return self
 
-    @_delegated("transform")
+    @if_model_has("transform")
     def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then transform them."""
         X = arrow_table(X)
         return self.fit(X, y, **settings).transform(X)
 
-    @_delegated("fit_predict")
+    @if_model_has("fit_predict")
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then predict their clusters."""
         X = arrow_table(X)
         return self.fit(X, y, **settings).predict(X)
 
-    @_delegated("inverse_transform")
+    @if_model_has("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:
         """Rows from what the current model has transformed them to."""
         return self.model_.inverse_transform(np.asarray(X))
 
-    @_delegated("score_samples")
-    def score_samples(self, X: Any) -> Any:
-        """Log-likelihood of each row under the current model."""
-        return self.model_.score_samples(self._checked_rows(X))
-
-    @_delegated("score")
+    @if_model_has("score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the score of the current model, as the estimator defines it."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.model_.score(self._checked_rows(X), *(() if y is None else (y,)), **weights))
 
-    @_delegated("predict")
+    @if_model_has("predict")
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._encoding.schema

@@ -21,6 +21,7 @@ from batch2online.methods.any_estimator.defaults import rows_in_memory
 from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
 from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
+from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores
 from batch2online.rows import Rows, all_ones
@@ -173,6 +174,7 @@ class EstimatorProblem(Problem):
     def initial_model(self, prediction: Any, width: int, n_targets: int) -> None:
         return None
 
+    @one_openmp_thread()
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
         """Return the loss of each row and its secondary loss; with ``loss_bound``, see :meth:`clip`."""
         targets = self._decoded(targets)
@@ -221,6 +223,7 @@ class EstimatorProblem(Problem):
             raise ValueError("There are no rows to fit on: coreset_size is too small.")
         return rows
 
+    @one_openmp_thread()
     def fit_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         if not _may_fit.get():

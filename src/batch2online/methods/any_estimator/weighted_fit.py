@@ -48,8 +48,8 @@ def fitted(estimator: Any, points: FloatArray, targets: Any, weights: FloatArray
 def seeded(estimator: Any, seed: int) -> Any:
     """Return a fresh copy whose every ``random_state`` that is not an integer is one drawn from the seed.
 
-    The seed alone decides, not the row count: on the same coreset the same model comes out, which is what keeps
-    changes few and makes deletions comparable.
+    ``n_jobs`` of None is 1, as in scikit-learn; boosters would take all cores. The seed alone decides, not the row
+    count: on the same coreset the same model comes out, which is what keeps changes few and makes deletions comparable.
     """
     model = clone(estimator, safe=False) if isinstance(estimator, BaseEstimator) else copy.deepcopy(estimator)
     if not hasattr(model, "get_params"):
@@ -58,6 +58,8 @@ def seeded(estimator: Any, seed: int) -> Any:
     names = sorted(name for name in params if name == "random_state" or name.endswith("__random_state"))
     drawn = sampling.uniforms(seed, ESTIMATOR, range(len(names))) if names else np.empty(0)
     own = {n: int(u * 2**31) for n, u in zip(names, drawn, strict=True) if not isinstance(params[n], int | np.integer)}
+    if "n_jobs" in params and params["n_jobs"] is None and not type(model).__module__.startswith("sklearn."):
+        own["n_jobs"] = 1
     return model.set_params(**own) if own else model
 
 
