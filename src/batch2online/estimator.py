@@ -605,7 +605,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if former:
             names = ", ".join(sorted(former))
             raise ValueError(
-                f"{names} was changed after rows were seen: call fit to begin anew with it, or set it back to go on."
+                f"{names} was changed after rows were seen: call fit to start again with it, or restore it to continue."
             )
 
     # -- windows and half-lives ------------------------------------------------------------------------------
@@ -779,8 +779,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
-        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and what they merge
-        to depends on them; see ``docs/cluster.md`` for what holds of which estimator.
+        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and the merged
+        result depends on them; ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------
@@ -801,9 +801,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def check_ids(self, ids: Any) -> Self:
         """Raise ValueError unless the rows that a shard learns next have these ids, one after the other.
 
-        A shard counts its rows on from ``first_id``. Where rows carry ids of their own, which a filter after the
-        numbering leaves with holes, ``forget`` and the coreset would name other rows: call this with the ids of each
-        batch, those of rows of weight zero left out, before the rows are learned.
+        A shard numbers its rows from ``first_id`` on. If rows have ids of their own and a filter has removed some rows,
+        ``forget`` and the coreset would refer to other rows. Call this with the ids of each batch, without those of
+        rows of weight zero, before the rows are learned.
 
         Examples
         --------
@@ -980,7 +980,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def recent_metrics_(self) -> words.Metrics:
-        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count alike.
+        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count equally.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
