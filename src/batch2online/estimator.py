@@ -457,12 +457,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
         if not self._needs_targets:
             raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
-        columns = self._check_fitted().columns
-        if columns is not None and not columns.is_final:
-            raise ValueError(
-                "Predictions of a table whose targets come later need features that stay as they are: learn the first "
-                "10,000 rows with their targets, or call fit."
-            )
         points = self._checked_rows(X)
         return points, None, [[]] * len(points)
 
@@ -1206,6 +1200,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    from batch2online.frames import table  # noqa: F401  # files may name its classes
     from batch2online.storage import model_file
 
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)

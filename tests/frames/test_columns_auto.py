@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -386,3 +388,18 @@ def test_the_command_line_gives_the_same_coefficients_on_diamonds(tmp_path, monk
         some = data[start : start + 777]
         model.partial_fit(some.drop(columns="price"), some["price"].to_numpy(dtype=float))
     assert result["in_units"]["coefficients"] == dict(zip(model.columns_.names, model.coef_.tolist(), strict=True))
+
+
+@pytest.mark.slow
+def test_a_new_process_loads_what_another_has_saved(tmp_path):
+    """A process that has seen no table knows the classes of the file."""
+    table = pd.DataFrame({"a": np.arange(40.0), "s": list("xyxz") * 10})
+    OnlineRegression(columns="auto", random_state=0).partial_fit(table, np.arange(40.0)).save(tmp_path / "saved.b2o")
+    with Durable(tmp_path / "durable.b2o", OnlineRegression(columns="auto", random_state=0)) as durable:
+        durable.partial_fit(table, np.arange(40.0))
+    program = f"""
+import batch2online
+assert batch2online.load({str(tmp_path / "saved.b2o")!r}).n_seen_ == 40
+assert batch2online.Durable.open({str(tmp_path / "durable.b2o")!r}).n_seen_ == 40
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
