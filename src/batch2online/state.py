@@ -279,7 +279,7 @@ class StreamState:
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
         return None if self.decay is None else "a half-life"
 
     @property
@@ -382,7 +382,7 @@ class Learner(Protocol):
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
 
     def map(self, change: Callable[[StreamState], StreamState]) -> Self:
         """Return the learner with each of its states changed."""
@@ -697,7 +697,7 @@ def install(
 
 
 def refit(state: StreamState, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
-    """Return the state with a model fitted now with no regard to the current one: nothing of it is left in the new."""
+    """Return the state with a model fitted now, independent of the current one."""
     events: Events = ()
     if state.n_learned:
         state = advance_decay(state, state.last_id)

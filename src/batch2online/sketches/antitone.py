@@ -3,7 +3,7 @@
 Such a sketch keeps statistics of the rows seen and its candidates, the rows that may still be in the coreset. Scores
 are *antitone*: a row once dropped never returns, and nothing else needs to be stored.
 
-A new sketch implements a :class:`Statistics`, see "Adding a problem" in the documentation.
+A new sketch implements a :class:`Statistics`, see "Extend" in the documentation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Statistics(Protocol):
     """Whether ``grown`` and ``coarse_bounds`` are implemented: candidates are then chosen from many rows at a time."""
 
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
-        """Return statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
+        """Return statistics with these rows, and cheap upper bounds of their scores, valid from now on."""
 
     def merged(self, other: Self) -> Self:
         """Return the statistics of the rows of both."""
@@ -64,7 +64,7 @@ class Statistics(Protocol):
         raise TypeError(f"{type(self).__name__} cannot be scaled, which half_life needs.")
 
     def settled(self) -> Self:
-        """Return the same, before a refit: a chance to compute once what is needed often."""
+        """Return the same before a refit; override it to compute once what a refit needs several times."""
         return self
 
     def sharpened(self) -> Self:

@@ -139,7 +139,7 @@ class SketchTotals:
 
     @property
     def effective_rows(self) -> float:
-        """Rows of equal weight that say as much: squared sum of weights over the sum of squares."""
+        """Effective sample size: squared sum of weights over the sum of squares."""
         return self.weight / self.mean_weight
 
     @property

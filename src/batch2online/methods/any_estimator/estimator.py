@@ -77,8 +77,9 @@ class BatchToOnline(Labelled):
         A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
         ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
     coreset : coreset, class or function, optional
-        An empty one of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
-        settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
+        An empty coreset of :mod:`batch2online.coresets`, whose own settings apply; or a class or function that creates
+        one from the settings below, such as ``coresets.Uniform``. None chooses by the type of estimator, and ``repr``
+        shows the choice:
 
         - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
           outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
@@ -119,7 +120,7 @@ class BatchToOnline(Labelled):
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
         5,000 and none, and uses the one with the lower recent loss. None is no decay.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to this many of the last rows alone, which are stored. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -260,7 +261,9 @@ class BatchToOnline(Labelled):
             settings["coreset_size"] = defaults.DEFAULT_SIZE
         coreset = make(**settings) if callable(make) else make
         if not isinstance(coreset, CoresetBuilder):
-            raise TypeError(f"coreset must be one of batch2online.coresets, or make one, got {make!r}.")
+            raise TypeError(
+                f"coreset must be a coreset of batch2online.coresets, its class or a function, got {make!r}."
+            )
         return coreset
 
     @property
@@ -408,7 +411,7 @@ class BatchToOnline(Labelled):
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
     def _stored_answerer(self, answerer: Any) -> Any:
-        """Return the rows of a fitted model: fitted on them again, it is the same."""
+        """Return the rows that a model was fitted on: a refit on them gives the same model."""
         return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
 
     def _restored_answerer(self, stored: Any) -> Any:
@@ -455,7 +458,7 @@ class BatchToOnline(Labelled):
         return super()._merged(own.append([], replace(own.problem, encoding=encoding)), other)
 
     def forget(self, ids: Any) -> Self:
-        """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
+        """Forget the rows with these ids, as if they had never been seen; their strings are deleted as well."""
         with self._check_fitted().lock:
             super().forget(ids)
             self._stream = input_support.without_unused_strings(self._stream, at_once=True)
@@ -577,7 +580,7 @@ class BatchToOnline(Labelled):
 
     @if_model_has("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:
-        """Rows from what the current model has transformed them to."""
+        """Return rows from their transformed values, by the current model."""
         return self.model_.inverse_transform(np.asarray(X))
 
     @if_model_has("score")
