@@ -311,6 +311,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
+    def _weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return the weights of rows, times those of their classes if there are any."""
+        return sample_weight
+
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
             return
@@ -664,7 +668,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = self._stream.columns
         if columns is None or columns.is_final:
             return self._prepare_one(x, y).as_rows()
-        return self._prepare_encoded(columns.read_one(self._listed(x)), None if y is None else [y], None)
+        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
@@ -688,8 +692,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh.n_features_in_ = len(x)
         if names is not None:
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, None if y is None else [y], None))
+        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
         return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
+        targets = None if y is None else [y]
+        return targets, self._weighted(targets, None)
 
     def _listed(self, x: Any) -> list[Any]:
         """Return the values of one row of a table, in the order of its columns."""
