@@ -119,6 +119,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         refresh: Policy | None = None,
         solve: str = "exact",
         warm_start: bool = True,
+        churn_price: float = 0.05,
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
@@ -134,6 +135,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.refresh = refresh
         self.solve = solve
         self.warm_start = warm_start
+        self.churn_price = churn_price
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
@@ -162,9 +164,9 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
+        policy = Adaptive(kappa=1.0, growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history
-        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact)
+        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact, float(self.churn_price))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from batch2online import sampling
-from batch2online._types import FloatArray, IntArray
+from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
@@ -61,6 +61,7 @@ class ClusteringProblem(Problem):
     z: Annotated[float, at_least(1), finite] = 2.0
     warm_start: bool = True
     exact: bool = False
+    churn_price: Annotated[float, at_least(0), finite] = 0.05
 
     @property
     def secondary_name(self) -> str:
@@ -110,7 +111,8 @@ class ClusteringProblem(Problem):
         is_sample = self.exact and len(coreset) < data.totals.n_rows
         sums_of = partial(_sums_of_all, data.history) if is_sample and data.history is not None else None
         problem = (coreset.points, coreset.weights, self.k, self.z, data.seed, start)
-        found = solver.solved(*problem, sums_of=sums_of)
+        judge = None if start is None else solver.Judge(_halves(data, page=2), self.churn_price)
+        found = solver.solved(*problem, sums_of=sums_of, judge=judge)
         if known is None:
             return self.fit_result(Centers(found.centers), data)
         if found.current_labels is not None:
@@ -169,8 +171,7 @@ class ClusteringProblem(Problem):
 
         Centers fitted to one half of the coreset are scored on the other half.
         """
-        words = sampling.words(data.seed, sampling.SOLVER, coreset.ids, page=1)
-        is_fitted = words < np.uint64(2**63)
+        is_fitted = _halves(data, page=1)
         if is_fitted.all() or not is_fitted.any():
             return math.inf
         some = coreset.points[is_fitted], coreset.weights[is_fitted]
@@ -202,6 +203,11 @@ class ClusteringProblem(Problem):
         labels = _labels(data, new) if new_labels is None else new_labels
         shared = shared_weight(_labels(data, old), labels, data.coreset.weights, len(old))
         return np.asarray(new[matched(shared, distances)])
+
+
+def _halves(data: Snapshot, page: int) -> BoolArray:
+    """Return for each point of the coreset whether it is in the first half, by random draws of the rows."""
+    return np.asarray(sampling.words(data.seed, sampling.SOLVER, data.coreset.ids, page) < np.uint64(2**63))
 
 
 def _assignment(data: Snapshot, centers: FloatArray) -> tuple[IntArray, FloatArray]:
