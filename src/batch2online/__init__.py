@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from batch2online.methods.linear_losses.estimator import OnlineClassifier
     from batch2online.methods.low_rank.estimator import OnlineLowRank
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _homes = {
     "BatchToOnline": "batch2online.methods.any_estimator.estimator",

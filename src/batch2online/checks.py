@@ -795,8 +795,9 @@ def data_frames_are_their_values_with_names(case: Case, folder: Path) -> None:
             other = pd.DataFrame(np.ones((len(rows), len(names))), columns=names)
             with refusal("names|columns"):
                 learn(model, other, targets)
-        with refusal("NaN.* row 4, column 'b'"):
-            learn(model, frame, targets)
+        if getattr(model, "columns", None) is None:  # else missing values are replaced
+            with refusal("NaN.* row 4, column 'b'"):
+                learn(model, frame, targets)
 
 
 @_of_estimators

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.quality import Baseline, ClassScores
 from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
-from batch2online.warm_up import WarmUp
+from batch2online.warm_up import Scored, WarmUp
 
 
 class FitResult(NamedTuple):
@@ -92,6 +93,14 @@ class Problem(ABC):
     @abstractmethod
     def warm_up(self) -> WarmUp:
         """Return a fresh warm-up, which scores rows until the first model."""
+
+    def baseline(self) -> Baseline | None:
+        """Return a fresh baseline, which is scored beside the model on all rows; None where there is none."""
+        return None
+
+    def class_scores(self, model: Any, rows: Rows, losses: Scored) -> ClassScores | None:
+        """Return errors and probabilities of classes, given loss and secondary loss of each row; None for numbers."""
+        return None
 
     @abstractmethod
     def initial_model(self, prediction: Any, width: int, n_targets: int) -> Any:

@@ -139,7 +139,7 @@ class Regret:
         A second measure of the same rows under the same models, named by ``secondary_name``; None where there is none.
     error : float
         How far the least loss on all rows may be below the optimum, which is measured on the coreset: it is at least
-        ``optimum / (1 + error)`` with a chance of 95 % (docs/theory.md). 0 where all rows are in it.
+        ``optimum / (1 + error)`` with a chance of 95 % (docs/proofs.md). 0 where all rows are in it.
     shortfall : float
         How far it may be above: at most ``optimum * (1 + shortfall)`` with a chance of 95 %. Models are fitted to the
         rows of the coreset, so what they cost these rows is too low. Infinite where that is not known.
@@ -221,11 +221,12 @@ def regret_of(state: Any, data: Any) -> Regret:
     unscored, totals = state.unscored, data.totals
     known = state.problem.hindsight(data, state.model, *unscored.excluded)
     rows = totals.n_rows - unscored.rows
+    loss, secondary_loss = state.prequential_losses
     regret = Regret(
-        loss=state.loss,
+        loss=loss,
         optimum=known.optimum,
         rows=rows,
-        secondary_loss=state.secondary_loss,
+        secondary_loss=secondary_loss,
         error=known.error,
         shortfall=known.shortfall,
         total=known.total,
@@ -233,7 +234,7 @@ def regret_of(state: Any, data: Any) -> Regret:
         secondary_optimum=known.secondary,
         secondary_name=state.problem.secondary_name,
         resolution=known.resolution,
-        reason=UNORDERED if math.isnan(state.loss) else "",
+        reason=UNORDERED if math.isnan(loss) else "",
     )
     if state.decay is None or not regret.rows:
         return regret

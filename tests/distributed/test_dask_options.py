@@ -170,6 +170,7 @@ def test_an_option_on_a_cluster_is_that_of_one_machine(kind, settings):
 
 @pytest.mark.parametrize(("kind", "settings"), [*cells(ANY_PARTITIONS), *other_cells()])
 @pytest.mark.few(12)
+@pytest.mark.slow
 def test_an_option_gives_the_same_bits_whatever_the_partitions(kind, settings):
     weights = weights_for(settings)
     found = [on_a_cluster(made(kind, settings), n, weights, seed=n) for n in (1, 7)]

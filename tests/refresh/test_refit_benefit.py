@@ -136,6 +136,7 @@ def test_bad_settings_are_refused(settings):
         Measured(**settings)
 
 
+@pytest.mark.slow
 def test_a_calm_stream_is_solved_less_often_than_at_doublings():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60_000, 2))
@@ -263,6 +264,7 @@ def deviations(construction, monkeypatch):
     return np.mean(found, axis=0) / (np.std(found, axis=0) / np.sqrt(RUNS)), np.array(growths)
 
 
+@pytest.mark.slow
 def test_weights_are_unbiased_although_models_decide_on_the_size(monkeypatch):
     """Four sums of 120 runs beyond 5.7 standard errors: a chance below 1e-6."""
     apart, growths = deviations(coresets.PilotSampling, monkeypatch)

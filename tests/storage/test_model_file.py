@@ -52,6 +52,7 @@ def path(tmp_path):
     ids=str,
 )
 @pytest.mark.parametrize("n", [1, 130])
+@pytest.mark.slow
 def test_a_loaded_model_is_the_saved_one_and_continues_bit_for_bit(settings, n, path):
     saved = model_of(n, **settings)
     saved.save(path)

@@ -29,6 +29,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.answers import Answered
 from batch2online.decay import ForwardDecay
 from batch2online.history import History
 from batch2online.record import RECENT
@@ -246,10 +247,12 @@ class HalfLifeSelection:
         """Return what a problem reads of the current state."""
         return self.current.snapshot(history)
 
-    def step(self, rows: Rows, history: History | None) -> tuple[HalfLifeSelection, StepInfo]:
+    def step(
+        self, rows: Rows, history: History | None, answered: Answered | None = None
+    ) -> tuple[HalfLifeSelection, StepInfo]:
         """Return the learner after one segment; after so many rows another half-life may become the current one."""
         former = [state.model if state.has_model else None for state in self.states]
-        stepped = [step(state, rows, history) for state in self.states]
+        stepped = [step(state, rows, history, answered) for state in self.states]
         losses = [
             _compared(state, info, scored_by, reference, rows)
             for (state, info), scored_by, reference in zip(stepped, former, self.scores.noted, strict=True)

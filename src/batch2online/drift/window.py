@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.answers import Answered
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, check_ascending, check_ids, check_width
 from batch2online.schema import at_least, require, require_equal, storable
@@ -168,10 +169,12 @@ class SlidingWindow:
         """Return what a problem reads: the sketch and the rows that it is of."""
         return self.current.snapshot(self._history)
 
-    def step(self, rows: Rows, history: History | None) -> tuple[SlidingWindow, StepInfo]:
+    def step(
+        self, rows: Rows, history: History | None, answered: Answered | None = None
+    ) -> tuple[SlidingWindow, StepInfo]:
         """Return the learner after one segment; at a check it goes over to a sketch of the rows in the window."""
-        state, scores = score(self.current, rows)
-        losses, events = np.stack(scores), Events()
+        state, scores = score(self.current, rows, answered)
+        losses, events = np.stack(scores if answered is None else answered.over(rows, *scores)), Events()
         window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
         new = replace(self, current=learn(state, rows, scores), window=window)
         if new.rows_to_cut() == 0:
@@ -188,7 +191,15 @@ class SlidingWindow:
             sketch = sketch.update(rows)
         loss, secondary = map(float, window.total)
         unscored = state.unscored.within(window.parts)
-        state = replace(state, sketch=sketch, loss=loss, secondary_loss=secondary, unscored=unscored)
+        state = replace(
+            state,
+            sketch=sketch,
+            loss=loss,
+            secondary_loss=secondary,
+            late_loss=0.0,
+            late_secondary_loss=0.0,
+            unscored=unscored,
+        )
         return replace(self, current=state, window=window)
 
     def refit(self, history: History | None, kind: str, **details: Any) -> tuple[SlidingWindow, Events]:

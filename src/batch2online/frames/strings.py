@@ -65,6 +65,11 @@ class StringTable:
         return both
 
     @property
+    def by_hash(self) -> Mapping[float, str]:
+        """The strings by their hash."""
+        return self._known
+
+    @property
     def are_many(self) -> bool:
         """Whether so many were added that unused ones should be dropped."""
         return len(self._known) > self._limits[0] or self._size > self._limits[1]

@@ -7,6 +7,7 @@ follows from its numbers of columns, classes and rows, so that a call can be ref
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def _of_machine() -> Iterator[float]:
     free = _fields(_PROC / "meminfo").get("MemAvailable")
     if free is not None:
         yield 1024 * free
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS reports the total alone
+    elif sys.platform != "win32" and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS reports the total alone
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
@@ -96,10 +97,10 @@ def _groups() -> Iterator[Path]:
 
 
 def _of_limits() -> Iterator[float]:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits
+    if sys.platform == "win32":  # has no such limits
         return
+    import resource
+
     used = _fields(_PROC / "self" / "status")
     for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         most = resource.getrlimit(limit)[0]

@@ -1,6 +1,6 @@
 """Average sensitivity, regret and inconsistency: the paper's bounds and ours, every constant explicit.
 
-Proofs of ours are in ``docs/theory.md``. Bounds on the loss are for rows in random order and losses between 0 and L.
+Proofs of ours are in ``docs/proofs.md``. Bounds on the loss are for rows in random order and losses between 0 and L.
 """
 
 from __future__ import annotations

@@ -204,6 +204,7 @@ def test_missing_file_and_folder(tmp_path):
         open_source(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_text_far_down_is_found_in_bounded_memory(tmp_path):
     path = tmp_path / "far.csv"
     lines = [b"a,b\n", *[b"%d,0.5\n" % i for i in range(200_000)], b"oops,1\n", *[b"1,2\n"] * 1000]

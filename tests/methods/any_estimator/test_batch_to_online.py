@@ -106,6 +106,7 @@ def test_the_seed_decides():
     assert learn(new("KMeans", random_state=5), "KMeans", N).coreset_ != learned("KMeans").coreset_
 
 
+@pytest.mark.slow
 def test_an_unchanged_coreset_gives_an_unchanged_model_even_of_a_random_estimator():
     settings = {"estimator": RandomForestClassifier(n_estimators=2), "coreset_size": 5, "epsilon": 0.9}
     X, y = data("labels")

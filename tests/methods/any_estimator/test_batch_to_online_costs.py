@@ -165,6 +165,7 @@ def test_a_budget_allows_for_the_next_solve():
     assert costs.affords(2_000_000, 100, 2.6)
 
 
+@pytest.mark.slow
 def test_the_report_tells_what_solves_and_refits_cost(tmp_path):
     learned("Ridge").report(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()

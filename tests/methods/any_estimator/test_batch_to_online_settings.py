@@ -121,6 +121,7 @@ def test_models_without_weights_are_refits_on_all_rows_at_doublings():
     np.testing.assert_array_equal(model.predict(X[:100]), plain.predict(X[:100]))
 
 
+@pytest.mark.slow
 def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
     X = np.random.default_rng(0).normal(size=(8_000, 2))
     coreset = coresets.Everything().add(X, X[:, 0], weights=np.linspace(1, 3, len(X))).coreset()

@@ -200,5 +200,6 @@ def test_weights_are_unbiased_whatever_the_models_were():
     assert (np.abs(deviations(coresets.PilotSampling)) < 5.5).all()
 
 
+@pytest.mark.slow
 def test_the_law_notices_probabilities_that_rise():
     assert (np.abs(deviations(Rising)) > 5.5).any()

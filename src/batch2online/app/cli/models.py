@@ -91,7 +91,10 @@ def preparation_for(stored: StoredModel, source: Source) -> Preparation:
     if known is None:
         names = [str(column) for column in getattr(stored.model, "feature_names_in_", source.names)]
         zeros, ones = [0.0] * len(names), [1.0] * len(names)
-        preparation = Preparation(names, {}, False, None, "drop", zeros, ones, False, 0)
+        preparation = Preparation(
+            numbers=names, categories={}, drop_first=False, target=None, missing="drop", means=zeros, scales=ones,
+            standardised=False, known_rows=0
+        )  # fmt: skip
     else:
         preparation = known.for_prediction()
     check_columns(source.names, source.kinds, source.name, preparation)

@@ -23,20 +23,20 @@ from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
-from batch2online.frames.strings import hash_code
-from batch2online.headline import Metrics
+from batch2online.frames.strings import StringTable, hash_code
+from batch2online.headline import Metrics, classification_quality, regression_quality
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
-from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
-from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
+from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, Rows, check_width
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
@@ -374,7 +374,7 @@ class BatchToOnline(Labelled):
         before = self._stream.current.secondary_loss
         stream = input_support.without_unused_strings(super()._applied(rows))
         excess = stream.current.secondary_loss
-        if excess > before == 0:
+        if self.loss_bound is not None and excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
                 "the theorem holds for the clipped loss. regret_.excess is the total amount.",
@@ -382,6 +382,37 @@ class BatchToOnline(Labelled):
                 stacklevel=3,
             )
         return stream
+
+    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+        schema = self._encoding.schema
+        if schema is None or not self._needs_targets:
+            return super()._question(X)
+        points, new, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
+        input_support.check_coreset(self._stream.sketch, new, points)
+        codes = points[:, new.string_columns].tolist()
+        return points, encoded(new)[0], [[strings[code] for code in row if code in strings] for row in codes]
+
+    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        rows, encoding = super()._prepare_late(points, tables, y), self._encoding
+        for schema, strings in tables:
+            if schema is not None:
+                own = StringTable({hash_code(string): string for string in strings})
+                encoding = encoding.merged(Encoding(decoded(schema, []), own))
+        encoding.check(points)
+        if encoding is self._encoding:
+            return rows
+        return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
+
+    def _stored_answerer(self, answerer: Any) -> Any:
+        """Return the rows of a fitted model: fitted on them again, it is the same."""
+        return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
+
+    def _restored_answerer(self, stored: Any) -> Any:
+        current = self._stream.current
+        if not isinstance(stored, Rows):
+            return super()._restored_answerer(stored)
+        check_width([stored], *current.shape)
+        return current.model if current.problem.same(current.model, stored) else current.problem.fitted_later(stored)
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""
@@ -434,7 +465,15 @@ class BatchToOnline(Labelled):
         return loss
 
     def _quality(self, rows: Averages) -> Metrics:
+        if self.loss_bound is None and isinstance(self._row_loss, LogLoss):
+            return classification_quality(rows)
+        if self.loss_bound is None and self._row_loss == Deviation(2.0):
+            return regression_quality(rows)
         return dict([self._row_loss.measure(rows.mean_loss)])
+
+    @property
+    def _counts_errors(self) -> bool:
+        return self.loss_bound is None
 
     def _handful(self) -> Handful | None:
         """Return the few rows that hold most of the loss, if there are any; errors that are counted are all alike."""
@@ -445,7 +484,7 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return BoundedRegret(**known, excess=plain.secondary_loss or 0.0)
+        return BoundedRegret(**known, excess=(self.loss_bound is not None and plain.secondary_loss) or 0.0)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)

@@ -16,9 +16,10 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
-from batch2online.methods.any_estimator.row_losses import LastLosses, RowLoss
+from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
 from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
+from batch2online.quality import Baseline, ClassBaseline, ClassScores
 from batch2online.rows import Rows
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
@@ -115,7 +116,7 @@ class EstimatorProblem(Problem):
 
     @property
     def secondary_name(self) -> str:
-        return "clipped"
+        return "clipped" if self.loss_bound is not None else "secondary loss"
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
@@ -126,6 +127,19 @@ class EstimatorProblem(Problem):
         needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
         return Free() if needs_numbers and not self.encoding.is_numeric else known
 
+    def baseline(self) -> Baseline | None:
+        return self.loss.baseline()
+
+    def class_scores(self, model: FittedEstimator | None, rows: Rows, losses: Scored) -> ClassScores | None:
+        """Return errors, and the losses of probabilities; with ``loss_bound`` there are no errors."""
+        if self.loss_bound is not None or not isinstance(self.baseline(), ClassBaseline):
+            return None
+        return ClassScores(losses[1], losses[0] if isinstance(self.loss, LogLoss) else None)
+
+    def spread_of(self, rows: Rows) -> FloatArray | None:
+        """Return the targets of squared losses."""
+        return rows.targets if self.loss == Deviation(2.0) else None
+
     def as_numbers(self, rows: Rows) -> Rows:
         return self.encoding.as_numbers(rows)
 
@@ -133,15 +147,16 @@ class EstimatorProblem(Problem):
         return None
 
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
-        """Return the loss of each row, clipped to [0, loss_bound] if there is one, and the amount that was clipped."""
+        """Return the loss of each row and its secondary loss; with ``loss_bound``, see :meth:`clip`."""
         targets = self._decoded(targets)
-        own = self.loss(model.model, self.encoding.decoded(points, model.rows.points), targets)
-        return self.clip(own, own)
+        return self.clip(
+            *self.loss.with_secondary(model.model, self.encoding.decoded(points, model.rows.points), targets)
+        )
 
     def clip(self, losses: FloatArray, second: FloatArray) -> Scored:
-        """Return losses clipped to [0, loss_bound], and the amount that was clipped."""
+        """Return losses and secondary losses, or losses clipped to [0, loss_bound] and the amount that was clipped."""
         if self.loss_bound is None:
-            return losses, np.zeros(len(losses))
+            return losses, second
         clipped = np.clip(losses, 0.0, self.loss_bound)
         return clipped, np.abs(losses - clipped)
 

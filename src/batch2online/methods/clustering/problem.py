@@ -53,7 +53,7 @@ class ClusteringProblem(Problem):
 
     With ``warm_start`` the current centers are one of the starts of the solver. Models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
-    B ln^2 n instead of B ln n (Theorem 4 of ``docs/theory.md``).
+    B ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch

@@ -43,7 +43,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     For rows in random order, bounded losses and no dominating rows, the expected squared loss is at most 1 + eta times
     that of the best model in hindsight plus a logarithmic term, for every eta above 0 (Lemma 6 and Theorem 5 of
-    ``docs/theory.md``).
+    ``docs/proofs.md``).
 
     Parameters
     ----------
@@ -87,6 +87,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -96,7 +100,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     ----------
     coef_, intercept_ : the current model; the mean of the targets for the first ``3 * (n_features + 1)`` rows
     error_ : estimated share by which the model costs more than the fit to all rows; 0 for least squares
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
     Notes
@@ -154,6 +158,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -172,6 +177,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 

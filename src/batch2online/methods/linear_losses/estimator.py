@@ -107,6 +107,10 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -117,7 +121,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     classes_ : labels seen so far, sorted
     coef_, intercept_ : the current model, one row for two classes, else one for each
     error_ : estimated share by which the model costs more than the fit to all rows
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; log loss against the best known model.
 
     Notes
@@ -149,6 +153,15 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def _quality(self, rows: Averages) -> Metrics:
         return classification_quality(rows)
 
+    @property
+    def baseline_metrics_(self) -> Metrics:
+        """Accuracy of the most frequent class so far, and log loss of the shares of classes so far.
+
+        With balanced classes there is no log loss: that of ``metrics_`` weighs the classes.
+        """
+        found = super().baseline_metrics_
+        return {name: value for name, value in found.items() if name != "log loss" or not self._is_balanced}
+
     def __init__(
         self,
         *,
@@ -162,6 +175,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -175,6 +189,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 

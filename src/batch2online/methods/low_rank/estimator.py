@@ -59,6 +59,10 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Fit to the last so many rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -69,7 +73,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     components_, mean_ : the current model; coordinate axes for the first ``2 * n_components`` rows
     explained_variance_, explained_variance_ratio_, singular_values_
         Of the current components, exact over all rows seen.
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model with the angle between subspaces; the coreset; loss against hindsight.
 
     Notes
@@ -109,6 +113,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -122,6 +127,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 
