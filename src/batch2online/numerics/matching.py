@@ -55,7 +55,11 @@ def matched(shared: FloatArray, distances: FloatArray) -> IntArray:
 
 
 def matched_weight(shared: FloatArray) -> float:
-    """Return the largest weight that can keep its label."""
+    """Return the largest weight that keeps its label under any numbering of the new clusters.
+
+    >>> matched_weight(np.array([[1.0, 9.0], [8.0, 0.0]]))
+    17.0
+    """
     return float(shared[linear_sum_assignment(shared, maximize=True)].sum())
 
 

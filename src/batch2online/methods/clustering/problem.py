@@ -15,6 +15,7 @@ from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.decay import DecayedHistory
 from batch2online.history import History
 from batch2online.methods.clustering import solver
+from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import NEARLY_CONVERGED, WeightedPoints, refined_by_parts
 from batch2online.methods.clustering.sketch import ClusteringSketch
 from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, squared_distances, sums_of_clusters
@@ -38,6 +39,10 @@ _STEPS_ON_ALL = 10
 """Maximum number of steps of centers on all rows for the optimum in hindsight."""
 
 
+_JUDGED = 100
+"""Points of the coreset for each center that are needed to judge out of sample; with fewer, the cost decides."""
+
+
 @storable
 @dataclass(frozen=True)
 class Centers:
@@ -51,7 +56,8 @@ class Centers:
 class ClusteringProblem(Problem):
     """(k, z)-clustering: minimise distances of rows to the nearest of k centers, to the power z.
 
-    With ``warm_start`` the current centers are one of the starts of the solver. Models are then closer to each other.
+    With ``warm_start`` the solver starts from the current centers, and others replace them if they gain more, out of
+    sample, than ``churn_price`` times the share of labels that change. Models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
     B ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
     """
@@ -103,6 +109,14 @@ class ClusteringProblem(Problem):
         With all rows kept (``exact``) and a warm start, the last steps take sums of all rows, and costs are those of
         all rows, but for rows that the last step would relabel; otherwise they are measured on the coreset.
         """
+        return self._fit(data, current, self._judge(data) if self.warm_start and current is not None else None)
+
+    def _judge(self, data: Snapshot) -> Judge | None:
+        """Return what decides between the current centers and others; None while rows are too few to tell."""
+        is_enough = len(data.coreset) >= _JUDGED * self.k
+        return Judge(_halves(data, page=2), self.churn_price) if is_enough else None
+
+    def _fit(self, data: Snapshot, current: Centers | None, judge: Judge | None) -> FitResult:
         coreset, known = data.coreset, None if current is None else current.points
         if len(coreset) == 0:  # it is meant to be tiny, and chance kept no row
             seeds = data.sketch.seeds(data.history)
@@ -111,7 +125,6 @@ class ClusteringProblem(Problem):
         is_sample = self.exact and len(coreset) < data.totals.n_rows
         sums_of = partial(_sums_of_all, data.history) if is_sample and data.history is not None else None
         problem = (coreset.points, coreset.weights, self.k, self.z, data.seed, start)
-        judge = None if start is None else solver.Judge(_halves(data, page=2), self.churn_price)
         found = solver.solved(*problem, sums_of=sums_of, judge=judge)
         if known is None:
             return self.fit_result(Centers(found.centers), data)
@@ -136,7 +149,7 @@ class ClusteringProblem(Problem):
     def _best(self, data: Snapshot, model: Centers) -> tuple[float, Centers]:
         if data.totals.n_rows == 0:
             return 0.0, model
-        options = [self.fit(data, model).model, model]
+        options = [self._fit(data, model, None).model, model]
         best = min(((self.full_cost(option, data), option) for option in options), key=lambda known: known[0])
         if data.history is None or len(data.coreset) == data.totals.n_rows:
             return best

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batch2online import sampling
-from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online._types import FloatArray, IntArray
+from batch2online.methods.clustering.judge import Judge
 from batch2online.methods.clustering.lloyd import (
     CANCELLATION,
     CONVERGED,
@@ -25,8 +26,7 @@ from batch2online.methods.clustering.lloyd import (
     raced,
     refined,
 )
-from batch2online.numerics.distances import Sums, nearest, nearest_squared, power, sums_of_clusters
-from batch2online.numerics.matching import matched_weight, shared_weight
+from batch2online.numerics.distances import Sums, nearest_squared, power, sums_of_clusters
 from batch2online.rows import all_ones
 
 _SWAPS = 4
@@ -36,10 +36,7 @@ _SHORT, _LONG = 5, 50
 _GAIN = 3e-4
 _SKETCH, _SPARE, _SKETCHED_ROWS = 32, 8, 500
 _VANISHING, _TINY = 1e-280, 1e-300
-import os
-_FEW_STARTS = int(os.environ.get("STARTS", "3"))
-ANYFRESH = int(os.environ.get("ANYFRESH", "0"))
-PATIENCE = int(os.environ.get("PATIENCE", "1"))
+_FEW_STARTS = 3
 
 
 class Search:
@@ -75,17 +72,13 @@ class Search:
         found = self._swapped(best, least, 1)
         return np.stack([current] if found is own else [current, self._finished(found)])
 
-    def alternatives(self, current: FloatArray) -> list[FloatArray]:
-        """Return sets of centers (k, d): refined from the current ones; after one swap, two, ...; from new starts.
-
-        New starts are left out if they cost no less than the swaps.
-        """
+    def candidates(self, current: FloatArray) -> list[FloatArray]:
+        """Return sets of centers (k, d): refined from the current ones; after one swap, two, ...; from new starts."""
         own, least = raced(self.low, self._lowered(current)[None], self.z, 3 * _SHORT)
-        path = [(own, least), *self._swapped_path(own, least, PATIENCE)]
-        new, cost = raced(self.low, self._seeded(_FEW_STARTS), self.z, 3 * _SHORT, path[-1][1])
-        if cost < path[-1][1] or ANYFRESH:
-            path.append(([(new, cost), *self._swapped_path(new, cost, 1)])[-1])
-        settled, _ = refined(self.low, np.stack([centers for centers, _ in path]), self.z, FINISH, NEARLY_CONVERGED)
+        found = [own, *(centers for centers, _ in self._swaps_that_gain(own, least, 1))]
+        new, least = raced(self.low, self._seeded(_FEW_STARTS), self.z, 3 * _SHORT)
+        found.append(self._swapped(new, least, 1))
+        settled, _ = refined(self.low, np.stack(found), self.z, 2 * _SHORT, NEARLY_CONVERGED)
         return [self.raised(centers) for centers in settled]
 
     def _finished(self, centers: FloatArray) -> FloatArray:
@@ -131,10 +124,12 @@ class Search:
 
     def _swapped(self, centers: FloatArray, least: float, patience: int) -> FloatArray:
         """Return the centers after swaps of a center for a point, until ``patience`` of them in a row have failed."""
-        return [centers, *(better for better, _ in self._swapped_path(centers, least, patience))][-1]
+        for better, _ in self._swaps_that_gain(centers, least, patience):
+            centers = better
+        return centers
 
-    def _swapped_path(self, centers: FloatArray, least: float, patience: int) -> Iterator[tuple[FloatArray, float]]:
-        """Iterate over the centers after each swap and their costs."""
+    def _swaps_that_gain(self, centers: FloatArray, least: float, patience: int) -> Iterator[tuple[FloatArray, float]]:
+        """Iterate over the centers after each swap that lowers the cost, and their costs."""
         failures = 0
         while failures < patience:
             best, cost = raced(self.low, self._swaps(centers), self.z, _SHORT, least * (1 - _GAIN))
@@ -215,45 +210,6 @@ class Clusters(NamedTuple):
     ess_ratio: float = 1.0
 
 
-import os
-NOISE = float(os.environ.get("NOISE", "1"))
-FINISH = int(os.environ.get("FINISH", "10"))
-
-
-class Judge(NamedTuple):
-    """How a search is judged: candidates are fitted to some of the points, and scored on the others."""
-
-    is_fitted: BoolArray
-    churn_price: float
-
-    def options(self, points: WeightedPoints, current: FloatArray, z: float, seed: int) -> FloatArray:
-        """Return the current centers, and those to continue from if these are others."""
-        k, fitted, others = len(current), *(
-            WeightedPoints(points.points[own], points.weights[own]) for own in (self.is_fitted, ~self.is_fitted)
-        )
-        if len(fitted.points) <= 4 * k or not len(others.points):
-            return current[None]
-        candidates = Search(fitted, k, z, seed).alternatives(current)
-        best = self.choice(others, [current, *candidates], z)
-        return current[None] if best == 0 else np.stack([current, candidates[best]])
-
-    def choice(self, points: WeightedPoints, options: list[FloatArray], z: float) -> int:
-        k, weights = len(options[0]), points.weights
-        labels, losses = [], []
-        for centers in options:
-            own, squared = nearest(points.points, centers)
-            labels.append(own)
-            losses.append(power(squared, z))
-        total = float(weights @ losses[1])
-        if not total > 0 or len(options) <= 2:
-            return 0
-        kept = [matched_weight(shared_weight(labels[0], own, weights, k)) for own in labels[1:]]
-        churn = (kept[0] - np.array(kept)) / weights.sum()
-        gains = np.array([weights @ (losses[1] - own) for own in losses[1:]]) / total
-        noise = np.array([np.sqrt(np.square(weights * (losses[1] - own)).sum()) for own in losses[1:]]) / total
-        return int((gains - NOISE * noise - self.churn_price * churn).argmax())
-
-
 def losses(points: FloatArray, centers: FloatArray, z: float) -> FloatArray:
     """Return distances to the nearest center, to the power z."""
     return power(nearest_squared(points, centers), z)
@@ -301,41 +257,64 @@ def solved(
     If the points are a coreset, ``sums_of`` can return the sums of all rows in the clusters of several sets of centers
     (r, k, d), for z = 2; centers and sums are relative to an origin, its second argument. These sums then decide
     between the result of the search and the current centers, and start the steps to their means; the result may cost
-    the points more than the current centers.
+    the points more than the current centers. A ``judge`` decides out of sample instead, and weighs changes of labels.
     """
     distinct = _first_distinct(points, k + 1)
     if len(distinct) <= k:
         return Clusters(np.asarray(distinct[np.arange(k) % len(distinct)]))
     origin = np.median(points[:: -(-len(points) // _SOME)], axis=0)  # near most points, whatever the outliers
     near_zero = WeightedPoints(points - origin, weights)
-    if current is not None and judge is not None:
-        options = judge.options(near_zero, current - origin, z, seed)
-    else:
-        options = Search(near_zero, k, z, seed).run(starts, None if current is None else current - origin)
+    options = _options(near_zero, k, z, seed, None if current is None else current - origin, starts, judge)
     if z != 2:
         options = options if judge is None else options[-1:]
         settled, costs = refined(near_zero, options, z, _LONG)
         return Clusters(np.asarray(settled[costs.argmin()] + origin))
     sums = sums_of_clusters(near_zero.points, weights, options) if sums_of is None else sums_of(options, origin)
-    found = _decided(near_zero, options, sums.of_each(), current is not None, sums_of is not None, judge)
+    found = _decided(
+        near_zero, options, sums.of_each(), current is not None, sums_of is not None, is_judged=judge is not None
+    )
     return found._replace(centers=np.asarray(found.centers + origin))
 
 
+def _options(
+    points: WeightedPoints,
+    k: int,
+    z: float,
+    seed: int,
+    current: FloatArray | None,
+    starts: int,
+    judge: Judge | None,
+) -> FloatArray:
+    """Return sets of centers (r, k, d) to continue from: the current ones, and others if these are better."""
+    if current is None or judge is None:
+        return Search(points, k, z, seed).run(starts, current)
+    fitted, others = judge.halves(points)
+    candidates = Search(fitted, k, z, seed).candidates(current)
+    best = judge.choice(others, current, candidates, z)
+    return np.stack([current, candidates[best]]) if best else current[None]
+
+
 def _decided(
-    points: WeightedPoints, options: FloatArray, sums: list[Sums], has_current: bool, are_others: bool = False, judge: Judge | None = None
+    points: WeightedPoints,
+    options: FloatArray,
+    sums: list[Sums],
+    has_current: bool,
+    are_others: bool = False,
+    is_judged: bool = False,
 ) -> Clusters:
     """Return the centers refined from the option whose clusters cost least; current centers are the first option.
 
+    Where a judge has chosen, they are refined from the last option.
     If these sums are mostly rounding, or unusable after some steps, plain steps on the points decide.
     """
     least = [own.least_cost() for own in sums]
-    best = int(np.argmin(least)) if judge is None or not has_current else len(options) - 1
+    best = len(options) - 1 if is_judged else int(np.argmin(least))
     found = None
     if min(least) >= CANCELLATION * sums[0].squares:
         steps, gain = _WITH_SUMS if are_others else _LONG, NEARLY_CONVERGED if has_current else CONVERGED
         found = means_after(points, options[best], steps, sums[best] if are_others else None, gain)
     if found is None:
-        settled, costs = refined(points, options if judge is None else options[best : best + 1], 2.0, _LONG)
+        settled, costs = refined(points, options[-1:] if is_judged else options, 2.0, _LONG)
         return Clusters(settled[costs.argmin()])
     if not has_current:
         return Clusters(found.centers, found.labels)
