@@ -12,9 +12,9 @@ again, which gives the same model bit for bit, because a model does not depend o
 ``"os"``          every call                             what the operating system had written by then
 ================  =====================================  ========================================================
 
-A row may have a key, a string or an integer of the caller's: :meth:`Durable.forget` takes it for an id. A row whose
-target comes late is predicted with its key, and learned when :meth:`Durable.label` brings the target; the loss that is
-counted is that of the model that had answered (see :mod:`batch2online.answers`).
+A row may have a key, a string or an integer of your choice, which :meth:`Durable.forget` accepts in place of an id. A
+row whose target comes late is predicted with its key, and learned when :meth:`Durable.label` brings the target; the
+loss that is counted is that of the model that had answered (see :mod:`batch2online.answers`).
 
 After a loss of power the file is in the state after one of the calls, never a mixture, and ``reopened.lost`` is the
 number of missing calls. Without one, a call that is missing is an error.
@@ -38,6 +38,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.answers import losses_of_answers
 from batch2online.estimator import estimator_from
+from batch2online.frames import table as _table  # noqa: F401  # files may name its classes
 from batch2online.input import PreparedRows, all_at_hand, at_hand
 from batch2online.methods.any_estimator.problem import FitNeededError, without_fitting
 from batch2online.methods.linear_losses import problem as _linear_losses  # noqa: F401  # files may name its classes
@@ -87,7 +88,8 @@ class Durable:
     path : path
         One file; a new one, or one that this class has written. In a folder it is called ``model.b2o``.
     model : OnlineEstimator, optional
-        A new estimator. Where the file holds one already, that continues, and this one must have the same settings.
+        A new estimator. If the file already holds a model, that one continues, and this one must have the same
+        settings.
     durability : {"every", "batch", "os"}
         What a loss of power may take, see above.
     checkpoint_rows : int
@@ -97,7 +99,7 @@ class Durable:
         24 bytes of the file.
     log_changes : bool, default False
         Keep every change of the model in the file, see :meth:`changes`; the model itself holds the newest
-        10,000. A file that has begun to log goes on.
+        10,000. A file that logs changes continues to do so.
     expire_after : int, optional
         Drop a row that waits for its target when so many further rows have been predicted with keys. None keeps rows
         until they get their targets, or :meth:`expire` drops them.
@@ -112,10 +114,10 @@ class Durable:
     model : OnlineEstimator
         To predict with, to read and to save. It belongs to this object: calls that change it (``fit``,
         ``partial_fit``, ``learn_one``, ``merge``, ``forget``, ``set_params``) and assignments to its attributes raise
-        :class:`StoreError`, since the file would not know of them. ``copy.deepcopy`` and ``clone`` give estimators that
-        belong to nobody.
+        :class:`StoreError`, since the file would not know of them. ``copy.deepcopy`` and ``clone`` return independent
+        estimators.
     reopened : Reopened or None
-        How the model was brought back; None for a new one.
+        How the model was restored; None for a new one.
     checkpoint_error : Exception or None
         Why the state could not be written. The rows are safe, and the next call tries again.
 
@@ -265,7 +267,7 @@ class Durable:
     def changes(self) -> Iterator[ChangeEvent]:
         """Iterate over every change of the model, oldest first, that the file has logged; see ``log_changes``.
 
-        Of the first call, and of what the model had learned before the log began, these are the newest 10,000. A
+        Of the first call, and of changes before the log began, only the newest 10,000 are available. A
         ``forget`` replaces the changes by those of the rows that are left, as it does in the model.
         """
         if not journal.logs_changes(self._database):
@@ -318,7 +320,7 @@ class Durable:
         return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepared_one(x, y), key, None)
 
     def merge(self, other: Any, *, key: str | None = None) -> Self:
-        """Take in what another estimator has seen, as the model's own ``merge``, and keep it."""
+        """Merge another estimator, as the model's own ``merge``, and store the result."""
         return self._change(lambda: self.model.merge(other), key)
 
     def forget(self, ids: Any = None, *, keys: Any = None, key: str | None = None) -> Self:
@@ -394,7 +396,8 @@ class Durable:
             Rows, as for the model.
         keys : list of str or int, optional
             A key for each row, to which :meth:`label` brings the target. Rows and answers are in the file before this
-            call returns. A key that a row has already, learned or waiting, raises :class:`DuplicateKey`.
+            call returns. A key that a row has already, learned or waiting, raises :class:`DuplicateKey`. With
+            ``columns="auto"``, the features are from now on those of the rows learned so far.
         at : float, optional
             When the rows were asked for, in whatever unit, for :meth:`expire`.
         """
@@ -416,6 +419,7 @@ class Durable:
         with self._lock:
             self._session.check_usable()
             answer = predict(X)
+            self._fix_columns()
             points, schema, strings = self._model._question(X)
 
             def ask() -> None:
@@ -428,6 +432,17 @@ class Durable:
 
             self._carry_out(ask)
         return answer
+
+    def _fix_columns(self) -> None:
+        """Keep the features of a table as they are now: rows wait as rows of these features."""
+        columns = self._model._stream.columns
+        if columns is not None and not columns.is_final:
+
+            def fix() -> None:
+                self._model._stream = self._model._fixed()
+                self._write_state()
+
+            self._carry_out(fix, counts=False)
 
     def _answer_content(self, schema: Any) -> dict[str, Any]:
         model = self._model
@@ -509,7 +524,7 @@ class Durable:
     def expire(self, before: float) -> int:
         """Drop the rows that wait for their targets and were asked for before this time; return their number.
 
-        Rows that were predicted without ``at`` stay. Time is what the callers say it is.
+        Rows that were predicted without ``at`` stay. Times are those passed as ``at``; no clock is read.
         """
         with self._lock:
             self._session.check_usable()
@@ -563,6 +578,21 @@ class Durable:
     def positions(self) -> dict[str, Any]:
         """Positions of sources by their names, as of the last call."""
         return dict(self._database.meta.get("sources", {}))
+
+    def has_key(self, key: str) -> bool:
+        """Return whether a call with this key was carried out, by whichever method; see ``keep_keys``."""
+        with self._lock:
+            return self._was_done(key)
+
+    def note(self, *, key: str | None = None, source: Any = None) -> Self:
+        """Store the key of a call, or the position of an input, without rows; in a :meth:`batch`, with its other calls.
+
+        Parameters are those of :meth:`partial_fit`.
+        """
+        with self._lock:
+            if not self._was_done(key):
+                self._carry_out(lambda: self._note(key, source))
+        return self
 
     def _learn(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -281,7 +282,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             ((points, targets, weights),) = rows.batches
             return self._stream.append_rows(points, targets, weights)
         if rows.table is not None:
-            return self._after_table(rows)
+            return self._described(self._after_table(rows))
         return self._stream.append(rows.batches, rows.problem, rows.answers)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -309,6 +310,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return rows to predict or transform as a dense array; the state is unchanged."""
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+    def _weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return the weights of rows, times those of their classes if there are any."""
+        return sample_weight
 
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
@@ -410,7 +415,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         stream, columns = self._stream, self._stream.columns
         if columns is None or columns.is_final:
             return stream
-        return self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True)
+        return self._described(self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True))
+
+    def _described(self, stream: Stream) -> Stream:
+        """Return the stream; warn of columns that it does not use, once that is final."""
+        found = stream.columns.preparation
+        notes = [f"column {name!r} is ignored: {why}" for name, why in found.ignored.items()]
+        notes += [f"column {name!r} has a feature for its most frequent strings only" for name in found.truncated]
+        if stream.columns.is_final and notes:
+            rows = f"judged by the first {found.known_rows:,} rows; columns_ describes all features"
+            warnings.warn(f'columns="auto": {"; ".join(notes)} ({rows}).', UserWarning, 4)
+        return stream
 
     def _fixed(self) -> Stream:
         """Return the stream with the features of a table that it has now, for good."""
@@ -442,12 +457,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
         if not self._needs_targets:
             raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
-        columns = self._check_fitted().columns
-        if columns is not None and not columns.is_final:
-            raise ValueError(
-                "Predictions of a table whose targets come later need features that stay as they are: learn the first "
-                "10,000 rows with their targets, or call fit."
-            )
         points = self._checked_rows(X)
         return points, None, [[]] * len(points)
 
@@ -590,7 +599,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if former:
             names = ", ".join(sorted(former))
             raise ValueError(
-                f"{names} was changed after rows were seen: call fit to begin anew with it, or set it back to go on."
+                f"{names} was changed after rows were seen: call fit to start again with it, or restore it to continue."
             )
 
     # -- windows and half-lives ------------------------------------------------------------------------------
@@ -659,7 +668,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = self._stream.columns
         if columns is None or columns.is_final:
             return self._prepare_one(x, y).as_rows()
-        return self._prepare_encoded(columns.read_one(self._listed(x)), None if y is None else [y], None)
+        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
@@ -683,8 +692,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh.n_features_in_ = len(x)
         if names is not None:
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, None if y is None else [y], None))
+        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
         return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
+        targets = None if y is None else [y]
+        return targets, self._weighted(targets, None)
 
     def _listed(self, x: Any) -> list[Any]:
         """Return the values of one row of a table, in the order of its columns."""
@@ -760,8 +773,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
-        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and what they merge
-        to depends on them; see ``docs/cluster.md`` for what holds of which estimator.
+        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and the merged
+        result depends on them; ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------
@@ -782,9 +795,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def check_ids(self, ids: Any) -> Self:
         """Raise ValueError unless the rows that a shard learns next have these ids, one after the other.
 
-        A shard counts its rows on from ``first_id``. Where rows carry ids of their own, which a filter after the
-        numbering leaves with holes, ``forget`` and the coreset would name other rows: call this with the ids of each
-        batch, those of rows of weight zero left out, before the rows are learned.
+        A shard numbers its rows from ``first_id`` on. If rows have ids of their own and a filter has removed some rows,
+        ``forget`` and the coreset would refer to other rows. Call this with the ids of each batch, without those of
+        rows of weight zero, before the rows are learned.
 
         Examples
         --------
@@ -961,7 +974,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def recent_metrics_(self) -> words.Metrics:
-        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count alike.
+        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count equally.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
@@ -1187,6 +1200,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    from batch2online.frames import table  # noqa: F401  # files may name its classes
     from batch2online.storage import model_file
 
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)

@@ -76,7 +76,11 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
             row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
             check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
     else:
-        check_finite(X, "X", names, largest=largest)
+        try:
+            check_finite(X, "X", names, largest=largest)
+        except ValueError as error:
+            is_remediable = names is not None and "NaN" in str(error) and getattr(estimator, "columns", "") is None
+            raise ValueError(f"{error}{_REMEDY if is_remediable else ''}") from None
     return X
 
 
@@ -173,8 +177,8 @@ def naming_the_cell(X: Any, error: Exception, takes_tables: bool = False) -> Exc
 class RowReader:
     """The values of one row in the order of the columns, if all of them are plain numbers within bounds.
 
-    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` are the numbers that belong
-    to a row: 0, or 1; None where a target is more than a number.
+    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` is the number of targets of
+    a row, 0 or 1; None if a target is not a single number.
     """
 
     def __init__(self, names: Sequence[str] | None, width: int, largest: float, n_targets: int | None) -> None:
