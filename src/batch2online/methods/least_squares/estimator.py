@@ -207,9 +207,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         exact = self.solve == "exact"
         settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
+        default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
         policy = default if self.refresh is None else self.refresh
-        problem = LeastSquares(exact=exact)
+        problem = LeastSquares(exact=exact, ridge_first=exact and self.refresh is None)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def __sklearn_tags__(self) -> Any:
