@@ -90,7 +90,10 @@ SETS: dict[str, Callable[[], Pair]] = {
     "cps1988, 500 rows": lambda: first_rows("cps1988", 500),
     "diamonds, 1,000 rows": lambda: first_rows("diamonds", 1000),
     "flights, 1,000 rows": lambda: first_rows("flights", 1000),
-    "digits 1,797 x 61": lambda: (load_digits().data[:, load_digits().data.std(axis=0) > 0], load_digits().target * 1.0),
+    "digits 1,797 x 61": lambda: (
+        load_digits().data[:, load_digits().data.std(axis=0) > 0],
+        load_digits().target * 1.0,
+    ),
     "breast cancer 569 x 30": lambda: (standardised(load_breast_cancer().data), load_breast_cancer().target * 1.0),
     "heavy tails 500 x 10": heavy_tails,
     "friedman 300 x 10": lambda: make_friedman1(300, random_state=0),

@@ -238,7 +238,7 @@ class StreamState:
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
         check_sketch(problem, sketch)
         shape = sketch.settings.shape
-        policy = policy.starting_at(problem.first_check(*shape), problem.enough_rows(*shape))
+        policy = policy.starting_at(problem.first_check(*shape)).with_few_rows(problem.enough_rows(*shape))
         assert policy.start is not None
         state = cls(
             problem,

@@ -41,12 +41,13 @@ class Policy:
         if self.start is not None and not is_count(self.start):
             raise ValueError(f"start must be a positive number of rows, got {self.start!r}.")
 
-    def starting_at(self, default: int, few_rows: int = 0) -> Self:
-        """Return the policy with its first check set: its own ``start``, or the default of the problem.
-
-        Up to ``few_rows``, costs of models on the rows that they are fitted to say little.
-        """
+    def starting_at(self, default: int) -> Self:
+        """Return the policy with its first check set: its own ``start``, or the default of the problem."""
         return self if self.start is not None else replace(self, start=default)  # type: ignore[type-var]
+
+    def with_few_rows(self, default: int) -> Self:
+        """Return the policy that knows below how many rows costs say little, where it compares costs."""
+        return self
 
     def decided_start(self) -> int:
         """Return the row count of the first check."""
@@ -290,8 +291,8 @@ class Adaptive(Policy):
 
     Refits whenever rows have multiplied by 1 + k lose :math:`p\,k / \ln(1 + k)` mean losses for each unit of
     :math:`\ln n`. If a change is worth a share c of the loss so far, the sum of both is least near
-    :math:`k = \sqrt{2 c n / p}`: many parameters for few rows ask for more changes. This k, or kappa if that is less,
-    multiplies :math:`p / n`.
+    :math:`k = \sqrt{2 c n / p}`: many parameters for few rows ask for more changes. This k, but at least 1 (doublings)
+    and at most kappa, multiplies :math:`p / n`.
 
     The problem defines p: d + 1 for least squares, the rank, the number of clusters. n is the effective sample size.
     Where a check takes a refit, one that keeps the model doubles the step to the next check, which comes when the rows
@@ -354,9 +355,8 @@ class Adaptive(Policy):
         if not 0 <= self.floor < math.inf:
             raise ValueError(f"floor must be a finite number that is not negative, got {self.floor!r}.")
 
-    def starting_at(self, default: int, few_rows: int = 0) -> Self:
-        own = super().starting_at(default)
-        return own if self.few_rows is not None else replace(own, few_rows=few_rows)
+    def with_few_rows(self, default: int) -> Self:
+        return self if self.few_rows is not None else replace(self, few_rows=default)
 
     def _has_few(self, n: int) -> bool:
         return self.few_rows is not None and n < self.few_rows
@@ -372,7 +372,10 @@ class Adaptive(Policy):
 
     def _tolerated(self, noise: float) -> float:
         """Return the largest tolerance that a check can draw."""
-        return max(self.floor, min(self.kappa * noise, math.sqrt(2 * self.change_price * noise)))
+        if not noise:
+            return self.floor
+        multiple = min(self.kappa, max(1.0, math.sqrt(2 * self.change_price / noise)))
+        return max(self.floor, multiple * noise)
 
     def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
         return 0.0 if self._has_few(n) else float(1 + self._tolerated(noise) * 2 ** -_uniform(seed, n))

@@ -134,13 +134,14 @@ class LeastSquares(Problem):
         """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
 
         It is not if directions were dropped along which targets vary, see
-        :func:`batch2online.methods.least_squares.solver.least_squares`. Nothing is claimed for few rows.
+        :func:`batch2online.methods.least_squares.solver.least_squares`. Nothing is claimed for few rows, nor up to the
+        next doubling, when the last ridge regression may still be current.
         """
         moments = data.sketch.statistics.moments
         enough, columns = self.enough_rows(moments.width, moments.n_targets), moments.n_inputs
         if not (self.exact and self._is_exact_for(data)):
             return None
-        return lambda n: exact_stability(n, columns) if n > enough else 1.0
+        return lambda n: exact_stability(n, columns) if n > 2 * enough else 1.0
 
     def _is_exact_for(self, data: Snapshot) -> bool:
         """Return whether the solution of all rows attains the optimum."""

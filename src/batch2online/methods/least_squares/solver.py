@@ -113,7 +113,8 @@ def shrunk_solution(
     left, values, turned = np.linalg.svd(factor)
     along = left.T @ right
     shares, rest_shares = (np.square(part[:, live] / lengths[live]) for part in (along, rest))
-    penalties = _PENALTIES * (max(1, np.count_nonzero(factor.any(axis=0))) / n_rows)
+    n_columns = max(1, int(np.count_nonzero(factor.any(axis=0))))
+    penalties = _PENALTIES * (n_columns / n_rows)
     remaining = penalties[:, None] / (np.square(values) + penalties[:, None])
     misfits = np.log(rest_shares.sum(axis=0) + remaining @ shares).sum(axis=1)
     complexity = -np.count_nonzero(live) * np.log(remaining).sum(axis=1)
