@@ -527,7 +527,8 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     data, problem, policy, n = data.of(state.sketch), state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    noise = problem.degrees_of_freedom(state.model, data) / data.totals.effective_rows
+    degrees = problem.degrees_of_freedom(state.model, data)
+    noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
         return state, ()

@@ -10,6 +10,7 @@ from batch2online.refresh import Adaptive
 
 
 def largest(policy, noise):
+    policy = policy.priced(1000, 1000 * noise)
     return max(policy.cost_tolerance(0, n, noise) for n in range(1000, 1200)) - 1
 
 

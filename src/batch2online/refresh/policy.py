@@ -77,6 +77,10 @@ class Policy:
         """
         return 0.0
 
+    def priced(self, n: int, degrees_of_freedom: float) -> Self:
+        """Return the policy of the check at n rows, where the price of a change depends on their number."""
+        return self
+
     def can_skip(self, n: int, gain: float, noise: float, rise: float, growth: float) -> bool:
         """Return whether the check at n rows can be skipped.
 
@@ -372,10 +376,13 @@ class Adaptive(Policy):
 
     def _tolerated(self, noise: float) -> float:
         """Return the largest tolerance that a check can draw."""
-        if not noise:
-            return self.floor
-        multiple = min(self.kappa, max(1.0, math.sqrt(2 * self.change_price / noise)))
-        return max(self.floor, multiple * noise)
+        return max(self.floor, self.kappa * noise)
+
+    def priced(self, n: int, degrees_of_freedom: float) -> Self:
+        if not (self.change_price < math.inf and degrees_of_freedom):
+            return self
+        least = max(1.0, math.sqrt(2 * self.change_price * n / degrees_of_freedom))
+        return replace(self, kappa=min(self.kappa, least))
 
     def cost_tolerance(self, seed: int, n: int, noise: float = 0.0) -> float:
         return 0.0 if self._has_few(n) else float(1 + self._tolerated(noise) * 2 ** -_uniform(seed, n))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
 """Names of the losses of :class:`OnlineRegression`."""
+
+_ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
 
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
@@ -72,10 +73,10 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         ``"audit"``, 20 rows per column of ``[1 | a | b]``: enough for audits.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
-        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)``, with no price for half-lives
-        and windows, after ridge regressions of the first rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with
-        ``solve="coreset"``; and ``Geometric(growth=2)`` for other losses. A policy that you give refits with the batch
-        algorithm from its first check on, by default after ``3 * (n_features + 1)`` rows.
+        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
+        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``; and ``Geometric(growth=2)`` for
+        other losses. A policy that you give refits with the batch algorithm from its first check on, by default after
+        ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
         schedule keeps changes few, see "Theory". Ignored for other losses than the squared one.
@@ -208,11 +209,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         problem = LinearLossProblem(coreset.loss, Penalty(self.alpha, self.l1_ratio))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
-    def _adaptive(self) -> Adaptive:
-        """Return the default policy; where old rows lose weight, more changes gain nothing."""
-        price = 0.005 if self.half_life is None and self.window is None else math.inf
-        return Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=price)
-
     def _new_stream(self, n_targets: int) -> Stream:
         self._check_choice("solve", "coreset", "exact")
         if not self._is_plain:
@@ -220,7 +216,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         exact = self.solve == "exact"
         settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = self._adaptive() if exact else Lazy(growth=1.2, tolerance=0.015)
+        default = _ADAPTIVE if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
         problem = LeastSquares(exact=exact, ridge_first=exact and self.refresh is None)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
