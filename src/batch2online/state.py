@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.answers import Answered
 from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
 from batch2online.problem import FitResult, Problem, check_losses, check_sketch
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""
-
-MIN_BENEFIT = 0.01
-"""Share of the loss that a coreset of twice the size must be expected to gain."""
 
 Events = tuple[ChangeEvent, ...]
 _Positive = Annotated[float, above(0)]
@@ -130,6 +128,8 @@ class StreamState:
         What scores rows until the first model.
     loss, secondary_loss : float
         Sums over the rows, each scored before it was learned.
+    late_loss, late_secondary_loss : float
+        What rows with late targets cost more under the models that had answered, see :class:`Answered`.
     unscored : Unscored
         Rows that nothing could score.
     record : Record or None
@@ -159,6 +159,8 @@ class StreamState:
     decay: ForwardDecay | None = None
     loss: float = 0.0
     secondary_loss: float = 0.0
+    late_loss: Annotated[float, finite] = 0.0
+    late_secondary_loss: Annotated[float, finite] = 0.0
     unscored: Unscored = field(default_factory=Unscored)
     record: Record | None = None
     monitor: OrderMonitor | None = None
@@ -194,10 +196,8 @@ class StreamState:
         """Require a record, a warm-up and a benefit of the rows learned."""
         record, warm_up, benefit, n = self.record, self.warm_up, self.refresh.benefit, self.n_learned
         require(record is None or record.rows <= n, f"record: found more than {n} rows")
-        if record is not None and record.spread is not None and record.spread.mean is not None:
-            values = None if self.problem is None else self.problem.spread_of(Rows.empty(*self.shape))
-            is_alike = values is not None and values.shape[1:] == record.spread.mean.shape
-            require(is_alike, f"spread: found a mean of shape {record.spread.mean.shape}")
+        if record is not None and self.problem is not None:
+            record.validate_for(self.problem, self.shape)
         if warm_up is not None:
             require(not self.has_model, "warm_up: found one beside a model")
             require(warm_up.fits(*self.shape), f"warm_up: found one that does not fit rows of shape {self.shape}")
@@ -223,7 +223,17 @@ class StreamState:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: seconds differ from run to run, and are stored beside the state."""
-        return {name: value for name, value in vars(self).items() if name != "timings"}
+        absent = {"timings"} | ({"late_loss", "late_secondary_loss"} if not self._has_late else set())
+        return {name: value for name, value in vars(self).items() if name not in absent}
+
+    @property
+    def _has_late(self) -> bool:
+        return bool(self.late_loss or self.late_secondary_loss)
+
+    @property
+    def prequential_losses(self) -> tuple[float, float]:
+        """Loss and secondary loss of all rows, each under the model that has answered for it."""
+        return self.loss + self.late_loss, self.secondary_loss + self.late_secondary_loss
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> StreamState:
@@ -269,7 +279,7 @@ class StreamState:
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
         return None if self.decay is None else "a half-life"
 
     @property
@@ -299,9 +309,11 @@ class StreamState:
         """Return how many rows may come before the next check."""
         return self.refresh.next_check - self.n_learned if self.ordered else math.inf
 
-    def step(self, rows: Rows, history: History | None) -> tuple[StreamState, StepInfo]:
+    def step(
+        self, rows: Rows, history: History | None, answered: Answered | None = None
+    ) -> tuple[StreamState, StepInfo]:
         """Return the state after one segment of rows, see :func:`step`."""
-        return step(self, rows, history)
+        return step(self, rows, history, answered)
 
     def refit(self, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
         """Return the state with a model fitted now, see :func:`refit`."""
@@ -336,6 +348,8 @@ class StreamState:
             self,
             refresh=replace(self.refresh, last_coreset=None),
             warm_up=None,
+            late_loss=0.0,
+            late_secondary_loss=0.0,
             unscored=Unscored(),
             record=None if self.record is None else Record(self.record.span),
             monitor=None if self.monitor is None else self.monitor.new(*self.shape, skipped=skipped),
@@ -368,7 +382,7 @@ class Learner(Protocol):
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
 
     def map(self, change: Callable[[StreamState], StreamState]) -> Self:
         """Return the learner with each of its states changed."""
@@ -379,8 +393,11 @@ class Learner(Protocol):
     def snapshot(self, history: History | None) -> Snapshot:
         """Return what a problem reads of the current state."""
 
-    def step(self, rows: Rows, history: History | None) -> tuple[Self, StepInfo]:
-        """Return the learner after one segment of rows, the last of the history, and what it has found."""
+    def step(self, rows: Rows, history: History | None, answered: Answered | None = None) -> tuple[Self, StepInfo]:
+        """Return the learner after one segment of rows, the last of the history, and what it has found.
+
+        ``answered`` are earlier answers for rows with late targets.
+        """
 
     def refit(self, history: History | None, kind: str, **details: Any) -> tuple[Self, Events]:
         """Return the learner with a model fitted now."""
@@ -401,16 +418,19 @@ class Learner(Protocol):
 # -- one segment of rows --------------------------------------------------------------------------------
 
 
-def step(state: StreamState, rows: Rows, history: History | None = None) -> tuple[StreamState, StepInfo]:
+def step(
+    state: StreamState, rows: Rows, history: History | None = None, answered: Answered | None = None
+) -> tuple[StreamState, StepInfo]:
     """Return the state after one segment: its rows are scored, then learned, and a check follows where one is due.
 
-    ``history`` holds all rows, those of the segment included, where they are kept.
+    ``history`` holds all rows, those of the segment included, where they are kept. ``answered`` are earlier answers for
+    rows with late targets.
     """
     events: Events = ()
     state = advance_decay(state, int(rows.ids[0]))
     if not state.ordered:
         return learn(state, rows, None), StepInfo()
-    state, scores = score(state, rows)
+    state, scores = score(state, rows, answered)
     state = learn(state, rows, scores)
     if state.n_learned == state.refresh.next_check:
         state, events = check(state, history)
@@ -431,13 +451,18 @@ def advance_decay(state: StreamState, at: int) -> StreamState:
         sketch=state.sketch.scale(factor),
         loss=state.loss * factor,
         secondary_loss=state.secondary_loss * factor,
+        late_loss=state.late_loss * factor,
+        late_secondary_loss=state.late_secondary_loss * factor,
         unscored=state.unscored.scaled(factor),
         warm_up=None if state.warm_up is None else state.warm_up.scaled(factor),
     )
 
 
-def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
-    """Return the state with the loss of rows that are not learned yet, and the loss of each."""
+def score(state: StreamState, rows: Rows, answered: Answered | None = None) -> tuple[StreamState, Scores]:
+    """Return the state with the loss of rows that are not learned yet, and the loss of each under the current model.
+
+    Earlier answers for some of these rows replace their losses in what is reported.
+    """
     problem, weighted, monitor = state.problem, state.weighted(rows), state.monitor
     warm_up = None if state.has_model else state.warm_up or problem.warm_up()
     if monitor is not None:
@@ -445,13 +470,18 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
     with np.errstate(over="ignore"):
         losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
         totals = weighted_totals(losses, secondary, weighted.weights)
-        unscored, record = state.unscored, state.record
+        unscored, record, reported = state.unscored, state.record, (losses, secondary)
         if warm_up is not None and not warm_up.scores:
             unscored = unscored.plus(weighted)
-        elif record is not None:
-            as_given = totals if weighted is rows else weighted_totals(losses, secondary, rows.weights)
-            last = record.with_last(rows, losses, secondary, problem.spread_of(rows)) if record.span else None
-            record = record.plus(rows, as_given, last)
+        else:
+            if answered is not None:
+                reported = answered.over(rows, losses, secondary)
+                state = add_late(state, Scores(*reported), Scores(losses, secondary), weighted.weights)
+            if record is not None:
+                is_plain = weighted is rows and reported[0] is losses
+                as_given = totals if is_plain else weighted_totals(*reported, rows.weights)
+                further = record.further_fields(problem, state.model, rows, reported)
+                record = record.plus(rows, as_given, further)
     state = replace(
         state,
         monitor=monitor,
@@ -463,6 +493,21 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
         record=record,
     )
     return track_benefit(state, rows, losses), Scores(losses, secondary)
+
+
+def add_late(state: StreamState, reported: Scores, own: Scores, weights: FloatArray) -> StreamState:
+    """Return the state with what earlier answers cost more than those of the current model."""
+    more = [weights @ _finite_difference(*pair) for pair in zip(reported, own, strict=True)]
+    return replace(
+        state,
+        late_loss=state.late_loss + float(more[0]),
+        late_secondary_loss=state.late_secondary_loss + float(more[1]),
+    )
+
+
+def _finite_difference(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the difference, 0 where the second is infinite: so is the sum that it is added to."""
+    return np.where(np.isfinite(other), one - np.where(np.isfinite(other), other, 0.0), 0.0)
 
 
 def _losses(
@@ -596,11 +641,10 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     budget = state.refresh.budget
     if budget is not None and not state.timings.affords(state.n_learned, len(data.coreset), budget):
         return state, None
-    state = grow(state)
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    size = len(data.of(state.sketch).coreset)
+    size = state.problem.n_fit_rows(data, state.model)
     trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
@@ -634,10 +678,7 @@ def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapsho
 
 def adopt(state: StreamState, model: Any, data: Snapshot) -> StreamState:
     """Return the state with this model, by which the sketch scores the rows from here on, whatever the chunks."""
-    norms = None
-    if state.sketch.pilot == "gradients" and len(data.coreset):
-        norms = state.problem.gradient_norms_on(model, data.coreset)
-    sketch = state.sketch.with_model(model, norms)
+    sketch = state.problem.piloted(state.sketch, model, data)
     return replace(state, model=model, sketch=sketch, timings=state.timings.with_model(state.n_learned))
 
 
@@ -661,7 +702,7 @@ def install(
 
 
 def refit(state: StreamState, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
-    """Return the state with a model fitted now with no regard to the current one: nothing of it is left in the new."""
+    """Return the state with a model fitted now, independent of the current one."""
     events: Events = ()
     if state.n_learned:
         state = advance_decay(state, state.last_id)
@@ -685,7 +726,7 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not (state.policy.measures_benefit or state.sketch.settings.can_grow):
+    if not state.policy.measures_benefit:
         return state
     old, size = state.refresh.benefit, float(n_fit_rows)
     if former is state.model and old is not None:  # the same model came out: it gains nothing
@@ -705,20 +746,8 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
     benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
-    state = _refreshed(state, benefit=benefit)
-    if benefit.gains.rows < TRIAL_ROWS:
-        return state
-    return _refreshed(grow(state), benefit=replace(benefit, former=None))
-
-
-def grow(state: StreamState) -> StreamState:
-    """Double the size of the coreset, before it is full or after, if a model of more rows would gain enough."""
-    benefit, size, n_rows = state.refresh.benefit, state.sketch.settings.size, state.sketch.totals.n_rows
-    if benefit is None or not state.sketch.settings.can_grow:
-        return state
-    gain = benefit.expected_benefit(2 * size, -1.0) - benefit.expected_benefit(size, -1.0)
-    sketch = state.sketch.grown() if n_rows > size / 2 and gain >= MIN_BENEFIT else None
-    return state if sketch is None else replace(state, sketch=sketch)
+    is_over = benefit.gains.rows >= TRIAL_ROWS
+    return _refreshed(state, benefit=replace(benefit, former=None) if is_over else benefit)
 
 
 # -- two streams ----------------------------------------------------------------------------------------
@@ -738,6 +767,8 @@ def merge(state: StreamState, other: StreamState) -> StreamState:
         last_id=max(state.last_id, other.last_id),
         loss=state.loss + other.loss,
         secondary_loss=state.secondary_loss + other.secondary_loss,
+        late_loss=state.late_loss + other.late_loss,
+        late_secondary_loss=state.late_secondary_loss + other.late_secondary_loss,
         unscored=state.unscored.merge(other.unscored),
         monitor=None if monitor is None or other.monitor is None else monitor.merge(other.monitor),
         record=None if record is None or other.record is None else record.merge(other.record),

@@ -172,11 +172,13 @@ def test_the_sketch_of_consistent_clustering_holds_every_row_once():
 
 
 @pytest.mark.parametrize("model", [baselines.Consistent(4), baselines.WeightedSolutions(4)], ids=repr)
+@pytest.mark.slow
 def test_clear_clusters_are_found(model):
     (run,) = evaluate.prequential({"m": model}, blobs(4_000), loss="clustering", seeds=1, chunk=20, warmup=400)
     assert run.ratio < 1.5
 
 
+@pytest.mark.slow
 def test_consistent_clustering_changes_seldom():
     rows = blobs(4_000)
     models = {"consistent": baselines.Consistent(4), "MacQueen": baselines.MacQueen(4)}
@@ -274,6 +276,7 @@ def discovered():
 @pytest.mark.parametrize(("problem", "model"), list(discovered()), ids=repr)
 @pytest.mark.parametrize(("chunk", "n"), [(1, 45), (40, 120)])
 @pytest.mark.covering
+@pytest.mark.slow
 def test_every_baseline_runs_from_the_first_row_on_and_repeats_itself(problem, model, chunk, n):
     rows, targets, loss = PROBLEMS[problem]
     first, again = (

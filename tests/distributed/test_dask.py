@@ -23,6 +23,7 @@ def _synchronous():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.few(4)
+@pytest.mark.slow
 def test_any_partitions_are_one_machine(name, weighted):
     weights = WEIGHTS if weighted else None
     expected = on_one_machine(EXACT[name](), weights)

@@ -61,6 +61,7 @@ def test_sums_are_those_of_rational_arithmetic(kind, weighted):
 
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(KINDS), st.randoms(use_true_random=False), st.integers(1, 6), st.booleans())
+@pytest.mark.slow
 def test_any_pieces_in_any_order_give_the_same_bits(kind, random, n_pieces, weighted):
     columns = columns_of(kind)
     weights = np.random.default_rng(2).exponential(size=ROWS) if weighted else np.ones(ROWS)
@@ -146,6 +147,7 @@ def test_an_empty_sketch_has_no_moments_to_settle():
 
 
 @pytest.mark.parametrize("sizes", [(4, 1_000, 1), (700,) * 20])
+@pytest.mark.slow
 def test_columns_that_grow_and_shrink_are_summed_exactly(sizes):
     """Sums stay open from block to block, and are closed where columns are of another size or need other digits."""
     rng, pieces = np.random.default_rng(6), []

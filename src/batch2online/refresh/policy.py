@@ -243,7 +243,7 @@ class Lazy(Policy):
     keeps the average sensitivity low. The guarantee is weaker than that of :class:`Geometric`: the factor is
     ``(1 + tolerance)(1 + epsilon)``, and since a kept model depends on the order of rows, sensitivities are doubled,
     add up over all checks so far, and every check adds ``8 / w`` of its own,
-    ``w = ln((1 + tolerance) / (1 + tolerance / 2))``: Theorem 4 of ``docs/theory.md``, ``theory.lazy_regret``. Where
+    ``w = ln((1 + tolerance) / (1 + tolerance / 2))``: Theorem 4 of ``docs/proofs.md``, ``theory.lazy_regret``. Where
     costs are measured on the coreset, their error is a further factor.
 
     >>> 1.01 <= Lazy(tolerance=0.02).cost_tolerance(seed=0, n=1000) <= 1.02

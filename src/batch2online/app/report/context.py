@@ -95,9 +95,8 @@ def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
 
 def model_context(model: Any, target: str | None = None) -> ReportContext:
     """Return the context of a model without a run."""
-    given = getattr(model, "feature_names_in_", None)
-    width = model.n_features_in_
-    names = [f"x{j + 1}" for j in range(width)] if given is None else [str(name) for name in given]
+    names = model._feature_names() or [f"x{j + 1}" for j in range(model.n_features_in_)]
+    width = len(names)
     title = f"{type(model).__name__} of {width:,} columns"
     return ReportContext(model, title, "Python", names, target, np.zeros(width), np.ones(width))
 
@@ -120,7 +119,7 @@ def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
     encoding = getattr(model._view().problem, "encoding", None)
     if encoding is None or encoding.schema is None:
-        return model.coreset_, list(range(model.n_features_in_))
+        return model.coreset_, list(range(model._view().width))
     coreset, places = model._view().coreset(), encoding.schema.numeric_columns
     points = coreset.points[:, places]
     missing = points == MISSING

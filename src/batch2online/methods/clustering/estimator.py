@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import Metrics, clustering_quality, silhouette
+from batch2online.headline import MEAN_DISTANCE, Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.clustering.sketch import Clustering, largest_value
@@ -65,9 +66,13 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -77,7 +82,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     ----------
     cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
     labels_ : labels of the rows of the last ``fit``
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and of each cluster; the coreset; loss against hindsight (the best known
         solution).
 
@@ -104,6 +109,23 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _quality(self, rows: Averages) -> Metrics:
         return clustering_quality(rows)
 
+    @property
+    def baseline_metrics_(self) -> Metrics:
+        """Mean distance of rows to seeds of k-means++ alone, a mean over several seedings, measured on the coreset."""
+        now = self._check_fitted()
+        return (
+            {}
+            if not now.has_model or not len(now.coreset())
+            else {MEAN_DISTANCE: now.cached("seeds", lambda: seeding(now))[0]}
+        )
+
+    def _gain_over_seeds(self) -> float | None:
+        now = self._check_fitted()
+        if not now.has_model or self.z != 2 or not len(now.coreset()):
+            return None
+        cost = now.cached("seeds", lambda: seeding(now))[1]
+        return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
+
     def _further_quality(self) -> Metrics:
         return silhouette(self._check_fitted().snapshot().history, self._centers)
 
@@ -122,6 +144,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -137,6 +160,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 
@@ -247,3 +271,21 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """Return minus the cost of rows, the (weighted) sum of distances to the power z, as for ``KMeans``."""
         scores = self.score_samples(X)
         return float(scores.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ scores)
+
+
+_SEEDINGS = 5
+"""Number of seedings that are averaged."""
+
+
+def seeding(stream: Stream) -> tuple[float, float]:
+    """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+    coreset, problem = stream.coreset(), stream.problem
+    origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
+    points, weights = coreset.points - origin, coreset.weights
+    found = []
+    for draw in range(_SEEDINGS):
+        seeds = kmeans_plusplus(points, min(problem.k, len(points)), sample_weight=weights, random_state=draw)[0]
+        squared = nearest_squared(points, seeds)
+        found.append((np.sqrt(squared) @ weights / weights.sum(), power(squared, problem.z) @ weights))
+    distance, cost = np.mean(found, axis=0).tolist()
+    return distance, cost

@@ -53,7 +53,7 @@ class ClusteringProblem(Problem):
 
     With ``warm_start`` the current centers are one of the starts of the solver. Models are then closer to each other.
     In the guarantee of the refresh policies sensitivities are then doubled, and those of all refreshes so far add up:
-    B ln^2 n instead of B ln n (Theorem 4 of ``docs/theory.md``).
+    B ln^2 n instead of B ln n (Theorem 4 of ``docs/proofs.md``).
     """
 
     sketch_type: ClassVar[type] = ClusteringSketch
@@ -183,7 +183,7 @@ class ClusteringProblem(Problem):
         return float(self.k)
 
     def difference(self, old: Centers, new: Centers, data: Snapshot) -> dict[str, Any]:
-        """Return what became of each cluster; the magnitude is the largest distance that a center moved."""
+        """Return the change of each cluster; the magnitude is the largest distance that a center moved."""
         shared = shared_weight(_labels(data, old.points), _labels(data, new.points), data.coreset.weights, self.k)
         moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
         total = float(shared.sum())

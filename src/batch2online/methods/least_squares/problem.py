@@ -18,6 +18,7 @@ from batch2online.methods.least_squares.sketch import LeverageSketch
 from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments, least_squares, ridge
 from batch2online.numerics.triangular import column_norms
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
+from batch2online.quality import Baseline, MeanBaseline
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -76,6 +77,9 @@ class LeastSquares(Problem):
     def warm_up(self) -> MeanSoFar:
         return MeanSoFar(of_targets=True)
 
+    def baseline(self) -> Baseline:
+        return MeanBaseline(self.warm_up())
+
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearModel:
         """Return a model that predicts the mean of the targets."""
         return LinearModel(np.zeros((n_targets, width)), np.zeros(n_targets) if prediction is None else prediction)
@@ -131,7 +135,7 @@ class LeastSquares(Problem):
         return self.lower_bound(data)
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
-        """Return the bound of exact solutions, Lemma 6 of ``docs/theory.md``; None where a solution is not exact.
+        """Return the bound of exact solutions, Lemma 6 of ``docs/proofs.md``; None where a solution is not exact.
 
         It is not if directions were dropped along which targets vary, see
         :func:`batch2online.methods.least_squares.solver.least_squares`. Nothing is claimed for few rows, nor up to the

@@ -15,6 +15,8 @@ from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
+from batch2online.quality import Baseline, ClassBaseline, ClassScores, MeanBaseline
+from batch2online.rows import Rows
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
@@ -39,6 +41,9 @@ class MeanUnderLoss(WarmUp):
 
     def scaled(self, factor: float) -> Self:
         return type(self)(self.loss, self.mean.scaled(factor))
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(self.loss, self.mean.merge(other.mean))
 
     @property
     def prediction(self) -> FloatArray | None:
@@ -124,6 +129,17 @@ class LinearLossProblem(Problem):
             LabelsSoFar(is_log=True) if self.loss.has_classes else MeanUnderLoss(self.loss, MeanSoFar(of_targets=True))
         )
 
+    def baseline(self) -> Baseline:
+        return ClassBaseline() if self.loss.has_classes else MeanBaseline(self.warm_up())
+
+    def class_scores(self, model: LinearPredictor, rows: Rows, losses: Scored) -> ClassScores | None:
+        if not self.loss.has_classes:
+            return None
+        own, errors = losses
+        if model.factors:
+            own = own / _factors(model)[expansion.positions(model.classes, rows.targets[:, 0]).astype(np.int64)]
+        return ClassScores(errors, own)
+
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
         return LinearPredictor(np.zeros((1, width)), np.zeros(1) if prediction is None else prediction)
 
@@ -144,7 +160,7 @@ class LinearLossProblem(Problem):
         y = expansion.positions(model.classes, targets[:, 0])
         values = self._class_losses(model, eta, y)
         if model.factors:
-            values = values * np.array([*model.factors, max(model.factors)])[y.astype(np.int64)]  # the last: not known
+            values = values * _factors(model)[y.astype(np.int64)]
         return values, (y != decided(eta)).astype(np.float64)
 
     def _class_losses(self, model: LinearPredictor, eta: FloatArray, y: FloatArray) -> FloatArray:
@@ -259,6 +275,11 @@ def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> Flo
     if penalty.has_absolute_values:  # these would change
         shared[int(intercept) :] = 0.0
     return np.asarray(theta - shared)
+
+
+def _factors(model: LinearPredictor) -> FloatArray:
+    """Return the weights of balanced classes, the last one that of unknown classes."""
+    return np.array([*model.factors, max(model.factors)])
 
 
 def decided(eta: FloatArray) -> FloatArray:
