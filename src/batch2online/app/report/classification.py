@@ -92,13 +92,13 @@ def _confusion(rows: ClassifiedRows, target: str | None) -> str:
         pairs = [divmod(int(place), len(labels)) for place in wrong]
         lines = [[f"{counts[i, j]:,.0f}", f"{labels[i]} predicted as {labels[j]}"] for i, j in pairs]
         return elements.listing(["rows", "most frequent errors"], lines)
-    heads = [*(f"predicted {label}" for label in labels), "recall", f"true {target or 'class'}"]
+    heads = [f"true {target or 'class'}", *(f"predicted {label}" for label in labels), "recall"]
     recall = np.diag(counts) / np.maximum(counts.sum(axis=1), np.finfo(np.float64).tiny)
     lines = [
-        [*(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %"), label]
+        [label, *(f"{count:,.0f}" for count in counts[i]), f"{recall[i]:.1%}".replace("%", " %")]
         for i, label in enumerate(labels)
     ]
-    return elements.listing(heads, lines)
+    return elements.listing(heads, lines, strings=1, first=True)
 
 
 def reliability(probability: FloatArray, is_true: BoolArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
