@@ -10,9 +10,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.app.report import elements, model_figures
-from batch2online.app.report.context import ReportContext
+from batch2online.app.report.context import ReportContext, described
 from batch2online.app.report.figures import ACCENT, MUTED, drawing, plain, svg_of
-from batch2online.app.report.formatting import reason
 from batch2online.app.report.model_figures import N_BINS, equal_weight_bins
 from batch2online.headline import excess, number
 
@@ -60,8 +59,8 @@ def classified_coreset(model: Any) -> ClassifiedRows:
 
 
 def describe(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and how much the losses of rows changed."""
-    return f"{reason(event)}; losses changed by {number(event.magnitude)} on average"
+    """Return the reason of a change, and what it has changed."""
+    return described(context, event)
 
 
 def section(context: ReportContext) -> str:
