@@ -3,7 +3,7 @@
 A row whose target comes late was predicted by an earlier model than the one that is current when it is learned. Its
 prequential loss is that of the earlier model, the one that has answered. These losses enter what is reported,
 ``regret_`` and ``metrics_``, and nothing else: whether to refit and which rows the coreset samples depend on the losses
-under the current model. So the model is the one of the same rows without late targets, bit for bit.
+under the current model. The model is therefore the same, bit for bit, as without late targets.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Answered:
         return self if not first else type(self)(self.ids[first:], self.scores[:, first:])
 
     def over(self, rows: Rows, losses: FloatArray, secondary: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return loss and secondary loss of each row: of its earlier answer, or these where there was none."""
+        """Return loss and secondary loss of each row: of its earlier answer, or the given ones if there is none."""
         places = np.searchsorted(rows.ids, self.ids)
         is_here = places < len(rows)
         is_here[is_here] = rows.ids[places[is_here]] == self.ids[is_here]

@@ -12,9 +12,9 @@ again, which gives the same model bit for bit, because a model does not depend o
 ``"os"``          every call                             what the operating system had written by then
 ================  =====================================  ========================================================
 
-A row may have a key, a string or an integer of the caller's: :meth:`Durable.forget` takes it for an id. A row whose
-target comes late is predicted with its key, and learned when :meth:`Durable.label` brings the target; the loss that is
-counted is that of the model that had answered (see :mod:`batch2online.answers`).
+A row may have a key, a string or an integer of your choice, which :meth:`Durable.forget` accepts in place of an id. A
+row whose target comes late is predicted with its key, and learned when :meth:`Durable.label` brings the target; the
+loss that is counted is that of the model that had answered (see :mod:`batch2online.answers`).
 
 After a loss of power the file is in the state after one of the calls, never a mixture, and ``reopened.lost`` is the
 number of missing calls. Without one, a call that is missing is an error.
@@ -87,7 +87,8 @@ class Durable:
     path : path
         One file; a new one, or one that this class has written. In a folder it is called ``model.b2o``.
     model : OnlineEstimator, optional
-        A new estimator. Where the file holds one already, that continues, and this one must have the same settings.
+        A new estimator. If the file already holds a model, that one continues, and this one must have the same
+        settings.
     durability : {"every", "batch", "os"}
         What a loss of power may take, see above.
     checkpoint_rows : int
@@ -97,7 +98,7 @@ class Durable:
         24 bytes of the file.
     log_changes : bool, default False
         Keep every change of the model in the file, see :meth:`changes`; the model itself holds the newest
-        10,000. A file that has begun to log goes on.
+        10,000. A file that logs changes continues to do so.
     expire_after : int, optional
         Drop a row that waits for its target when so many further rows have been predicted with keys. None keeps rows
         until they get their targets, or :meth:`expire` drops them.
@@ -112,10 +113,10 @@ class Durable:
     model : OnlineEstimator
         To predict with, to read and to save. It belongs to this object: calls that change it (``fit``,
         ``partial_fit``, ``learn_one``, ``merge``, ``forget``, ``set_params``) and assignments to its attributes raise
-        :class:`StoreError`, since the file would not know of them. ``copy.deepcopy`` and ``clone`` give estimators that
-        belong to nobody.
+        :class:`StoreError`, since the file would not know of them. ``copy.deepcopy`` and ``clone`` return independent
+        estimators.
     reopened : Reopened or None
-        How the model was brought back; None for a new one.
+        How the model was restored; None for a new one.
     checkpoint_error : Exception or None
         Why the state could not be written. The rows are safe, and the next call tries again.
 
@@ -265,7 +266,7 @@ class Durable:
     def changes(self) -> Iterator[ChangeEvent]:
         """Iterate over every change of the model, oldest first, that the file has logged; see ``log_changes``.
 
-        Of the first call, and of what the model had learned before the log began, these are the newest 10,000. A
+        Of the first call, and of changes before the log began, only the newest 10,000 are available. A
         ``forget`` replaces the changes by those of the rows that are left, as it does in the model.
         """
         if not journal.logs_changes(self._database):
@@ -318,7 +319,7 @@ class Durable:
         return self._learn(lambda: self.model.learn_one(x, y), lambda: self.model._prepared_one(x, y), key, None)
 
     def merge(self, other: Any, *, key: str | None = None) -> Self:
-        """Take in what another estimator has seen, as the model's own ``merge``, and keep it."""
+        """Merge another estimator, as the model's own ``merge``, and store the result."""
         return self._change(lambda: self.model.merge(other), key)
 
     def forget(self, ids: Any = None, *, keys: Any = None, key: str | None = None) -> Self:
@@ -509,7 +510,7 @@ class Durable:
     def expire(self, before: float) -> int:
         """Drop the rows that wait for their targets and were asked for before this time; return their number.
 
-        Rows that were predicted without ``at`` stay. Time is what the callers say it is.
+        Rows that were predicted without ``at`` stay. Times are those passed as ``at``; no clock is read.
         """
         with self._lock:
             self._session.check_usable()

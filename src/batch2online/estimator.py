@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -282,7 +283,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             ((points, targets, weights),) = rows.batches
             return self._stream.append_rows(points, targets, weights)
         if rows.table is not None:
-            return self._after_table(rows)
+            return self._described(self._after_table(rows))
         return self._stream.append(rows.batches, rows.problem, rows.answers)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
@@ -411,7 +412,17 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         stream, columns = self._stream, self._stream.columns
         if columns is None or columns.is_final:
             return stream
-        return self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True)
+        return self._described(self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True))
+
+    def _described(self, stream: Stream) -> Stream:
+        """Return the stream; warn of columns that it does not use, once that is final."""
+        found = stream.columns.preparation
+        notes = [f"column {name!r} is ignored: {why}" for name, why in found.ignored.items()]
+        notes += [f"column {name!r} has a feature for its most frequent strings only" for name in found.truncated]
+        if stream.columns.is_final and notes:
+            rows = f"judged by the first {found.known_rows:,} rows; columns_ describes all features"
+            warnings.warn(f'columns="auto": {"; ".join(notes)} ({rows}).', UserWarning, 4)
+        return stream
 
     def _fixed(self) -> Stream:
         """Return the stream with the features of a table that it has now, for good."""
@@ -591,7 +602,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if former:
             names = ", ".join(sorted(former))
             raise ValueError(
-                f"{names} was changed after rows were seen: call fit to begin anew with it, or set it back to go on."
+                f"{names} was changed after rows were seen: call fit to start again with it, or restore it to continue."
             )
 
     # -- windows and half-lives ------------------------------------------------------------------------------
@@ -761,8 +772,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
-        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and what they merge
-        to depends on them; see ``docs/cluster.md`` for what holds of which estimator.
+        by any tree give the same coreset and the same model, bit for bit. Other shards are streams, and the merged
+        result depends on them; ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------
@@ -783,9 +794,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def check_ids(self, ids: Any) -> Self:
         """Raise ValueError unless the rows that a shard learns next have these ids, one after the other.
 
-        A shard counts its rows on from ``first_id``. Where rows carry ids of their own, which a filter after the
-        numbering leaves with holes, ``forget`` and the coreset would name other rows: call this with the ids of each
-        batch, those of rows of weight zero left out, before the rows are learned.
+        A shard numbers its rows from ``first_id`` on. If rows have ids of their own and a filter has removed some rows,
+        ``forget`` and the coreset would refer to other rows. Call this with the ids of each batch, without those of
+        rows of weight zero, before the rows are learned.
 
         Examples
         --------
@@ -968,7 +979,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @property
     def recent_metrics_(self) -> words.Metrics:
-        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count alike.
+        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count equally.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """

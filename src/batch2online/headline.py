@@ -326,7 +326,7 @@ def distance(regret: Regret, best: str) -> str:
 
 
 def interval(regret: Regret, digits: int) -> str:
-    """Return the interval of the ratio in words; each end holds with a chance of 95 %."""
+    """Return the interval of the ratio in words; each end holds with probability 95 %."""
     low, high = regret.ratio_interval
     return f"{low:.{digits}f} to {high:.{digits}f}" if low > 0 else f"at most {high:.{digits}f}"
 

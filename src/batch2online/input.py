@@ -173,8 +173,8 @@ def naming_the_cell(X: Any, error: Exception, takes_tables: bool = False) -> Exc
 class RowReader:
     """The values of one row in the order of the columns, if all of them are plain numbers within bounds.
 
-    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` are the numbers that belong
-    to a row: 0, or 1; None where a target is more than a number.
+    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` is the number of targets of
+    a row, 0 or 1; None if a target is not a single number.
     """
 
     def __init__(self, names: Sequence[str] | None, width: int, largest: float, n_targets: int | None) -> None:

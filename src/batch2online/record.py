@@ -267,7 +267,7 @@ class Record:
         return Averages(len(self.recent_ids), weight, loss, secondary)
 
     def handful(self, resolution: float = 0.0) -> Handful | None:
-        """Return the fewest rows with more than half of the loss, if they are a handful among many.
+        """Return the smallest set of rows with more than half of the loss, if these are few among many.
 
         None if losses are rounding, or negative as those of densities can be: then there are no shares.
         """

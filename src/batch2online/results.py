@@ -162,9 +162,8 @@ class Regret:
     ----------
     loss : float
         Prequential loss: each row under the model that was current before it came; before the first one, by the mean
-        of the targets or of the rows before it. The very first row costs nothing. For a loss of one's own and for
-        densities, which nothing scores before the first model, loss, optimum, ``rows`` and ``weight`` are those of
-        the rows that were scored.
+        of the targets or of the rows before it. The very first row costs nothing. For a custom loss and for densities,
+        rows before the first model are not scored: loss, optimum, ``rows`` and ``weight`` exclude them.
     optimum : float
         Least loss of any single model on the same rows, or of the best one known.
     rows : int
@@ -173,9 +172,9 @@ class Regret:
         A second measure of the same rows under the same models, named by ``secondary_name``; None where there is none.
     error : float
         How far the least loss on all rows may be below the optimum, which is measured on the coreset: it is at least
-        ``optimum / (1 + error)`` with a chance of 95 % (docs/proofs.md). 0 where all rows are in it.
+        ``optimum / (1 + error)`` with probability 95 % (docs/proofs.md). 0 where all rows are in it.
     shortfall : float
-        How far it may be above: at most ``optimum * (1 + shortfall)`` with a chance of 95 %. Models are fitted to the
+        How far it may be above: at most ``optimum * (1 + shortfall)`` with probability 95 %. Models are fitted to the
         rows of the coreset, so what they cost these rows is too low. Infinite where that is not known.
     total : float
         Loss of the simplest model, the mean, on the same rows: ``1 - loss / total`` is R2, or the share of variance
@@ -190,8 +189,8 @@ class Regret:
     resolution : float
         Losses up to this are rounding.
     half_life : int or None
-        With decay: loss and optimum both count a row half as much for every so many rows that came after it, the
-        last row once. The optimum is then that of the best model for *these* weights, not of the best single model.
+        With decay: the half-life by which loss and optimum weight the rows; the last row has weight one. The optimum is
+        then that of the best model for *these* weights, not of the best single model.
     reason : str
         Why the loss is NaN: rows that were learned without order were never predicted before they were learned.
     """
@@ -212,7 +211,7 @@ class Regret:
 
     @property
     def is_exact_fit(self) -> bool:
-        """Whether the best model leaves nothing but rounding: then there is nothing to compare with."""
+        """Whether the best model fits the rows up to rounding, so that there is nothing to compare with."""
         return self.optimum <= self.resolution
 
     @property
@@ -224,7 +223,7 @@ class Regret:
 
     @property
     def optimum_interval(self) -> tuple[float, float]:
-        """Where the least loss on all rows is: each end holds with a chance of 95 %, infinite ones always do."""
+        """Interval of the lowest loss on all rows; each end holds with probability 95 %, an infinite one always."""
         if not self.error:
             return self.optimum, self.optimum
         if not self.optimum > 0:  # shares of it mean nothing
@@ -233,7 +232,7 @@ class Regret:
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
-        """Where the ratio to the least loss on all rows is; the lower end is 0 where only the upper one is known."""
+        """Interval of the ratio to the lowest loss on all rows; the lower end is 0 if only the upper one is known."""
         if self.is_exact_fit or not self.error:
             return self.ratio, self.ratio
         low, high = self.optimum_interval

@@ -196,7 +196,7 @@ def storable(cls: type[_T]) -> type[_T]:
 
 
 def check_name_is_free(cls: type, known: type | None) -> None:
-    """Refuse a class of the name of one of this package: files name classes, and could no longer tell them apart."""
+    """Raise if a class has the name of one of this package, since files refer to classes by name."""
     ours = [each is not None and each.__module__.split(".")[0] == __name__.split(".")[0] for each in (cls, known)]
     if known is not None and ours[0] != ours[1]:
         places = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (cls, known))

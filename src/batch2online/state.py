@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""
 
-MIN_BENEFIT = 0.01
-"""Share of the loss that a coreset of twice the size must be expected to gain."""
-
 Events = tuple[ChangeEvent, ...]
 _Positive = Annotated[float, above(0)]
 _NotNegative = Annotated[float, at_least(0)]
@@ -282,7 +279,7 @@ class StreamState:
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
         return None if self.decay is None else "a half-life"
 
     @property
@@ -385,7 +382,7 @@ class Learner(Protocol):
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
 
     def map(self, change: Callable[[StreamState], StreamState]) -> Self:
         """Return the learner with each of its states changed."""
@@ -641,11 +638,10 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     budget = state.refresh.budget
     if budget is not None and not state.timings.affords(state.n_learned, len(data.coreset), budget):
         return state, None
-    state = grow(state)
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    size = len(data.of(state.sketch).coreset)
+    size = state.problem.n_fit_rows(data, state.model)
     trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
@@ -677,10 +673,7 @@ def fit_first(state: StreamState, rows: RowSource | None) -> StreamState:
 
 def adopt(state: StreamState, model: Any, data: Snapshot) -> StreamState:
     """Return the state with this model, by which the sketch scores the rows from here on, whatever the chunks."""
-    norms = None
-    if state.sketch.pilot == "gradients" and len(data.coreset):
-        norms = state.problem.gradient_norms_on(model, data.coreset)
-    sketch = state.sketch.with_model(model, norms)
+    sketch = state.problem.piloted(state.sketch, model, data)
     return replace(state, model=model, sketch=sketch, timings=state.timings.with_model(state.n_learned))
 
 
@@ -704,7 +697,7 @@ def install(
 
 
 def refit(state: StreamState, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
-    """Return the state with a model fitted now with no regard to the current one: nothing of it is left in the new."""
+    """Return the state with a model fitted now, independent of the current one."""
     events: Events = ()
     if state.n_learned:
         state = advance_decay(state, state.last_id)
@@ -729,7 +722,7 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
     is_reported = state.problem.tries_changes and state.record is not None
-    if not (state.policy.measures_benefit or state.sketch.settings.can_grow or is_reported):
+    if not (state.policy.measures_benefit or is_reported):
         return state
     old, size = state.refresh.benefit, float(n_fit_rows)
     if former is state.model and old is not None:  # the same model came out: it gains nothing
@@ -750,9 +743,7 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
     benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
     state = with_trial(_refreshed(state, benefit=benefit))
-    if benefit.gains.rows < TRIAL_ROWS:
-        return state
-    return _refreshed(grow(state), benefit=replace(benefit, former=None))
+    return state if benefit.gains.rows < TRIAL_ROWS else _refreshed(state, benefit=replace(benefit, former=None))
 
 
 def with_trial(state: StreamState) -> StreamState:
@@ -766,16 +757,6 @@ def with_trial(state: StreamState) -> StreamState:
         return state
     event = replace(state.changes[-1], trial=(benefit.gains.rows, old, new))
     return replace(state, changes=(*state.changes[:-1], event))
-
-
-def grow(state: StreamState) -> StreamState:
-    """Double the size of the coreset, before it is full or after, if a model of more rows would gain enough."""
-    benefit, size, n_rows = state.refresh.benefit, state.sketch.settings.size, state.sketch.totals.n_rows
-    if benefit is None or not state.sketch.settings.can_grow:
-        return state
-    gain = benefit.expected_benefit(2 * size, -1.0) - benefit.expected_benefit(size, -1.0)
-    sketch = state.sketch.grown() if n_rows > size / 2 and gain >= MIN_BENEFIT else None
-    return state if sketch is None else replace(state, sketch=sketch)
 
 
 # -- two streams ----------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class Stream:
         check_problem(problem)
         if not isinstance(coreset, CoresetBuilder):
             found = type(coreset).__name__
-            raise TypeError(f"{type(problem).__name__} is solved on one of batch2online.coresets, got {found}.")
+            raise TypeError(f"{type(problem).__name__} is fitted on a coreset of batch2online.coresets, got {found}.")
         sketch = coreset.new_sketch(int(width), int(n_targets))
         state, block = StreamState.new(problem, sketch, policy, coreset.decay), sketch.settings.block
         history = coreset.new_history(block, *state.shape)
@@ -282,7 +282,7 @@ class Stream:
         return None if self.log is None else (*self.log, *events)
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
-        """Add a validated row to the buffer itself if it only has to wait there; whether that was done."""
+        """Add a validated row to the buffer in place if no check is due; return whether that was done."""
         return self.buffer.append_one(values, target, self.room)
 
     def rows_to_cut(self) -> int:
@@ -300,7 +300,7 @@ class Stream:
 
     @one_thread()
     def flushed(self) -> Stream:
-        """Return the stream in which no row waits."""
+        """Return the stream with no buffered rows."""
         if not len(self.buffer):
             return self
         new = self._after(self.buffer.rows(self.buffer_id), self.buffer.cleared())
@@ -338,7 +338,7 @@ class Stream:
         return new.refit("merged", rows=theirs.n_learned) if self.ordered else new
 
     def forget(self, ids: Any) -> Stream:
-        """Return what would be had the rows with these ids never come.
+        """Return the stream as if the rows with these ids had never arrived.
 
         The other rows are learned again in the order of their ids, so models, changes and losses are theirs alone. Of
         a window, these are the rows in it: what has left it before does not come back.
@@ -488,7 +488,7 @@ class Stream:
         return regret
 
     def averages(self) -> Averages | None:
-        """Return what all rows scored have cost, each with the weight that it was given; None where there are none."""
+        """Return the losses of all scored rows, each with its given weight; None if there are none."""
         record, regret, sketch = self.record(), self.regret(), self.sketch
         if record is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 
 import numpy as np
@@ -27,6 +28,7 @@ MAKE = {
     "clustering": lambda **more: OnlineClustering(3, columns="auto", random_state=0, **more),
     "low rank": lambda **more: OnlineLowRank(2, columns="auto", random_state=0, **more),
 }
+pytestmark = pytest.mark.filterwarnings("ignore:columns=.auto.. column 'empty' is ignored")
 each = pytest.mark.parametrize("kind", list(MAKE))
 
 
@@ -166,7 +168,8 @@ def test_unseen_categories_and_missing_strings_are_other():
 def test_identifiers_and_indices_are_ignored_unless_there_is_nothing_else(monkeypatch):
     monkeypatch.setattr(table, "LOOKAHEAD", 1000)
     data = frame(300).assign(name=[f"name {row}" for row in range(300)], index=np.arange(300))
-    model = OnlineRegression(columns="auto").fit(data, np.arange(300))
+    with pytest.warns(UserWarning, match="column 'index' is ignored: .*column 'name' is ignored: most of its values"):
+        model = OnlineRegression(columns="auto").fit(data, np.arange(300))
     assert model.columns_.ignored.keys() == {"empty", "name", "index"}
     assert OnlineRegression(columns="auto").fit(data[["index"]], np.arange(300)).columns_.names == ["index"]
 
@@ -310,6 +313,36 @@ def test_the_command_line_gives_the_same_coefficients(tmp_path):
         model.partial_fit(some.drop(columns="price"), some["price"].to_numpy())
     assert result["preparation"]["means"] == model.columns_.means
     assert result["in_units"]["coefficients"] == dict(zip(model.columns_.names, model.coef_.tolist(), strict=True))
+
+
+@each
+def test_the_command_line_predicts_with_models_of_python(kind, tmp_path):
+    data = frame()
+    model = MAKE[kind]().fit(data, targets(kind, data))
+    model.save(tmp_path / "model")
+    data.assign(city=data["city"].replace("Graz", "Wels")).to_csv(tmp_path / "rows.csv", index=False)
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "model"), str(tmp_path / "rows.csv")])
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(io.StringIO(done.stdout)).to_numpy()
+    expected = outputs(model, data.assign(city=data["city"].replace("Graz", "Wels")))
+    if kind == "classifier":
+        assert found[:, 0].tolist() == expected.tolist()
+    else:
+        np.testing.assert_allclose(found, expected.reshape(N, -1), rtol=1e-9)
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "model"), "--json"])
+    assert json.loads(shown.stdout)["inputs"] == model.columns_.names
+
+
+def test_late_targets_need_features_that_stay(tmp_path):
+    data, y = frame(), targets("regression", frame())
+    with Durable(tmp_path / "model", MAKE["regression"]()) as model:
+        model.partial_fit(data[:20], y[:20])
+        with pytest.raises(ValueError, match="learn the first 10,000 rows"):
+            model.predict(data[:1], keys=["a"])
+        model.partial_fit(data[20:], y[20:])
+        answer = model.predict(data[:1], keys=["b"])
+        assert answer == model.model.predict(data[:1])
+        assert model.label(["b"], y[:1]).model.n_seen_ == N + 1
 
 
 @pytest.mark.full

@@ -182,7 +182,7 @@ def test_damaged_keys_are_an_error_and_never_a_call_carried_out_again(statement,
 def test_bytes_behind_the_end_are_refused(path):
     model_of(50).save(path)
     path.write_bytes(path.read_bytes() + bytes(database.PAGE_BYTES))
-    with pytest.raises(CheckpointError, match="behind its end"):
+    with pytest.raises(CheckpointError, match="after its end"):
         load(path)
 
 

@@ -28,20 +28,20 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
     """Fit a model to the rows of a cluster, and return it.
 
     Each partition becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever the
-    partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, see
-    ``docs/cluster.md`` for what holds of which estimator. Rows have ids but no order here, so that none is predicted
-    before it is learned: ``regret_`` has an optimum and no loss.
+    partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, ``docs/cluster.md`` has
+    a table of all estimators. Rows have ids but no order here, so that none is predicted before it is learned:
+    ``regret_`` has an optimum and no loss.
 
     Parameters
     ----------
     model : an estimator of batch2online
-        It stays as it was if anything fails.
+        Unchanged if anything fails.
     X : Dask array, Dask DataFrame or list of delayed chunks
         The rows. Columns of a DataFrame may come in any order.
     y : the same, an array, or the name or number of a column of X
         Targets, where the problem has any.
     sample_weight : the same or an array, optional
-        Rows of weight 0 are as if absent.
+        Rows of weight 0 are ignored.
     progress : function, optional
         It is called with the number of partitions that are done, and of all; with a distributed scheduler alone.
 
@@ -68,8 +68,8 @@ def partial_fit(
 ) -> Model:
     """Learn from further rows of a cluster; parameters are those of :func:`fit`.
 
-    What a model has learned on a cluster or by ``fit`` and what it learns now give the same bits as all rows at once.
-    Clusters are an exception: their rows stay in the cluster, so that a model of them goes on with its coreset alone.
+    If the model was fitted on a cluster or by ``fit``, the result equals that of a fit on all rows at once, bit for
+    bit. Clustering is an exception: its rows stay in the cluster, so the model continues with its coreset alone.
     """
     _check_model(model)
     if not model.__sklearn_is_fitted__():
@@ -89,7 +89,7 @@ def _check_model(model: Any) -> None:
 
 
 def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
-    """Return an estimator without rows, of which workers make shards of this seed."""
+    """Return an estimator without rows, from which workers create shards with this seed."""
     template = model._unfitted_copy()
     template.random_state, template._is_shard = seed, is_shard
     return template
@@ -139,7 +139,7 @@ def tree(leaves: list[Any]) -> Any:
 
 
 def _replace_state(model: Model, root: Any) -> Model:
-    """Make a model all that has been learned, in one step."""
+    """Install everything that was learned in a model, in one step."""
     fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
     fresh._stream = root._stream.whole().as_set()

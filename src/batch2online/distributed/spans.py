@@ -1,7 +1,7 @@
 """Rows in ranges of ids that do not depend on the partitions.
 
-Where shards do not add up to the same bits whatever rows each of them has, what each of them has is fixed: a *span* is
-a range of so many ids. Its rows are learned as one stream, in as many pieces as there are partitions that hold some of
+Some shards do not merge to the same bits for every partition of the rows. Their rows are therefore fixed: a *span* is a
+range of this many ids. Its rows are learned as one stream, in as many pieces as there are partitions that hold some of
 them, and spans merge in a tree that their number decides. So the result is a function of the rows and the seed, and up
 to the first border it is that of one stream.
 """

@@ -46,7 +46,7 @@ class Window:
 
     @classmethod
     def of(cls, size: object) -> Window | None:
-        """Return an empty window of this size, none for None; refuse what is no number of rows."""
+        """Return an empty window of this size, or None for None; raise ValueError unless it is a number of rows."""
         if size is None:
             return None
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
@@ -82,7 +82,7 @@ class Window:
             yield Rows.concatenate(list(group))
 
     def history(self, block: int) -> History | None:
-        """Return the rows as a history; None of no rows."""
+        """Return the rows as a history; None if there are none."""
         if not self.parts:
             return None
         rows = self.parts[0]
@@ -150,7 +150,7 @@ class SlidingWindow:
 
     @property
     def within(self) -> str:
-        """What rows lose their weight in."""
+        """The decay of the rows."""
         return "the window"
 
     def map(self, change: Callable[[StreamState], StreamState]) -> SlidingWindow:

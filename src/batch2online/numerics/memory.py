@@ -7,6 +7,7 @@ follows from its numbers of columns, classes and rows, so that a call can be ref
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,19 @@ def in_units(size: float) -> str:
     while size >= 1000 and power < len(_UNITS) - 1:
         size, power = size / 1000, power + 1
     return f"{size:,.0f} {_UNITS[power]}" if size >= 100 or not power else f"{size:.1f} {_UNITS[power]}"
+
+
+def parsed_bytes(size: int | str, name: str) -> int:
+    """Return a number of bytes that is given as one or with a unit; ``name`` is that of the parameter.
+
+    >>> parsed_bytes("512MB", "memory"), parsed_bytes("1.5 GB", "memory"), parsed_bytes(4096, "memory")
+    (512000000, 1500000000, 4096)
+    """
+    powers = {unit: power for power, unit in enumerate(("", *_UNITS[1:]))}
+    match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", str(size))
+    if isinstance(size, bool) or match is None or match[2].upper() not in powers or not float(match[1]) > 0:
+        raise ValueError(f'{name} must be a number of bytes, or a string such as "512MB" or "2GB", got {size!r}.')
+    return int(float(match[1]) * 1000 ** powers[match[2].upper()])
 
 
 def available() -> float | None:

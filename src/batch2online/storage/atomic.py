@@ -1,4 +1,4 @@
-"""Files that appear as a whole, with the mode, the owner and the links of those that they replace."""
+"""Files that are replaced as a whole, with the mode, the owner and the links of the old file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from batch2online.storage.system import copy_owner, sync_path
 
 @contextmanager
 def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write to; what is there at the end takes the place of the file, durably, or an error leaves it.
+    """Yield a path to write to; at the end it replaces the file durably, and an error leaves the file unchanged.
 
     A symbolic link stays one, and the file that it points to is replaced.
     """

@@ -141,7 +141,7 @@ class Database:
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             (size,) = self._connection.execute("PRAGMA page_size").fetchone()
             if pages * size != self.path.stat().st_size:
-                raise StoreCorrupted(f"{self.path} is cut off, or something stands behind its end.")
+                raise StoreCorrupted(f"{self.path} is truncated, or has data after its end.")
 
     # -- meta -----------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ SIDE_FILES = ("-owner", "-wal", "-shm", "-journal")
 
 @dataclass(frozen=True)
 class Reopened:
-    """How a model was brought back.
+    """How a model was restored.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class Session:
                 Database(temporary, "copy").close()
 
     def _look_at_calls(self, accept_loss: bool) -> None:
-        """See what the file has lost before SQLite tidies up: a refusal leaves all as it is."""
+        """Detect losses of the file before SQLite cleans up; a refused file stays unchanged."""
         has_log = self.path.with_name(f"{self.path.name}-wal").exists()
         database = Database(self.path, "inspect" if has_log else "read")
         database.close()
@@ -228,7 +228,7 @@ class Session:
         return not self.database.meta.get("in_use")
 
     def begin(self) -> None:
-        """Note beside the file, then in the file itself and not only in its log, that it is open.
+        """Record beside the file, then in the file itself and not only in its log, that it is open.
 
         What was not closed keeps its token, so that there is no moment at which the two notes disagree.
         """
@@ -301,7 +301,7 @@ class Session:
             raise StoreError(f"{self.path} was moved, replaced or removed while it was open.")
 
     def erase_log(self) -> None:
-        """Bring all into the file itself, so that the log holds nothing of the earlier content."""
+        """Write everything to the file itself, so that the log holds no earlier content."""
         self.database.pragma("wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -338,7 +338,7 @@ _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def _let_go_in_fork() -> None:
-    """Keep a fork from closing files that its parent works on: SQLite would tidy up under the parent's feet."""
+    """Keep a fork from closing files that its parent works on: SQLite would clean up files that the parent uses."""
     for session in list(_open):
         session._owner.forget()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(session.database._connection))

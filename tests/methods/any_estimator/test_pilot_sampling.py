@@ -161,8 +161,8 @@ def test_losses_beyond_all_numbers_leave_scores_that_are_numbers():
 class RisingSketch(PilotSamplingSketch):
     """A defect: with each model rows count for more than before, also those beside which others were dropped."""
 
-    def with_model(self, model, gradient_norms=None):
-        new = super().with_model(model, gradient_norms)
+    def with_model(self, model, sample=None, gradient_norms=None):
+        new = super().with_model(model, sample, gradient_norms)
         if not new.is_complete:
             new.constant *= 1.4
         return new

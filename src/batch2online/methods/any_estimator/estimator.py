@@ -33,6 +33,7 @@ from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, Ro
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.numerics.memory import parsed_bytes
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
@@ -65,13 +66,14 @@ class BoundedRegret(Regret):
 
 
 class BatchToOnline(Labelled):
-    """Any batch algorithm on a stream: refitted on a small coreset, at times that grow geometrically.
+    """Any batch algorithm on a stream: refitted on the rows that memory holds, at times that grow geometrically.
 
-    At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
-    a pure function of the sequence and the seed, whatever the chunks. ``predict``, ``transform``, ``predict_proba``,
-    ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well. Rows are
-    arrays, tables of pandas, polars or Arrow with strings, categories, dates and missing values, or lists of strings or
-    dictionaries: the estimator receives them in the container in which they came, see ``docs/tables.md``.
+    At each refresh the estimator is cloned, seeded and fitted to all rows seen while they fit in ``memory``, then to a
+    weighted coreset of them, so the model is a pure function of the sequence and the seed, whatever the chunks.
+    ``predict``, ``transform``, ``predict_proba``, ``score`` and whatever else the current model offers are passed on to
+    it, fitted attributes as well. Rows are arrays, tables of pandas, polars or Arrow with strings, categories, dates
+    and missing values, or lists of strings or dictionaries: the estimator receives them in the container in which they
+    came, see ``docs/tables.md``.
 
     Parameters
     ----------
@@ -79,18 +81,19 @@ class BatchToOnline(Labelled):
         A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
         ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
     coreset : coreset, class or function, optional
-        An empty one of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
-        settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
+        An empty coreset of :mod:`batch2online.coresets`, whose own settings apply; or a class or function that creates
+        one from the settings below, such as ``coresets.Uniform``. None chooses by the type of estimator, and ``repr``
+        shows the choice:
 
         - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
-          outliers and a uniform sample; with a ``window`` and in shards, ``Leverage`` of rows with their targets and
-          ``Uniform``
+          outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have doubled, unless the
-        gain of the last refit shows that the next one gains nothing, and when the loss of recent rows has risen.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have grown by half, unless
+        not all rows are kept and the gain of the last refit shows that the next one gains nothing, and when the loss of
+        recent rows has risen. ``Measured(growth=1.26)`` refits twice as often.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
@@ -100,18 +103,20 @@ class BatchToOnline(Labelled):
         Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
         clipped; ``regret_.excess`` is the total amount.
     resample : bool, default False
-        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows as long as they are
-        kept (see ``coreset_size``), then a sample in which the copies of a row follow its weight.
+        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
+        (see ``memory``), then a uniform sample.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights lie.
+    memory : int or str, default "512MB"
+        Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
+        string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
+        Linear models (with ``coef_``) are fitted to a part of the kept rows, 500 for each coefficient and at least
+        5,000. Estimators that take the square of their rows in memory, like Gaussian processes, keep 5,000 rows at
+        most, support vector machines 20,000. Increase it if the model still gains by more rows, decrease it if refits
+        take too long.
     coreset_size : int or None
-        Expected number of rows to fit to. None starts with 5,000; for regressors and classifiers the size doubles
-        while models of more rows gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
-        With ``resample`` None keeps all rows up to 100,000, as far as 512 MB or ``coreset_memory`` hold them, and then
-        a uniform sample of as many; 5,000 for estimators that take the square of their rows in memory, like Gaussian
-        processes, and 20,000 for support vector machines.
-    coreset_memory : int or None
-        Bytes that a coreset of no given size may grow to.
+        Expected number of rows to keep and to fit to, whatever memory they take. None is by ``memory``; 5,000 for
+        clusterers, ``PCA`` and ``TruncatedSVD`` with coresets of their own, and if ``coreset`` is a class or function.
     budget_seconds_per_million_rows : float or None
         Seconds that refits may take for a million rows seen: a refit that would exceed them is skipped. Results then
         depend on the clock; with None they do not.
@@ -119,7 +124,7 @@ class BatchToOnline(Labelled):
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
         5,000 and none, and uses the one with the lower recent loss. None is no decay.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to this many of the last rows alone, which are stored. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -175,8 +180,8 @@ class BatchToOnline(Labelled):
         loss_bound: float | None = None,
         resample: bool = False,
         epsilon: float = 0.1,
+        memory: int | str = "512MB",
         coreset_size: int | None = None,
-        coreset_memory: int | None = None,
         budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
@@ -191,8 +196,8 @@ class BatchToOnline(Labelled):
         self.loss_bound = loss_bound
         self.resample = resample
         self.epsilon = epsilon
+        self.memory = memory
         self.coreset_size = coreset_size
-        self.coreset_memory = coreset_memory
         self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
@@ -230,6 +235,7 @@ class BatchToOnline(Labelled):
             epsilon=settings.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
+            memory=self._memory,
             encoding=self._encoding,
         )
 
@@ -246,25 +252,28 @@ class BatchToOnline(Labelled):
         return coreset
 
     def _made_coreset(self) -> CoresetBuilder:
-        make, settings = self.coreset, self._sampling()
-        if self.coreset_size is None:
+        settings = self._sampling()
+        make = self._chosen_coreset().make if self.coreset is None else self.coreset
+        if self._memory is not None:
+            columns = (
+                getattr(self, "n_features_in_", 1) + 1
+            )  # not known yet where only the type of coreset is asked for
+            settings["coreset_size"] = defaults.size_by_memory(self.estimator, self._memory, columns)
+        elif self.coreset_size is None:
             settings["coreset_size"] = defaults.DEFAULT_SIZE
-        if make is None:
-            choice = self._chosen_coreset()
-            make = choice.make
-            if self.coreset_size is None:
-                settings |= self._default_sizes(choice)
         coreset = make(**settings) if callable(make) else make
         if not isinstance(coreset, CoresetBuilder):
-            raise TypeError(f"coreset must be one of batch2online.coresets, or make one, got {make!r}.")
+            raise TypeError(
+                f"coreset must be a coreset of batch2online.coresets, its class or a function, got {make!r}."
+            )
         return coreset
 
-    def _default_sizes(self, choice: defaults.Choice) -> dict[str, int]:
-        """Return the sizes of the default coreset that differ from those of other coresets."""
-        width = getattr(self, "n_features_in_", 1)  # not known yet where only the type of coreset is asked for
-        if self.resample:
-            return {"coreset_size": defaults.unweighted_size(self.estimator, self.coreset_memory, width)}
-        return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
+    @property
+    def _memory(self) -> int | None:
+        """Bytes that the kept rows may take; None where the coreset has a size of its own."""
+        memory = parsed_bytes(self.memory, "memory")
+        is_free = self.coreset is None and self.coreset_size is None and self._chosen_coreset().by_memory
+        return memory if is_free else None
 
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
@@ -404,7 +413,7 @@ class BatchToOnline(Labelled):
         return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
 
     def _stored_answerer(self, answerer: Any) -> Any:
-        """Return the rows of a fitted model: fitted on them again, it is the same."""
+        """Return the rows that a model was fitted on: a refit on them gives the same model."""
         return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
 
     def _restored_answerer(self, stored: Any) -> Any:
@@ -451,7 +460,7 @@ class BatchToOnline(Labelled):
         return super()._merged(own.append([], replace(own.problem, encoding=encoding)), other)
 
     def forget(self, ids: Any) -> Self:
-        """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
+        """Forget the rows with these ids, as if they had never been seen; their strings are deleted as well."""
         with self._check_fitted().lock:
             super().forget(ids)
             self._stream = input_support.without_unused_strings(self._stream, at_once=True)
@@ -576,7 +585,7 @@ class BatchToOnline(Labelled):
 
     @_delegated("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:
-        """Rows from what the current model has transformed them to."""
+        """Return rows from their transformed values, by the current model."""
         return self.model_.inverse_transform(np.asarray(X))
 
     @_delegated("score_samples")

@@ -16,12 +16,14 @@ import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
+from batch2online.methods.any_estimator.defaults import rows_in_memory
 from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
+from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
 from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores
 from batch2online.results import most_moved
-from batch2online.rows import Rows
+from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
@@ -37,8 +39,8 @@ def degrees_of(model: Any) -> float | None:
     4.0
     """
     final = model.steps[-1][1] if hasattr(model, "steps") else model
-    if hasattr(final, "coef_"):
-        return float(np.shape(final.coef_)[-1] + 1)
+    if (coefficients := n_coefficients(model)) is not None:
+        return float(coefficients)
     for name in ("cluster_centers_", "means_", "components_"):
         if hasattr(final, name):
             return float(len(getattr(final, name)))
@@ -47,6 +49,16 @@ def degrees_of(model: Any) -> float | None:
     trees = [tree.tree_.n_leaves for tree in np.ravel(getattr(final, "estimators_", [])) if hasattr(tree, "tree_")]
     return float(np.mean(trees)) if trees else None
 
+
+def n_coefficients(model: Any) -> int | None:
+    """Return the number of coefficients and the intercept of one output of a linear model; None for other models."""
+    final = model.steps[-1][1] if hasattr(model, "steps") else model
+    shape = np.shape(getattr(final, "coef_", ()))
+    return shape[-1] + 1 if shape and shape[-1] else None
+
+
+_LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
+"""Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
 
 _COMPARISON_ROWS = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
@@ -106,6 +118,7 @@ class EstimatorProblem(Problem):
     """An estimator or a function, fitted on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
+    ``memory`` are the bytes that the coreset may take; None where its size is given.
     """
 
     estimator: Any
@@ -115,6 +128,7 @@ class EstimatorProblem(Problem):
     epsilon: float
     loss_bound: float | None = None
     resample: bool = False
+    memory: int | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
@@ -165,9 +179,25 @@ class EstimatorProblem(Problem):
         return clipped, np.abs(losses - clipped)
 
     def fit(self, data: Snapshot, current: Any) -> FitResult:
-        """Fit the estimator on the coreset; the current model is not used."""
-        model = self.fit_on(self._training_rows(data.coreset))
+        """Fit the estimator on the kept rows; of the current model only the number of coefficients is used."""
+        model = self.fit_on(self._training_rows(self._training_coreset(data, current)))
         return FitResult(model, len(model.rows))
+
+    def n_fit_rows(self, data: Snapshot, current: Any) -> int:
+        return len(self._training_coreset(data, current))
+
+    def _training_coreset(self, data: Snapshot, current: FittedEstimator | None) -> Coreset:
+        """Return all kept rows; for a linear model a smaller coreset of them, from the same scores and draws."""
+        coefficients = None if current is None else n_coefficients(current.model)
+        if coefficients is None or self.memory is None:
+            return data.coreset
+        size = max(_LEAST_PART, _ROWS_PER_COEFFICIENT * coefficients)
+        if size >= len(data.coreset):
+            return data.coreset
+        if size not in data.cache:
+            data.cache[size] = data.sketch.with_size(size).coreset(data.history)
+        part: Coreset = data.cache[size]
+        return part
 
     def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
         """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
@@ -192,7 +222,7 @@ class EstimatorProblem(Problem):
         if not hasattr(self.estimator, "fit"):
             given = () if flat is None else (flat,)
             return FittedEstimator(self.estimator(points, rows.weights, *given), rows)
-        weights = None if self.resample else rows.weights
+        weights = None if self.resample or all_ones(rows.weights) else rows.weights  # without is faster, and the same
         return FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows)
 
     def _decoded(self, targets: FloatArray) -> Any:
@@ -203,7 +233,7 @@ class EstimatorProblem(Problem):
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
     def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
-        """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
+        """Total loss on all rows seen, estimated on some of the kept rows.
 
         With ``scored``, it is that of the rows that were scored when they came.
         """
@@ -211,7 +241,7 @@ class EstimatorProblem(Problem):
 
     def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
-        return subsample(data.coreset, _COMPARISON_ROWS, self.seed) if self.resample else data.coreset
+        return subsample(data.coreset, _COMPARISON_ROWS, self.seed)
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -230,8 +260,25 @@ class EstimatorProblem(Problem):
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
         return self.loss.gradient_norms(losses)
 
-    def gradient_norms_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
-        return self.gradient_norms(self._losses_on(coreset, model))
+    def piloted(self, sketch: Any, model: FittedEstimator, data: Snapshot) -> Any:
+        """Return the sketch that scores further rows by a new model, measured on some of the kept rows.
+
+        Its size is that which the memory holds of rows like these.
+        """
+        sketch = self._sized(sketch, data)
+        if sketch.pilot != "gradients":
+            return sketch
+        some = self._comparison_rows(data)
+        return sketch.with_model(model, some, self.gradient_norms(self._losses_on(some, model)))
+
+    def _sized(self, sketch: Any, data: Snapshot) -> Any:
+        schema = self.encoding.schema
+        if self.memory is None or schema is None or not len(schema.string_columns):
+            return sketch
+        strings = self.encoding.strings.bytes_of(data.coreset.points[:, schema.string_columns])
+        size = rows_in_memory(self.memory, sum(sketch.settings.shape), strings / max(1, len(data.coreset)))
+        is_complete = sketch.totals.n_rows <= sketch.settings.size
+        return sketch.with_size(float(size if is_complete else min(size, sketch.settings.size)))
 
     def optimum(self, data: Snapshot, model: FittedEstimator | None) -> float:
         """Return the cost of the best model known, this one or one fitted now: on all rows if they are kept.
@@ -305,7 +352,7 @@ class EstimatorProblem(Problem):
         mine, theirs = rows_of(old), rows_of(new)
         if np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights):
             return True
-        if isinstance(old, Rows) or isinstance(new, Rows):
+        if isinstance(old, Rows) or isinstance(new, Rows) or old.last.differ(new.last):
             return False
         try:
             return bool(joblib.hash(old.model) == joblib.hash(new.model))
@@ -333,8 +380,3 @@ def moved_importances(old: Any, new: Any) -> dict[str, Any]:
 def rows_of(model: FittedEstimator | Rows | None) -> Any:
     """Return the rows that a model was fitted on; None if there is no model."""
     return model if model is None or isinstance(model, Rows) else model.rows
-
-
-def _as_rows(coreset: Coreset) -> Rows:
-    targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
-    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)

@@ -237,6 +237,12 @@ class LastLosses:
         self._last = (key, losses)
         return losses
 
+    def differ(self, other: LastLosses) -> bool:
+        """Whether two models were seen to have different losses on the same rows."""
+        if self._last is None or other._last is None or self._last[0] != other._last[0]:
+            return False
+        return not np.array_equal(self._last[1], other._last[1])
+
     def __getstate__(self) -> dict[str, None]:
         return {"_last": None}
 

@@ -66,7 +66,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
     columns : "auto" or None, default None

@@ -183,7 +183,7 @@ class ClusteringProblem(Problem):
         return float(self.k)
 
     def difference(self, old: Centers, new: Centers, data: Snapshot) -> dict[str, Any]:
-        """Return what became of each cluster; the magnitude is the largest distance that a center moved."""
+        """Return the change of each cluster; the magnitude is the largest distance that a center moved."""
         shared = shared_weight(_labels(data, old.points), _labels(data, new.points), data.coreset.weights, self.k)
         moved = np.sqrt(np.square(old.points - new.points).sum(axis=1))
         total = float(shared.sum())

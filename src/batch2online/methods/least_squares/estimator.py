@@ -75,7 +75,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
-        schedule keeps changes few, see "Theory". Ignored for other losses than the squared one.
+        schedule keeps changes few, see "Proofs". Ignored for other losses than the squared one.
     fit_intercept : bool, default True
         Without an intercept columns are scaled, but not centred: columns far from zero are then nearly collinear.
     score_targets : bool, default True
@@ -84,7 +84,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
     columns : "auto" or None, default None
@@ -282,7 +282,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     @property
     def error_(self) -> float:
-        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
 
     @classmethod

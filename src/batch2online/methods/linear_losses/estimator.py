@@ -1,4 +1,4 @@
-"""Models of classes in the order of the labels: the engine knows classes in the order in which they came."""
+"""Models of classes in the order of the labels; the engine stores classes in order of appearance."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
     columns : "auto" or None, default None
@@ -127,7 +127,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     Notes
     -----
     While all rows fit into the coreset the model is that of ``LogisticRegression`` on them. New labels can appear at
-    any time; a row of a label that is unknown to the model costs as much as a label of half a row among all. Merged
+    any time; a row whose label is unknown to the model has the loss of a class with half a row among all rows. Merged
     shards were expanded at their own models: once the coreset does not hold all rows, the merged coreset and model are
     not those of ``fit``, and depend on the shards and the order of merging. ``error_`` estimates by which share the
     model costs more than the fit to all rows.
@@ -268,13 +268,13 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     @property
     def n_iter_(self) -> int:
-        """How many solves have brought a model, each of many steps."""
+        """Number of fits that replaced the model, each of many steps."""
         engine = self._check_fitted()
         return engine.n_changes + engine.has_model
 
     @property
     def error_(self) -> float:
-        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(self._check_fitted().current.model.error)
 
     @one_thread()

@@ -48,7 +48,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         ``center``, where explained variance matters and reacts more strongly than the loss.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
-        schedule keeps changes few, see "Theory".
+        schedule keeps changes few, see "Proofs".
     basis : {"stable", "variance"}
         Rotate a new basis towards the old one, so that stored embeddings stay comparable; or order it by variance, with
         signs that follow the old basis.
@@ -56,7 +56,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
     columns : "auto" or None, default None
@@ -189,7 +189,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def explained_variance_ratio_(self) -> FloatArray:
         """Share of each component in the total; sorted after ``fit``, and with ``basis="variance"`` at each change.
 
-        A basis that is to stay comparable from change to change is turned as little as possible, not sorted.
+        With ``basis="stable"`` components are rotated as little as possible and not sorted.
         """
         moments = self._moments()
         return moments.along(self._model.components) / (moments.total or 1.0)
@@ -225,7 +225,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     @one_thread()
     def score_samples(self, X: Any) -> FloatArray:
-        """Minus the squared distance of each row to the subspace: the lower, the odder the row."""
+        """Negative squared distance of each row to the subspace: low for outliers."""
         engine = self._check_fitted()
         rows = self._checked_rows(X)
         losses: FloatArray = engine.problem.losses(engine.model, rows, np.empty((len(rows), 0)))[0]
