@@ -312,6 +312,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
+    def _weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return the weights of rows, times those of their classes if there are any."""
+        return sample_weight
+
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
             return
@@ -454,12 +458,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
         if not self._needs_targets:
             raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
-        columns = self._check_fitted().columns
-        if columns is not None and not columns.is_final:
-            raise ValueError(
-                "Predictions of a table whose targets come later need features that stay as they are: learn the first "
-                "10,000 rows with their targets, or call fit."
-            )
         points = self._checked_rows(X)
         return points, None, [[]] * len(points)
 
@@ -671,7 +669,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = self._stream.columns
         if columns is None or columns.is_final:
             return self._prepare_one(x, y).as_rows()
-        return self._prepare_encoded(columns.read_one(self._listed(x)), None if y is None else [y], None)
+        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
@@ -695,8 +693,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh.n_features_in_ = len(x)
         if names is not None:
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, None if y is None else [y], None))
+        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
         return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
+        targets = None if y is None else [y]
+        return targets, self._weighted(targets, None)
 
     def _listed(self, x: Any) -> list[Any]:
         """Return the values of one row of a table, in the order of its columns."""
@@ -1205,6 +1207,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    from batch2online.frames import table  # noqa: F401  # files may name its classes
     from batch2online.storage import model_file
 
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)

@@ -335,6 +335,8 @@ def _below_one(regret: Regret) -> str:
     """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
     if regret.ratio >= 1:
         return ""
+    if getattr(regret, "out_of_sample", False):
+        return " (below 1: in hindsight each half of the rows is predicted by a model of the other half)"
     if regret.ratio_interval[1] >= 1:
         return " (below 1: that is measured on the coreset alone)"
     return " (below 1: the model changed along with the rows, which no single model can)"

@@ -117,6 +117,11 @@ class ChangeEvent:
         return math.inf if self.cost_before else 0.0
 
     @property
+    def gain(self) -> float:
+        """Share of the cost of the old model that the new one saves; what it costs in labels is ``churn``."""
+        return 1 - self.cost_after / self.cost_before if self.cost_before else 0.0
+
+    @property
     def reason(self) -> str:
         """Why the model was replaced, as a sentence."""
         if self.kind == "scheduled":

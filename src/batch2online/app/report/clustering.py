@@ -26,6 +26,7 @@ def describe(context: ReportContext, event: Any) -> str:
     parts += [f"cluster {change.id} {_movement(context, change)}" for change in moved[:N_FEATURES] if change.moved > 0]
     if event.churn is not None:
         parts.append(f"about {count_of(round(event.churn * event.at), 'row')} ({event.churn:.2%}) changed their label")
+        parts.append(f"gain {event.gain:.2%} of the loss")
     return "; ".join(parts)
 
 
