@@ -65,6 +65,9 @@ class Problem(ABC):
     costs_are_exact: ClassVar[bool] = False
     """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset."""
 
+    tries_changes: ClassVar[bool] = False
+    """Whether a replaced model is scored beside its successor for a while, for the ``trial`` of a change."""
+
     @property
     def secondary_name(self) -> str:
         """Name of the secondary loss, see :meth:`losses`."""

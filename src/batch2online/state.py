@@ -726,7 +726,8 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not state.policy.measures_benefit:
+    is_reported = state.problem.tries_changes and state.record is not None
+    if not (state.policy.measures_benefit or is_reported):
         return state
     old, size = state.refresh.benefit, float(n_fit_rows)
     if former is state.model and old is not None:  # the same model came out: it gains nothing
@@ -746,8 +747,21 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
     benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
-    is_over = benefit.gains.rows >= TRIAL_ROWS
-    return _refreshed(state, benefit=replace(benefit, former=None) if is_over else benefit)
+    state = with_trial(_refreshed(state, benefit=benefit))
+    return state if benefit.gains.rows < TRIAL_ROWS else _refreshed(state, benefit=replace(benefit, former=None))
+
+
+def with_trial(state: StreamState) -> StreamState:
+    """Return the state whose last change knows what both models have cost the rows after it, seen by neither."""
+    benefit = state.refresh.benefit
+    if benefit is None or not state.changes or state.changes[-1].at != benefit.at or not benefit.gains.weight > 0:
+        return state
+    new = benefit.magnitude / benefit.gains.weight
+    old = new + benefit.gains.mean
+    if not 0 <= old < math.inf:  # logarithms of densities have no shares
+        return state
+    event = replace(state.changes[-1], trial=(benefit.gains.rows, old, new))
+    return replace(state, changes=(*state.changes[:-1], event))
 
 
 # -- two streams ----------------------------------------------------------------------------------------

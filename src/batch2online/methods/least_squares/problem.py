@@ -19,6 +19,7 @@ from batch2online.methods.least_squares.solver import TOLERANCE, coreset_moments
 from batch2online.numerics.triangular import column_norms
 from batch2online.problem import FitResult, Hindsight, Problem, noise_factor_of, resolution
 from batch2online.quality import Baseline, MeanBaseline
+from batch2online.results import most_moved
 from batch2online.rows import Rows
 from batch2online.schema import finite, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
@@ -181,7 +182,8 @@ class LeastSquares(Problem):
         moments = data.sketch.statistics.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
-        return {"magnitude": magnitude, "coefficients": _moved_most(old, new, moments)}
+        moved_most = _moved_most(old, new, moments)
+        return {"magnitude": magnitude, "prediction_change": magnitude, "coefficients": moved_most}
 
     def same(self, old: LinearModel, new: LinearModel) -> bool:
         return np.array_equal(old.coefficients, new.coefficients) and np.array_equal(old.intercepts, new.intercepts)
@@ -196,9 +198,6 @@ _ENOUGH_ROWS = 30
 _ROUNDING = 1e-6
 """Relative excess cost of a solution that counts as rounding."""
 
-MOST_MOVED = 3
-"""Number of coefficients that a change names."""
-
 
 def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[tuple[int, float, float], ...] | None:
     """Return the columns whose coefficients moved predictions most, with their values before and after."""
@@ -206,8 +205,7 @@ def _moved_most(old: LinearModel, new: LinearModel, moments: Moments) -> tuple[t
         return None
     before, after = old.coefficients[0], new.coefficients[0]
     effects = np.abs(after - before) * moments.spreads(moments.regular_factor)[moments.inner]
-    strongest = np.argsort(-effects, kind="stable")[:MOST_MOVED]
-    return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
+    return most_moved(effects, before, after)
 
 
 def standard_errors(data: Snapshot) -> FloatArray:
