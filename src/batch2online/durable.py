@@ -38,6 +38,7 @@ import numpy as np
 from batch2online._types import FloatArray
 from batch2online.answers import losses_of_answers
 from batch2online.estimator import estimator_from
+from batch2online.frames import table as _table  # noqa: F401  # files may name its classes
 from batch2online.input import PreparedRows, all_at_hand, at_hand
 from batch2online.methods.any_estimator.problem import FitNeededError, without_fitting
 from batch2online.methods.linear_losses import problem as _linear_losses  # noqa: F401  # files may name its classes
@@ -395,7 +396,8 @@ class Durable:
             Rows, as for the model.
         keys : list of str or int, optional
             A key for each row, to which :meth:`label` brings the target. Rows and answers are in the file before this
-            call returns. A key that a row has already, learned or waiting, raises :class:`DuplicateKey`.
+            call returns. A key that a row has already, learned or waiting, raises :class:`DuplicateKey`. With
+            ``columns="auto"``, the features are from now on those of the rows learned so far.
         at : float, optional
             When the rows were asked for, in whatever unit, for :meth:`expire`.
         """
@@ -417,6 +419,7 @@ class Durable:
         with self._lock:
             self._session.check_usable()
             answer = predict(X)
+            self._fix_columns()
             points, schema, strings = self._model._question(X)
 
             def ask() -> None:
@@ -429,6 +432,17 @@ class Durable:
 
             self._carry_out(ask)
         return answer
+
+    def _fix_columns(self) -> None:
+        """Keep the features of a table as they are now: rows wait as rows of these features."""
+        columns = self._model._stream.columns
+        if columns is not None and not columns.is_final:
+
+            def fix() -> None:
+                self._model._stream = self._model._fixed()
+                self._write_state()
+
+            self._carry_out(fix, counts=False)
 
     def _answer_content(self, schema: Any) -> dict[str, Any]:
         model = self._model

@@ -29,6 +29,7 @@ from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.quality import Baseline, ClassBaseline
+from batch2online.reasons import explained
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
@@ -311,6 +312,10 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
+    def _weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return the weights of rows, times those of their classes if there are any."""
+        return sample_weight
+
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
             return
@@ -453,12 +458,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
         if not self._needs_targets:
             raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
-        columns = self._check_fitted().columns
-        if columns is not None and not columns.is_final:
-            raise ValueError(
-                "Predictions of a table whose targets come later need features that stay as they are: learn the first "
-                "10,000 rows with their targets, or call fit."
-            )
         points = self._checked_rows(X)
         return points, None, [[]] * len(points)
 
@@ -670,7 +669,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         columns = self._stream.columns
         if columns is None or columns.is_final:
             return self._prepare_one(x, y).as_rows()
-        return self._prepare_encoded(columns.read_one(self._listed(x)), None if y is None else [y], None)
+        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
 
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
@@ -694,8 +693,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         fresh.n_features_in_ = len(x)
         if names is not None:
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
-        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, None if y is None else [y], None))
+        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
         return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
+        targets = None if y is None else [y]
+        return targets, self._weighted(targets, None)
 
     def _listed(self, x: Any) -> list[Any]:
         """Return the values of one row of a table, in the order of its columns."""
@@ -869,7 +872,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         engine = self._check_fitted()
         seconds = {fit.at: fit.seconds for fit in engine.current.timings.models}
-        return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
+        return [replace(event, seconds=seconds.get(event.at)) for event in engine.view().current.changes]
+
+    @property
+    def change_reasons_(self) -> list[str]:
+        """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
+        names, labels = getattr(self, "feature_names_in_", None), getattr(self._check_fitted().problem, "labels", {})
+        return [explained(event, names=names, labels=labels) for event in self.changes_]
 
     @property
     def timings_(self) -> Timings:
@@ -1198,6 +1207,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    from batch2online.frames import table  # noqa: F401  # files may name its classes
     from batch2online.storage import model_file
 
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)

@@ -76,7 +76,11 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
             row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
             check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
     else:
-        check_finite(X, "X", names, largest=largest)
+        try:
+            check_finite(X, "X", names, largest=largest)
+        except ValueError as error:
+            is_remediable = names is not None and "NaN" in str(error) and getattr(estimator, "columns", "") is None
+            raise ValueError(f"{error}{_REMEDY if is_remediable else ''}") from None
     return X
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 from sklearn.base import clone
 
 import batch2online
+import batch2online.dask
 from batch2online import Durable, OnlineClassifier, OnlineClustering, OnlineLowRank, OnlineRegression
 from batch2online.app.cli.app import app
 from batch2online.frames import preparation, table
@@ -247,6 +250,8 @@ def test_parameters_and_clones():
 def test_without_it_the_error_names_it():
     with pytest.raises(ValueError, match=r"Row 0, column 'city' holds 'Graz'.* Set columns=\"auto\""):
         OnlineRegression().fit(pd.DataFrame({"a": [1.0], "city": ["Graz"]}), [1.0])
+    with pytest.raises(ValueError, match=r"NaN at row 0, column 'a'. Set columns=\"auto\""):
+        OnlineRegression().fit(pd.DataFrame({"a": [np.nan]}), [1.0])
 
 
 def test_errors_leave_the_model_as_it_was():
@@ -345,6 +350,32 @@ def test_late_targets_need_features_that_stay(tmp_path):
         assert model.label(["b"], y[:1]).model.n_seen_ == N + 1
 
 
+@pytest.mark.parametrize("more", [{"window": 15}, {"half_life": 20}, {"half_life": "auto"}])
+def test_old_rows_can_decay(more):
+    assert state(learned("regression", 7, **more)) == state(learned("regression", N, **more))
+
+
+def test_single_rows_have_the_weights_of_their_classes():
+    data, y = frame(), targets("classifier", frame())
+    more = {"class_weight": {"dear": 2.0, "cheap": 0.0}}
+    model = MAKE["classifier"](**more)
+    for x, label in zip(data.to_dict("records"), y.tolist(), strict=True):
+        model.learn_one(x, label)
+    assert model.n_seen_ == (y == "dear").sum()
+    assert state(model)[1:] == state(learned("classifier", N, **more))[1:]
+
+
+def test_shards_of_a_cluster_have_the_features_of_its_first_partition():
+    dd = pytest.importorskip("dask.dataframe")
+    data = frame().drop(columns="day").assign(y=targets("regression", frame()))
+    one, three = (batch2online.dask.fit(MAKE["regression"](), dd.from_pandas(data, npartitions=n), "y") for n in (1, 3))
+    assert (three.n_seen_, three.columns_.known_rows, one.columns_.known_rows) == (N, 14, AT)
+    assert one.columns_.names == three.columns_.names
+    first = MAKE["regression"]().partial_fit(data[:10].drop(columns="y"), data["y"][:10])
+    more = batch2online.dask.partial_fit(first, dd.from_pandas(data[10:], npartitions=2), "y")
+    assert (more.n_seen_, more.columns_.known_rows) == (N, 8)
+
+
 @pytest.mark.full
 def test_the_command_line_gives_the_same_coefficients_on_diamonds(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "LOOKAHEAD", preparation.LOOKAHEAD)
@@ -357,3 +388,18 @@ def test_the_command_line_gives_the_same_coefficients_on_diamonds(tmp_path, monk
         some = data[start : start + 777]
         model.partial_fit(some.drop(columns="price"), some["price"].to_numpy(dtype=float))
     assert result["in_units"]["coefficients"] == dict(zip(model.columns_.names, model.coef_.tolist(), strict=True))
+
+
+@pytest.mark.slow
+def test_a_new_process_loads_what_another_has_saved(tmp_path):
+    """A process that has seen no table knows the classes of the file."""
+    table = pd.DataFrame({"a": np.arange(40.0), "s": list("xyxz") * 10})
+    OnlineRegression(columns="auto", random_state=0).partial_fit(table, np.arange(40.0)).save(tmp_path / "saved.b2o")
+    with Durable(tmp_path / "durable.b2o", OnlineRegression(columns="auto", random_state=0)) as durable:
+        durable.partial_fit(table, np.arange(40.0))
+    program = f"""
+import batch2online
+assert batch2online.load({str(tmp_path / "saved.b2o")!r}).n_seen_ == 40
+assert batch2online.Durable.open({str(tmp_path / "durable.b2o")!r}).n_seen_ == 40
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

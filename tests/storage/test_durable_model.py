@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -148,3 +149,20 @@ def test_reading_does_not_wait_for_a_call_that_learns(path):
             return len(found)
 
         assert durable.batch(calls) == 1
+
+
+def test_features_of_a_table_stay_once_rows_wait_for_their_targets(tmp_path):
+    table = pd.DataFrame({"a": np.arange(60.0), "s": list("xyz") * 20})
+    durable = Durable(tmp_path / "model", OnlineRegression(columns="auto", random_state=0), durability="os")
+    durable.partial_fit(table[:40], np.arange(40.0))
+    answer = durable.predict(table[40:50], keys=range(10))
+    durable.label(range(5), np.arange(40.0, 45.0))
+    durable.partial_fit(table[50:], np.arange(50.0, 60.0))
+    state = serialise(durable.model._stream)
+    durable._session.abandon()
+    with Durable.open(tmp_path / "model") as again:
+        assert again.n_seen_ == 55
+        assert again.n_waiting == 5
+        assert len(answer) == 10
+        assert serialise(again.model._stream) == state
+        assert again.label(range(5, 10), np.arange(45.0, 50.0)).n_seen_ == 60

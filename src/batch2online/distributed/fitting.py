@@ -59,7 +59,7 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
 
 def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
     """Fit a model to partitions that have their places, and return it."""
-    template = _template(model, seed_from(model.random_state))
+    template = _with_columns(_template(model, seed_from(model.random_state)), table)
     return _replace_state(model, _root(template, table, progress))
 
 
@@ -92,6 +92,17 @@ def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
     """Return an estimator without rows, from which workers create shards with this seed."""
     template = model._unfitted_copy()
     template.random_state, template._is_shard = seed, is_shard
+    if model.__sklearn_is_fitted__():
+        template._shard_columns = model._fixed().columns
+    return template
+
+
+def _with_columns(template: Any, table: Table) -> Any:
+    """Return the template with features that are inferred from the first partition, for ``columns="auto"``."""
+    if getattr(template, "columns", None) is not None and template._shard_columns is None:
+        part = with_rows(table)[0]
+        (first,) = computed(learned(template, None, part, Piece.all_of(part.place), table))
+        template._shard_columns = first._with_final_columns().columns
     return template
 
 

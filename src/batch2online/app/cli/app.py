@@ -395,3 +395,29 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
     from batch2online.app.cli.commands.paper import paper as paper_command
 
     paper_command(out, full, rows, seeds, jobs, as_json)
+
+
+@app.command()
+@click.argument("models", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--host", default="127.0.0.1", help="Address to listen on; others than this machine need --token-file.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, help="Port to listen on.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with one token a line; 'read TOKEN' may not change models.",
+)
+@_count("--max-models", "Maximum number of models.", default=100)
+@_count("--max-megabytes", "Maximum size of a request.", default=64)
+@_list("--estimators", "Packages whose estimators requests may name. Default: sklearn.")
+def serve(models: Path, host: str, port: int, token_file: Path | None, **limits: Any) -> None:
+    """Serve the models in a folder over HTTP, and let them learn.
+
+    \b
+    batch2online serve models
+    curl -X PUT localhost:8000/models/price -d '{"task": "regression", "target": "y"}'
+    curl localhost:8000/models/price/learn -H 'Content-Type: application/json' -d '[{"x": 1, "y": 2}]'
+    curl localhost:8000/models/price/predict -H 'Content-Type: application/json' -d '[{"x": 3}]'
+    """  # noqa: D301 (\b keeps lines apart)
+    from batch2online.app.cli.commands.serve import serve as serve_command
+
+    serve_command(models, host, port, token_file, **limits)

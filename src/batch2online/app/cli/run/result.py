@@ -181,7 +181,7 @@ def parameters_of(model: Any) -> dict[str, Any]:
 def change_record(event: Any) -> dict[str, Any]:
     """Return a change event as one line of ``changes.jsonl``."""
     known = {name: value for name, value in asdict(event).items() if value is not None and name != "seconds"}
-    return {**known, "excess": event.excess, "reason": event.reason}
+    return {**known, "excess": event.excess, "gain": event.gain, "reason": event.reason}
 
 
 def versions() -> dict[str, str]:
