@@ -1133,7 +1133,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return None
 
     def _own_parameters(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters of this estimator that are those of a state, and need no trust in its file."""
+        """Return the parameters of this estimator that equal those of a state; its file is not trusted for them."""
         return {}
 
     def _check_same_settings(self, found: Any) -> None:

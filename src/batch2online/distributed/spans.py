@@ -21,7 +21,7 @@ SPAN = 250_000
 
 
 def spans(template: Any, table: Table) -> list[Any]:
-    """Return what makes a shard of each span that has rows."""
+    """Return the tasks that make a shard of each span with rows."""
     parts, known = with_rows(table), dict[int, Any]()
     last = parts[-1].first_id + parts[-1].n_ids
     for part in parts:
@@ -32,7 +32,7 @@ def spans(template: Any, table: Table) -> list[Any]:
 
 
 def learned(template: Any, known: Any, part: Partition, piece: Piece, table: Table) -> Any:
-    """Return what makes a shard of a piece of a partition, and of what is known before it."""
+    """Return the task that adds a piece of a partition to the shard before it."""
     learn = delayed(shard_of, pure=False)
     return learn(template, known, part.rows, part.targets, part.weights, piece, table.columns, table.target)
 

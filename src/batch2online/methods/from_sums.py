@@ -64,7 +64,7 @@ class ExactMatrix:
         return result
 
     def factor(self) -> FloatArray:
-        """Upper triangular R with R'R this matrix; a row is zero where a column depends on those before it."""
+        """Upper triangular R with R'R equal to this matrix; a row is zero if its column depends on earlier ones."""
         p = len(self.values)
         scales = [(int(value).bit_length() + 1) // 2 for value in self.values.diagonal()]
         rest = [

@@ -95,7 +95,7 @@ def without(digits: list[Digits], odd: IntArray) -> list[Digits]:
 
 
 def exact_product(m: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return two arrays whose sum is ``m * weights``: what is rounded, and what rounding has left (Dekker 1971)."""
+    """Return two arrays whose sum is exactly ``m * weights``: the products, and their rounding errors (Dekker 1971)."""
     fraction, exponent = np.frexp(weights)  # so that no part is too large
     product = m * fraction
     of_m, of_fraction = _halves(m), _halves(fraction)
@@ -251,7 +251,7 @@ class ExactGram:
         return [int.from_bytes(word.tobytes(), "little", signed=True) for word in words], _LIMB * own.low
 
     def stored_fields(self) -> dict[str, Any]:
-        """Return what a file holds, and what travels."""
+        """Return the fields that are stored and sent."""
         own = self.closed()
         return {"width": own.width, "low": own.low, "limbs": own.limbs}
 
@@ -283,7 +283,7 @@ def _paired(digits: list[Digits]) -> Iterator[Term]:
 
 
 def _spread(limbs: IntArray) -> IntArray:
-    """Return the same number in limbs that hold no more than they should, with room above for what was too much."""
+    """Return the same number with carries propagated, and an additional limb for the highest carry."""
     limbs = np.concatenate([limbs, np.zeros((2, limbs.shape[1]), dtype=np.int64)])
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> _LIMB
@@ -292,7 +292,7 @@ def _spread(limbs: IntArray) -> IntArray:
 
 
 def _canonical(width: int, low: int, limbs: IntArray) -> ExactGram:
-    """Return the sums with no limb that could be spared: equal sums have equal limbs."""
+    """Return the sums without redundant limbs, so that equal sums have equal limbs."""
     top = len(limbs)
     while top > 1 and _fits(limbs[top - 1], limbs[top - 2]):
         limbs[top - 2] += limbs[top - 1] << _LIMB

@@ -238,7 +238,7 @@ def checked_encoding(state: dict[str, Any]) -> Encoding:
 
 
 def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bool) -> Stream:
-    """Return a stream with models in the place of the rows that a file holds for them.
+    """Return a stream in which the rows that a file holds are replaced by the models fitted on them.
 
     The current model is that of ``content``, or is fitted now if ``may_fit``. Models of other half-lives, and those
     that were replaced and are still scored beside their successors, are fitted when they are first used.
