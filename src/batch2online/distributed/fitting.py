@@ -17,6 +17,7 @@ from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.clustering.sketch import Clustering
 from batch2online.sampling import seed_from
+from batch2online.state import StreamState
 
 Model = TypeVar("Model", bound=OnlineEstimator)
 
@@ -91,16 +92,16 @@ def _check_model(model: Any) -> None:
 def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
     """Return an estimator without rows, of which workers make shards of this seed."""
     template = model._unfitted_copy()
-    template.random_state, template._is_shard = seed, is_shard
+    template.random_state, template._origin = seed, int(model.first_id) if is_shard else None
     return template
 
 
 def _shard_of(model: Any, template: Any) -> Any:
     """Return a shard that has seen what a model has."""
     shard, engine = template._unfitted_copy(), model._stream
-    shard._is_shard = template._is_shard
+    shard._origin = template._origin
     shard.__dict__.update({name: value for name, value in vars(model).items() if name in LEARNED})
-    shard._stream = engine.unordered() if engine.sketch.pilot == "none" else engine
+    shard._stream = engine.unordered(int(model.first_id)) if engine.sketch.pilot == "none" else engine
     return shard
 
 
@@ -115,7 +116,7 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     """Return one estimator of all rows: a shard, or one with a model already."""
     if _keeps_all_rows(template):
         return Rounds(*_leaves(template, table)).fitted()
-    leaves = _leaves(template, table)[0] if template._adds_up else spans(template, table)
+    leaves = spans(template, table)
     (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
     if len(leaves) == 1 and root._stream.ordered:
         root._stream = root._stream.refit("merged")
@@ -142,5 +143,5 @@ def _replace_state(model: Model, root: Any) -> Model:
     """Make a model all that has been learned, in one step."""
     fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
-    fresh._stream = root._stream.whole().as_set()
+    fresh._stream = root._stream.whole().map(StreamState.without_scores)
     return model._replace_state(fresh)

@@ -15,9 +15,7 @@ from dask import delayed
 
 from batch2online.distributed.partitions import Partition, Table, with_rows
 from batch2online.distributed.shards import Piece, shard_of
-
-SPAN = 250_000
-"""Ids of a span. Every size of a block divides it."""
+from batch2online.sketches import spans as span_tree
 
 
 def spans(template: Any, table: Table) -> list[Any]:
@@ -26,8 +24,10 @@ def spans(template: Any, table: Table) -> list[Any]:
     last = parts[-1].first_id + parts[-1].n_ids
     for part in parts:
         for start, stop in _ranges(part):
-            piece = Piece(part.place, start, stop, ends=stop % SPAN == 0 or stop == last)
-            known[start // SPAN] = learned(template, known.get(start // SPAN), part, piece, table)
+            piece = Piece(part.place, start, stop, ends=stop % span_tree.SPAN_IDS == 0 or stop == last)
+            known[start // span_tree.SPAN_IDS] = learned(
+                template, known.get(start // span_tree.SPAN_IDS), part, piece, table
+            )
     return list(known.values())
 
 
@@ -41,6 +41,6 @@ def _ranges(part: Partition) -> Iterator[tuple[int, int]]:
     """Yield the ranges of ids that a partition has in each span."""
     start, end = part.first_id, part.first_id + part.n_ids
     while start < end:
-        stop = min(end, (start // SPAN + 1) * SPAN)
+        stop = min(end, (start // span_tree.SPAN_IDS + 1) * span_tree.SPAN_IDS)
         yield start, stop
         start = stop

@@ -180,10 +180,6 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         """Whether the moments of all rows are all that is needed."""
         return bool(self.loss == "squared" and self.alpha == 0)
 
-    @property
-    def _adds_up(self) -> bool:
-        return self._is_plain
-
     def _predictor_loss(self) -> PredictorLoss:
         from batch2online.methods.linear_losses.losses import of_regression  # least squares does without
 

@@ -95,19 +95,19 @@ class LeastSquares(Problem):
         It can cost more than the optimum where directions are dropped. Costs are compared with those of such models,
         never with the optimum alone, so that a refit takes place where it gains.
         """
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         if not self.exact:
             moments = coreset_moments(data.coreset, data.sketch.intercept)
         return self.fit_result(LinearModel(*least_squares(moments)), data)
 
     def cost(self, model: LinearModel, data: Snapshot) -> float:
         """Return the exact squared loss of the model on all rows seen."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         return float(np.square(moments.shifted_factor @ _deviation(model, moments)).sum())
 
     def lower_bound(self, data: Snapshot) -> float:
         """Return the optimum over all linear models: the corner of the factor that belongs to the targets."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         corner = moments.regular_factor[moments.n_inputs :, moments.n_inputs :]
         return float(np.square(corner).sum())
 
@@ -121,29 +121,29 @@ class LeastSquares(Problem):
         It is not if directions were dropped along which targets vary, see
         :func:`batch2online.methods.least_squares.solver.least_squares`.
         """
-        columns = data.sketch.statistics.moments.n_inputs
+        columns = data.sketch.moments.n_inputs
         return (lambda n: exact_stability(n, columns)) if self.exact and self._is_exact_for(data) else None
 
     def _is_exact_for(self, data: Snapshot) -> bool:
         """Return whether the solution of all rows attains the optimum."""
-        model = LinearModel(*least_squares(data.sketch.statistics.moments))
+        model = LinearModel(*least_squares(data.sketch.moments))
         known, least = self.hindsight(data, model), self.cost(model, data)
         return least <= (1 + _ROUNDING) * known.optimum + known.resolution
 
     def degrees_of_freedom(self, model: LinearModel, data: Snapshot) -> float:
         """Return the number of coefficients of one target."""
-        return float(data.sketch.statistics.moments.n_inputs)
+        return float(data.sketch.moments.n_inputs)
 
     def noise_factor(self, model: LinearModel, data: Snapshot) -> float:
         rows, weights = data.sketch.sample()
-        leverages = data.sketch.statistics.scores_of_inputs(rows)
+        leverages = data.sketch.statistics.total.scores_of_inputs(rows)
         losses, _ = self.losses(model, rows.points, rows.targets)
         mean_loss = self.lower_bound(data) / data.totals.effective_rows
         return noise_factor_of(leverages, losses, weights, self.degrees_of_freedom(model, data) * mean_loss)
 
     def hindsight(self, data: Snapshot, model: LinearModel) -> Hindsight:
         """Return the optimum beside the cost of the mean; without an intercept, beside that of predicting zero."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         factor, targets = moments.shifted_factor, slice(moments.n_inputs, None)
         spreads, offset = factor[:, targets], float(np.abs(moments.shift[targets]).max(initial=0.0))
         if moments.intercept and np.any(factor[:, 0]):
@@ -155,7 +155,7 @@ class LeastSquares(Problem):
 
     def difference(self, old: LinearModel, new: LinearModel, data: Snapshot) -> dict[str, Any]:
         """Return the root mean square change of the predictions on all rows seen."""
-        moments = data.sketch.statistics.moments
+        moments = data.sketch.moments
         moved = moments.shifted_factor @ (_deviation(new, moments) - _deviation(old, moments))
         magnitude = float(np.sqrt(np.square(moved).sum() / data.totals.weight))
         return {"magnitude": magnitude, "coefficients": _moved_most(old, new, moments)}
@@ -186,7 +186,7 @@ def standard_errors(data: Snapshot) -> FloatArray:
 
     They are those of the directions that least squares keeps: dropped ones have no coefficient and no error.
     """
-    moments = data.sketch.statistics.moments
+    moments = data.sketch.moments
     i, inputs = int(moments.intercept), moments.n_inputs
     factor = moments.regular_factor
     centred, right = factor[i:inputs, i:inputs], factor[i:inputs, inputs:]

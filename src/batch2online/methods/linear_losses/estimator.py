@@ -142,10 +142,6 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     _needs_targets = True
     _problem = LinearLossProblem
 
-    @property
-    def _adds_up(self) -> bool:
-        return False
-
     def _quality(self, rows: Averages) -> Metrics:
         return classification_quality(rows)
 
