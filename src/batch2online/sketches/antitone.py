@@ -257,6 +257,8 @@ class AntitoneSketch(Sketch):
 
     def thinned(self) -> Self:
         """Return the same sketch without candidates that current scores rule out."""
+        if not self.totals.n_rows:
+            return self
         new = self._copy()
         new._choose()
         new._thin()
