@@ -203,6 +203,15 @@ def test_a_shard_travels_and_is_small():
     assert len(packed) < 25_000  # the rows are 400,000 bytes
 
 
+@pytest.mark.parametrize("name", ["regression", "centred", "uniform"])
+def test_a_shard_that_travels_within_a_span_goes_on(name):
+    shards = [MODELS[name].new_shard(0), MODELS[name].new_shard(0)]
+    for start, stop in itertools.pairwise([0, 700, 3_333, SPAN]):
+        rows, _ = given_to(MODELS[name], slice(start, stop), None)
+        shards = [shards[0].partial_fit(*rows), pickle.loads(pickle.dumps(shards[1])).partial_fit(*rows)]
+    assert all(map(np.array_equal, told(shards[0]), told(shards[1])))
+
+
 def test_shards_need_a_seed_and_all_rows():
     with pytest.raises(ValueError, match="random_state must be an integer"):
         OnlineRegression().new_shard(0)

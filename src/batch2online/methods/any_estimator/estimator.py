@@ -367,9 +367,9 @@ class BatchToOnline(Labelled):
         return super().partial_fit(X, y, sample_weight)
 
     def _applied(self, rows: PreparedRows) -> Stream:
-        before = self._stream.current.secondary_loss
+        before = self._stream.learner.current.secondary_loss
         stream = input_support.without_unused_strings(super()._applied(rows))
-        excess = stream.current.secondary_loss
+        excess = stream.learner.current.secondary_loss
         if excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
