@@ -28,8 +28,8 @@ TOGETHER = 8
 def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progress: Progress | None = None) -> Model:
     """Fit a model to the rows of a cluster, and return it.
 
-    Each partition becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever the
-    partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, see
+    Each span of 250,000 ids becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever
+    the partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, see
     ``docs/cluster.md`` for what holds of which estimator. Rows have ids but no order here, so that none is predicted
     before it is learned: ``regret_`` has an optimum and no loss.
 
@@ -69,8 +69,9 @@ def partial_fit(
 ) -> Model:
     """Learn from further rows of a cluster; parameters are those of :func:`fit`.
 
-    What a model has learned on a cluster or by ``fit`` and what it learns now give the same bits as all rows at once.
-    Clusters are an exception: their rows stay in the cluster, so that a model of them goes on with its coreset alone.
+    What a model has learned on a cluster or by ``fit`` and what it learns now give the coreset and, up to rounding, the
+    model of all rows at once; the same bits if it has learned whole spans of 250,000 ids. Clusters are an exception:
+    their rows stay in the cluster, so that a model of them goes on with its coreset alone.
     """
     _check_model(model)
     if not model.__sklearn_is_fitted__():
@@ -116,8 +117,8 @@ def _root(template: Any, table: Table, progress: Progress | None) -> Any:
     """Return one estimator of all rows: a shard, or one with a model already."""
     if _keeps_all_rows(template):
         return Rounds(*_leaves(template, table)).fitted()
-    leaves = spans(template, table)
-    (root,) = computed(tree(leaves), leaves=leaves, progress=progress)
+    leaves, pieces = spans(template, table)
+    (root,) = computed(tree(leaves), leaves=pieces, progress=progress)
     if len(leaves) == 1 and root._stream.ordered:
         root._stream = root._stream.refit("merged")
     return root
