@@ -20,6 +20,7 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "matplotlib.sphinxext.mathmpl",
@@ -29,6 +30,8 @@ mathmpl_fontsize = 13.0
 html_theme = "pydata_sphinx_theme"
 html_title = "batch2online"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_prev_next": False,
@@ -41,6 +44,21 @@ html_theme_options = {
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]  # of the gallery's settings, which hold a class
+
+# Inventories come over the network, so links to other projects need INTERSPHINX=1; Read the Docs sets it.
+intersphinx_mapping = (
+    {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "pandas": ("https://pandas.pydata.org/docs", None),
+        "matplotlib": ("https://matplotlib.org/stable", None),
+        "dask": ("https://docs.dask.org/en/stable", None),
+    }
+    if os.environ.get("INTERSPHINX") == "1"
+    else {}
+)
 
 templates_path = ["_templates"]
 autosummary_generate = True
@@ -57,13 +75,30 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "min_reported_time": 1e9,
     "show_memory": False,
+    "thumbnail_size": (540, 372),
     "download_all_examples": False,
     "show_signature": False,
     "abort_on_example_error": True,
+    "reference_url": {"batch2online": None},
+    "doc_module": ("batch2online",),
+    "backreferences_dir": "generated/backreferences",
     "plot_gallery": os.environ.get("GALLERY", "1") == "1",
 }
+
+
+def usage_first(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Move the examples of a docstring, which numpydoc puts last, behind its first paragraph."""
+    if ".. rubric:: Examples" not in lines or "" not in lines[1:]:
+        return
+    start, end = lines.index(".. rubric:: Examples"), len(lines)
+    headings = (".. rubric::", ".. seealso::", ":Attributes:", ":Parameters:")
+    stop = next((at for at in range(start + 1, end) if lines[at].startswith(headings)), end)
+    first = next((at for at in range(1, end) if lines[at - 1] and not lines[at]), start)
+    if first < start:
+        lines[:] = [*lines[:first], "", *lines[start:stop], "", *lines[first:start], *lines[stop:]]
 
 
 def setup(app: Any) -> None:
     """Draw formulas as pictures: MathJax would come over the network."""
     app.add_role("math", math_role, override=True)
+    app.connect("autodoc-process-docstring", usage_first, priority=900)  # after numpydoc

@@ -1,11 +1,12 @@
 """Run the suite: ``python -m benchmarks.suite [--tiny | --full] [--only WORD ...] [--keep] [--out FOLDER] [--pages]``.
 
 Measures speed and growth, then the studies of times (a quarter of an hour), stores what it finds in benchmarks/results,
-one file each with command, commit and date, and writes every measured table and figure of README.md and docs from the
-stored results. ``--full`` takes more rows and repetitions, and all studies: hours. With ``--out`` everything goes to
-that folder instead. ``--only`` measures the files whose path holds a word, such as ``lines/regression``,
-``problems/clustering`` or ``studies/peers``, and prints what it finds; ``--keep`` stores the studies among them;
-``--seeds``, ``--first-seed`` and ``--sets`` choose their streams. ``--pages`` measures nothing and writes the pages.
+one file each with command, commit and date, and writes every measured table and figure of README.md, docs and
+benchmarks/results/README.md from the stored results. ``--full`` takes more rows and repetitions, and all studies:
+hours. With ``--out`` everything goes to that folder instead. ``--only`` measures the files whose path holds a word,
+such as ``lines/regression``, ``problems/clustering`` or ``studies/peers``, and prints what it finds; ``--keep`` stores
+the studies among them; ``--seeds``, ``--first-seed`` and ``--sets`` choose their streams. ``--pages`` measures nothing
+and writes the pages.
 """
 
 from __future__ import annotations
@@ -42,13 +43,11 @@ def main() -> None:
 
 def write_pages(results: dict[str, dict[str, Any]], out: Path | None) -> None:
     """Write what was measured into the pages of the repository, or into one page of another folder."""
-    if out is None:
-        texts = {path: path.read_text(encoding="utf-8") for path in page.pages()}
-    else:
-        texts = {out / "tables.md": "\n\n".join(f"{page.begin(name)}\n{page.END}" for name in results)}
-    for path, text in texts.items():
-        path.write_text(page.filled(text, results), encoding="utf-8")
-    plots.draw_all(results, out or stored.ROOT / "docs")
+    for path in [] if out else page.pages():
+        path.write_text(page.filled(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+    whole = out / "tables.md" if out else stored.FOLDER / "README.md"
+    whole.write_text(page.every_table(results), encoding="utf-8")
+    plots.draw_all(results, out or stored.ROOT / "docs", out or stored.FOLDER)
 
 
 def _arguments() -> argparse.Namespace:

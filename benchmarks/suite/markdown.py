@@ -18,11 +18,45 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(row)} |"
 
 
+Cells = tuple[list[str], list[list[str]]]
+"""Heads and rows of a table."""
+
+
 def of_study(study: dict[str, Any]) -> Iterator[str]:
-    """The table of a study."""
-    return table(
-        study["columns"], ([_text(study, column, record) for column in study["columns"]] for record in study["records"])
-    )
+    """Return the lines of the table of a study."""
+    return table(*cells_of(study))
+
+
+def cells_of(study: dict[str, Any]) -> Cells:
+    """Return the cells of the table of a study as text."""
+    heads = list(study["columns"])
+    return heads, [[_text(study, column, record) for column in heads] for record in study["records"]]
+
+
+def selected(cells: Cells, columns: Sequence[str], values: dict[str, Sequence[str]]) -> Cells:
+    """Return some columns, all if none are named, of the rows whose cells have one of the values of their column.
+
+    >>> selected((["data", "k", "loss"], [["a", "5", "1.1"], ["**b**", "9", "1.2"]]), ["data", "loss"], {"data": ["b"]})
+    (['data', 'loss'], [['**b**', '1.2']])
+    """
+    heads, rows = cells
+    at = {head: _place(heads, head) for head in (*columns, *values)}
+    for head, wanted in values.items():
+        for value in set(wanted) - {_plain(row[at[head]]) for row in rows}:
+            raise ValueError(f"{head}={value}: no row of the table has it")
+    kept = [row for row in rows if all(_plain(row[at[head]]) in wanted for head, wanted in values.items())]
+    return (list(columns), [[row[at[head]] for head in columns] for row in kept]) if columns else (heads, kept)
+
+
+def _place(heads: list[str], head: str) -> int:
+    if head not in heads:
+        raise ValueError(f"no column {head!r} in the table, only {heads}")
+    return heads.index(head)
+
+
+def _plain(cell: str) -> str:
+    """Return the text of a cell without the marks of bold letters."""
+    return cell.strip("*")
 
 
 def _text(study: dict[str, Any], column: str, record: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The figures of the pages: growth, one file for each quantity, and the comparison with refits of README.md."""
+"""The figures of the pages: the comparison with refits of README.md, and growth, one file for each quantity."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def figures(results: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]
     return found
 
 
-def draw_all(results: dict[str, dict[str, Any]], folder: Path) -> None:
-    """Draw the figures that are missing or show other numbers."""
+def draw_all(results: dict[str, dict[str, Any]], folder: Path, growth: Path) -> None:
+    """Draw the figures that are missing or show other numbers, those of growth into a folder of their own."""
     for name, curves in figures(results).items():
-        path = folder / name
+        path = (folder if name == "compare.svg" else growth) / name
         if not path.exists() or digest(curves) not in path.read_text(encoding="utf-8"):
             (draw_comparison if name == "compare.svg" else draw)(curves, path)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from batch2online.baselines.peers import OURS
 from benchmarks.suite.line import figure, short, spread
-from benchmarks.suite.markdown import table
+from benchmarks.suite.markdown import Cells, table
 from benchmarks.suite.plots import file_of
 
 COMMANDS = {"tiny": "python -m benchmarks.suite --tiny", "quick": "make bench", "full": "make bench-full"}
@@ -72,12 +72,17 @@ def section(results: dict[str, Any]) -> Iterator[str]:
 
 
 def _learners(problem: str, found: dict[str, Any]) -> Iterator[str]:
-    limits = found["limits"]
     size = f"{found['rows']:,} x {found['columns']}"
     yield f"### {TITLES.get(problem, problem)}: {found['set']}, {size}, chunks of {found['chunk']:,}\n"
-    heads = ["learner", "rows/s", "loss / hindsight", "changes", "peak MB", *(f"time / {limit}" for limit in limits)]
-    yield from table([*heads, "rows", "spread", "elapsed"], _learner_rows(found))
+    yield from table(*learners(found))
     yield ""
+
+
+def learners(found: dict[str, Any]) -> Cells:
+    """Return the table of the learners of one problem."""
+    heads = ["learner", "rows/s", "loss / hindsight", "changes", "peak MB"]
+    limits = [f"time / {limit}" for limit in found["limits"]]
+    return [*heads, *limits, "rows", "spread", "elapsed"], list(_learner_rows(found))
 
 
 def _learner_rows(found: dict[str, Any]) -> Iterator[list[str]]:

@@ -25,13 +25,12 @@ for start in range(0, len(X), 250):
 # %%
 # The loss approaches that of the best model in hindsight, and the model changes a handful of times.
 
-figure, axes = plt.subplots(figsize=(6, 3))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.semilogx(rows, ratios)
 for event in model.changes_:
     axes.axvline(event.at, color="tab:red", alpha=0.4, linewidth=1)
-axes.set(xlabel="rows", ylabel="loss / best in hindsight", title=f"{model.n_changes_} changes of the model (red)")
+axes.set(xlabel="rows", ylabel="loss / hindsight", title=f"{model.n_changes_} changes of the model (red)")
 axes.set_ylim(0.99, 1.2)
-figure.tight_layout()
 
 # %%
 # Each change reports its reason.

@@ -19,13 +19,12 @@ model = OnlineClustering(4, random_state=0)
 early = model.partial_fit(X[:300]).cluster_centers_.copy()
 late = model.partial_fit(X[300:]).cluster_centers_
 
-figure, axes = plt.subplots(figsize=(6, 4))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.scatter(*X[:3000].T, c=model.predict(X[:3000]), s=3, cmap="tab10", vmax=9)
 for number, (before, after) in enumerate(zip(early, late, strict=True)):
     axes.annotate("", after, before, arrowprops={"arrowstyle": "->"})
     axes.text(*after, str(number), fontsize=16, weight="bold")
-axes.set_title("centers after 300 rows (tail) and after 12,000 (head)")
-figure.tight_layout()
+axes.set_title("centers, from row 300 to row 12,000")
 
 # %%
 

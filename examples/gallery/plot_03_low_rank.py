@@ -16,11 +16,10 @@ model = OnlineLowRank(8, center=True, random_state=0)
 for start in range(0, len(X), 100):
     model.partial_fit(X[start : start + 100])
 
-figure, axes = plt.subplots(1, 8, figsize=(8, 1.4))
-for component, ax in zip(model.components_, axes, strict=True):
+figure, axes = plt.subplots(2, 4, figsize=(4.5, 2.6), layout="constrained")
+for component, ax in zip(model.components_, axes.flat, strict=True):
     ax.imshow(component.reshape(8, 8), cmap="gray")
     ax.axis("off")
-figure.tight_layout()
 
 # %%
 

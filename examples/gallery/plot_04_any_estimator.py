@@ -25,8 +25,7 @@ for start in range(0, len(X), 250):
         errors.append(np.mean(np.square(y[chunk] - model.predict(X[chunk]))))
     model.partial_fit(X[chunk], y[chunk])
 
-figure, axes = plt.subplots(figsize=(6, 3))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.plot(np.arange(1, len(errors) + 1) * 250, errors)
 axes.axhline(1.0, linestyle=":", color="gray")
-axes.set(xlabel="rows", ylabel="squared error of the next chunk", title=f"{model.n_changes_ + 1} fits (dotted: noise)")
-figure.tight_layout()
+axes.set(xlabel="rows", ylabel="squared error", title=f"next chunk, {model.n_changes_ + 1} fits")

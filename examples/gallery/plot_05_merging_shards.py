@@ -34,9 +34,8 @@ print("largest difference of coefficients:", np.abs(merged.coef_ - alone.coef_).
 # The coreset: rows with larger scores are kept with higher probability and have smaller weights.
 
 coreset = merged.coreset_
-figure, axes = plt.subplots(figsize=(6, 4))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.scatter(*X[::10].T, s=2, color="lightgray")
 points = axes.scatter(*coreset.points.T, c=np.log10(coreset.weights), s=14)
 figure.colorbar(points, label="log10 of the weight")
 axes.set(xlim=(-12, 12), ylim=(-12, 12), title=f"{len(coreset)} of 40,000 rows")
-figure.tight_layout()

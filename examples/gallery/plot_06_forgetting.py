@@ -22,13 +22,12 @@ before = model.predict([[0.0], [10.0]])
 after = model.forget(broken).predict([[0.0], [10.0]])
 
 clean = np.setdiff1d(np.arange(3_000), broken)
-figure, axes = plt.subplots(figsize=(6, 3.5))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.scatter(X[clean, 0], y[clean], s=2, color="lightgray")
 axes.scatter(X[broken, 0], y[broken], s=2, color="tab:red", label="broken sensor")
 axes.plot([0, 10], before, "--", label="before forgetting")
 axes.plot([0, 10], after, label="after")
 axes.legend()
-figure.tight_layout()
 
 # %%
 

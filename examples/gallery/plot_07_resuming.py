@@ -34,10 +34,9 @@ print("equal bit for bit:", np.array_equal(resumed, undisturbed))
 
 # %%
 
-figure, axes = plt.subplots(figsize=(6, 3.5))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.scatter(*X.T, s=2, color="lightgray")
 axes.scatter(*undisturbed.T, s=160, facecolors="none", edgecolors="tab:blue", label="undisturbed")
 axes.scatter(*resumed.T, marker="x", color="tab:red", label="resumed")
 axes.legend()
-figure.tight_layout()
 folder.cleanup()

@@ -21,13 +21,11 @@ policies = {
     "budget of 5": refresh.Budget(changes=5, horizon=6_000),
 }
 
-figure, axes = plt.subplots(figsize=(6, 3.5))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 for name, policy in policies.items():
     model = OnlineRegression(refresh=policy, random_state=0)
     for start in range(0, len(X), 500):
         model.partial_fit(X[start : start + 500], y[start : start + 500])
-    axes.scatter(model.n_changes_, model.regret_.ratio)
-    axes.annotate(name, (model.n_changes_, model.regret_.ratio), xytext=(4, 4), textcoords="offset points")
-axes.set(xlabel="changes of the model", ylabel="loss / best in hindsight")
-axes.margins(0.2)
-figure.tight_layout()
+    axes.scatter(model.n_changes_, model.regret_.ratio, label=name)
+axes.set(xlabel="changes of the model", ylabel="loss / hindsight")
+axes.legend()

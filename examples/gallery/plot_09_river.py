@@ -24,11 +24,10 @@ models = {
 }
 result = evaluate.prequential(models, X, y, loss="squared", seeds=2, chunk=50)
 
-figure, axes = plt.subplots(figsize=(6, 3))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 for row in result:
     axes.scatter(row.changes, row.ratio, color=f"C{list(models).index(row.model)}", label=row.model)
 handles, labels = axes.get_legend_handles_labels()
 unique = dict(zip(labels, handles, strict=True))
 axes.legend(unique.values(), unique.keys())
-axes.set(xlabel="changes of the model", ylabel="loss / best in hindsight", xscale="log")
-figure.tight_layout()
+axes.set(xlabel="changes of the model", ylabel="loss / hindsight")

@@ -19,10 +19,9 @@ samples = {
     "uniform": coresets.Uniform(coreset_size=150, random_state=0).add(X).coreset(),
     "by sensitivity": coresets.Clustering(3, coreset_size=150, random_state=0).add(X).coreset(),
 }
-figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True)
+figure, axes = plt.subplots(2, 1, figsize=(4.5, 3.6), sharex=True, layout="constrained")
 for (name, coreset), ax in zip(samples.items(), axes, strict=True):
     ax.scatter(*X[::20].T, s=2, color="lightgray")
     ax.scatter(*coreset.points.T, s=np.sqrt(coreset.weights) * 3, alpha=0.6)
     far = coreset.points[:, 0] > 20
-    ax.set_title(f"{name}: {far.sum()} rows of the small cluster")
-figure.tight_layout()
+    ax.set_title(f"{name}: {far.sum()} rows of the small cluster", fontsize="medium")

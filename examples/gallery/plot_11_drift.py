@@ -29,11 +29,10 @@ print(models["all rows"].order_.sentence())
 
 # %%
 
-figure, axes = plt.subplots(figsize=(6, 3.2))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.plot(slopes[::100], color="lightgray", linewidth=4, label="truth")
 for name, values in curves.items():
     axes.plot(values, label=name)
 axes.axvline(models["all rows"].order_.alarm / 100, color="tab:red", linestyle=":", label="alarm")
 axes.set(xlabel="hundreds of rows", ylabel="slope")
 axes.legend()
-figure.tight_layout()

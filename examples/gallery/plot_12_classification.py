@@ -27,9 +27,8 @@ print(f"largest difference of probabilities: {np.abs(model.predict_proba(X) - ev
 
 # %%
 
-figure, axes = plt.subplots(figsize=(5, 3.5))
+figure, axes = plt.subplots(figsize=(4.5, 3.1), layout="constrained")
 axes.plot(everything.coef_[0], "o", label="LogisticRegression on all rows", markersize=10, fillstyle="none")
 axes.plot(model.coef_[0], "x", label="OnlineClassifier")
 axes.set(xlabel="column", ylabel="coefficient")
 axes.legend()
-figure.tight_layout()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from batch2online.methods.linear_losses.estimator import OnlineClassifier
     from batch2online.methods.low_rank.estimator import OnlineLowRank
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _homes = {
     "BatchToOnline": "batch2online.methods.any_estimator.estimator",
@@ -76,11 +76,11 @@ def load(path: str | PathLike[str], *, trusted: Trusted = None, refit: bool = Fa
     path : path
         The file.
     trusted : None, True or list of str
-        For a :class:`BatchToOnline` alone: types of scikit-learn that the file may bring, by their full names, beside
-        those that are known to be harmless; True for all of them. The error of a file that needs more names them.
+        Only for :class:`BatchToOnline`: full names of scikit-learn types that the file may contain, in addition to
+        those known to be harmless; True accepts all types. The error message of a refused file names the missing types.
     refit : bool, default False
-        For a :class:`BatchToOnline` alone: where the file holds no fitted model that can be used, fit the estimator
-        again on the rows of the file, which takes whatever its parameters ask for. By default such a file is refused.
+        Only for :class:`BatchToOnline`: if the file holds no usable fitted model, refit the estimator on the rows of
+        the file. The time depends on the parameters of the estimator. By default such a file is refused.
     """
     for home in _homes.values():  # registers what a file may name
         import_module(home)

@@ -209,7 +209,7 @@ def stream() -> tuple[Any, dict[str, Any], Any]:
 
 
 def state(subject: Any) -> Any:
-    """All that a subject is: the bytes of its checkpoint; the attributes of an estimator that has seen no rows."""
+    """Return the complete state: the bytes of the checkpoint; the attributes of an estimator that has seen no rows."""
     if isinstance(subject, CoresetBuilder):
         return _bytes_of(subject, subject)
     if not subject.__sklearn_is_fitted__():
@@ -218,7 +218,7 @@ def state(subject: Any) -> Any:
 
 
 def _bytes_of(content: object, subject: Any) -> bytes:
-    """Return the bytes of what a file holds; of what no file can hold, those of a pickle."""
+    """Return the bytes of a checkpoint, or of a pickle if no checkpoint can hold the object."""
     try:
         return b"".join(len(each).to_bytes(8, "little") + each for each in parts_of(content))
     except TypeError:
@@ -289,7 +289,7 @@ def assert_same(one: Any, other: Any, rows: Any) -> None:
 
 @contextmanager
 def untouched(subject: Any) -> Iterator[None]:
-    """Whatever is tried inside leaves no trace."""
+    """Require that the block leaves the state unchanged."""
     before = state(subject)
     yield
     assert state(subject) == before, "an error left a trace"
@@ -795,8 +795,9 @@ def data_frames_are_their_values_with_names(case: Case, folder: Path) -> None:
             other = pd.DataFrame(np.ones((len(rows), len(names))), columns=names)
             with refusal("names|columns"):
                 learn(model, other, targets)
-        with refusal("NaN.* row 4, column 'b'"):
-            learn(model, frame, targets)
+        if getattr(model, "columns", None) is None:  # else missing values are replaced
+            with refusal("NaN.* row 4, column 'b'"):
+                learn(model, frame, targets)
 
 
 @_of_estimators
@@ -896,7 +897,7 @@ def failing_on_call(fit: Callable[..., Any], number: int, exception: type[BaseEx
 
 
 def interrupted(model: Any, number: int = 1, exception: type[BaseException] = KeyboardInterrupt) -> Any:
-    """Strike the solver of this model, in one of the calls to come."""
+    """Make the solver of this model raise in one of the next calls."""
     problem = type(model._stream.problem)
     return patch.object(problem, "fit", failing_on_call(problem.fit, number, exception))
 

@@ -83,7 +83,7 @@ class ForwardDecay:
 
     @property
     def longest_step(self) -> int:
-        """Rows between two checks, at most: a quarter of a half-life."""
+        """Maximum number of rows between two checks: a quarter of a half-life."""
         return max(1, self.half_life // CHECKS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +28,8 @@ from batch2online.drift.half_life_selection import HALF_LIVES, HalfLifeSelection
 from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
+from batch2online.quality import Baseline, ClassBaseline
+from batch2online.reasons import explained
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
@@ -34,7 +37,7 @@ from batch2online.rows import Batch, ones
 from batch2online.schema import Count, Weight, check_name_is_free, check_value, classes, conforms, require
 from batch2online.sketches.base import Coreset
 from batch2online.stream import Stream
-from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, unmasked
+from batch2online.validation import LARGEST, check_finite, check_rows, check_targets, check_weights, unmasked
 
 _FIRST_CALLS = RLock()
 _MANY_BYTES = 2**24
@@ -76,6 +79,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     _needs_targets = False
     _origin: int | None = None
     """Of a shard, the first id of the stream that it is part of."""
+
+    _shard_columns: Any = None
+    """Columns that a shard has from the estimator that made it."""
 
     _owner: Any = None
     """The ``Durable`` that alone may change this estimator, if any."""
@@ -164,6 +170,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         X, y, sample_weight = given.all_at_hand(X, y, sample_weight)
         fresh = self._unfitted_copy()
         fresh._stream = fresh._applied(fresh._prepare(X, y, sample_weight))
+        fresh._stream = fresh._with_final_columns()
         if not fresh.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to fit.")
         fresh._stream = fresh._stream.refit("fit")
@@ -176,7 +183,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _unfitted_copy(self) -> Self:
         """Return an unfitted estimator with the same parameters."""
         fresh: Self = type(self)(**self.get_params(deep=False))
-        fresh._origin = self._origin
+        fresh._origin, fresh._shard_columns = self._origin, self._shard_columns
         return fresh
 
     def _replace_state(self, fresh: Self) -> Self:
@@ -232,6 +239,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             and X.flags.c_contiguous
             and len(X) > 0
             and X.shape[1] == self._stream.width
+            and self._stream.columns is None
             and "feature_names_in_" not in vars(self)
             and (not self._needs_targets or type(y) is np.ndarray)
         )
@@ -247,6 +255,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             targets = check_targets(y if self._needs_targets else None, len(X))
             self._check_target_shape(y, targets)
             return PreparedRows([(X, targets, ones(len(X)))], is_single_batch=True)
+        if self._encodes(X):
+            return self._prepare_encoded(self._read_table(X, is_first), y, sample_weight)
         X, of_rows = self._prepared_rows(X, is_first)
         y, of_targets = self._prepared_targets(y)
         targets = check_targets(y, X.shape[0])
@@ -264,10 +274,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _applied(self, rows: PreparedRows) -> Stream:
         """Return the stream after these rows."""
-        if rows.is_single_batch:
+        if rows.is_single_batch and rows.answers is None:
             ((points, targets, weights),) = rows.batches
             return self._stream.append_rows(points, targets, weights)
-        return self._stream.append(rows.batches, rows.problem)
+        if rows.table is not None:
+            return self._described(self._after_table(rows))
+        return self._stream.append(rows.batches, rows.problem, rows.answers)
 
     def _prepared_rows(self, X: Any, reset: bool) -> tuple[Any, Any]:
         """Return rows as an array or CSR matrix, and a change of the problem, if any."""
@@ -283,12 +295,21 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """Return X as an array or CSR matrix of finite numbers, names checked."""
-        return given.validated(self, X, reset, self._largest)
+        columns = None if reset or not self.__sklearn_is_fitted__() else self._stream.columns
+        if columns is None:
+            return given.validated(self, X, reset, self._largest)
+        codes, schema, _ = self._read_table(given.at_hand(X), reset)
+        self._check_encoded(codes, schema)
+        return columns.features(codes, schema)
 
     def _checked_rows(self, X: Any) -> FloatArray:
         """Return rows to predict or transform as a dense array; the state is unchanged."""
         X = self._validated(X, reset=False)
         return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+    def _weighted(self, y: Any, sample_weight: Any) -> Any:
+        """Return the weights of rows, times those of their classes if there are any."""
+        return sample_weight
 
     def _check_target_shape(self, y: Any, targets: FloatArray) -> None:
         if not self._needs_targets:
@@ -298,6 +319,160 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if flat != engine.flat_targets or targets.shape[1] != engine.n_targets:
             expected = "(n,)" if engine.flat_targets else f"(n, {engine.n_targets})"
             raise ValueError(f"y must have shape {expected} as before, got {np.shape(y)}.")
+
+    # -- tables ----------------------------------------------------------------------------------------------
+
+    def _encodes(self, X: Any) -> bool:
+        """Return whether X is a table whose columns are encoded."""
+        if self.__sklearn_is_fitted__():
+            return self._stream.columns is not None
+        if getattr(self, "columns", None) is None:
+            return False
+        self._check_choice("columns", "auto")
+        from batch2online.frames.table import is_table  # arrays do without
+
+        return self._shard_columns is not None or is_table(X)
+
+    def _read_table(self, X: Any, reset: bool) -> Any:
+        """Return the rows of a table as numbers, with their schema and strings, names checked."""
+        from batch2online.frames import encoding
+
+        X = encoding.rectangular(X) if isinstance(X, list | tuple) else X
+        given.check_names(self, X, reset)
+        known = self._shard_columns if reset else self._stream.columns
+        names = [] if known is None else [column.name for column in known.schema.columns]
+        if reset and isinstance((names or [None])[0], str) and list(getattr(self, "feature_names_in_", names)) != names:
+            raise ValueError(f"The shard needs the columns {names[:5]}, in this order, of the estimator that made it.")
+        return encoding.read(X, None if known is None else known.schema)
+
+    def _check_encoded(self, codes: FloatArray, schema: Any) -> FloatArray:
+        """Return the values of rows of a table in the units of features, 0 for missing values and strings, checked."""
+        from batch2online.frames.table import numeric_values
+
+        values = numeric_values(codes, schema)
+        check_finite(values, "X", [column.name for column in schema.columns], largest=self._largest)
+        return values
+
+    def _prepare_encoded(self, encoded: Any, y: Any, sample_weight: Any) -> PreparedRows:
+        """Return validated rows of a table: as features, or as numbers that stand for values until that is decided."""
+        codes, schema, strings = encoded
+        values = self._check_encoded(codes, schema)
+        y, of_targets = self._prepared_targets(y)
+        targets = check_targets(y, len(codes))
+        if self.__sklearn_is_fitted__():
+            self._check_target_shape(y, targets)
+        else:
+            self._stream = self._first_table_stream(schema, y, targets)
+        columns, problem = self._stream.columns, None if of_targets is None else of_targets(self._stream.problem)
+        weights = check_weights(sample_weight, values, targets)
+        points, positive = columns.features(codes, schema) if columns.is_final else codes, weights > 0
+        self._stream.check_rows_fit(len(points))
+        rows = [(points[positive], targets[positive], weights[positive])]
+        return PreparedRows(rows, problem, table=None if columns.is_final else (schema, strings))
+
+    def _first_table_stream(self, schema: Any, y: Any, targets: FloatArray) -> Stream:
+        """Return the stream of a table before its first row."""
+        from batch2online.frames.table import TableColumns
+
+        n_targets, drop_first = targets.shape[1], bool(getattr(self, "fit_intercept", False))
+        columns = self._shard_columns or TableColumns.new(schema, drop_first, n_targets)
+        return self._table_stream(columns, n_targets, y is not None and y.ndim == 1, self.random_state)
+
+    def _table_stream(self, columns: Any, n_targets: int, is_flat: bool, seed: Any) -> Stream:
+        """Return a stream without rows, of the features of a table."""
+        maker = self._unfitted_copy()
+        maker.random_state = seed
+        least = 0 if columns.preparation.known_rows else getattr(self, "n_components", 0)  # no row is learned with it
+        maker.n_features_in_ = max(columns.width, least)
+        stream = maker._new_stream(n_targets).with_flat_targets(is_flat)
+        if stream.history is not None and not stream.history.is_in_memory:
+            raise ValueError('columns="auto" needs history="memory" or "coreset": features may change at first.')
+        return replace(maker._begun(maker._with_drift(stream)), columns=columns)
+
+    def _after_table(self, rows: PreparedRows, is_last: bool = False) -> Stream:
+        """Return the stream after rows of a table; all rows are learned again if the features change."""
+        old, (schema, strings) = self._stream, rows.table
+        none = tuple(part[:0] for part in old.columns.first)
+        batch = tuple(np.concatenate(parts) for parts in zip(*(rows.batches or [none]), strict=True))
+        columns = old.columns.grown(batch, schema, strings, is_last)
+        if columns.preparation is old.columns.preparation:
+            points = columns.features(batch[0], schema)
+            return replace(old.append([(points, *batch[1:])], rows.problem), columns=columns)
+        codes, targets, weights = (np.concatenate(pair) for pair in zip(old.columns.first, batch, strict=True))
+        new = self._table_stream(columns, old.n_targets, old.flat_targets, old.sketch.settings.seed)
+        new = replace(new, lock=old.lock, log=None if old.log is None else ())
+        new = new.append([(columns.features(codes, schema), targets, weights)], rows.problem or old.problem)
+        if old.log is None:
+            return new
+        return replace(new, log=(*old.log, *(event for event in new.log or () if event.at > old.n_seen)))
+
+    def _with_final_columns(self) -> Stream:
+        """Return the stream with features that are inferred from all rows so far, and stay as they are."""
+        stream, columns = self._stream, self._stream.columns
+        if columns is None or columns.is_final:
+            return stream
+        return self._described(self._after_table(PreparedRows([], table=(columns.schema, {})), is_last=True))
+
+    def _described(self, stream: Stream) -> Stream:
+        """Return the stream; warn of columns that it does not use, once that is final."""
+        found = stream.columns.preparation
+        notes = [f"column {name!r} is ignored: {why}" for name, why in found.ignored.items()]
+        notes += [f"column {name!r} has a feature for its most frequent strings only" for name in found.truncated]
+        if stream.columns.is_final and notes:
+            rows = f"judged by the first {found.known_rows:,} rows; columns_ describes all features"
+            warnings.warn(f'columns="auto": {"; ".join(notes)} ({rows}).', UserWarning, 4)
+        return stream
+
+    def _fixed(self) -> Stream:
+        """Return the stream with the features of a table that it has now, for good."""
+        stream = self._stream
+        return stream if stream.columns is None else replace(stream, columns=stream.columns.final())
+
+    @property
+    def columns_(self) -> Any:
+        """How the columns of a table become features, with ``columns="auto"``.
+
+        ``columns_.get_feature_names_out()`` are the names of the features in the order of the coefficients; ``numbers``
+        and ``means``, ``categories``, ``has_other`` and ``ignored`` are what was inferred from the first rows.
+        """
+        columns = self._check_fitted().columns
+        if columns is None:
+            raise AttributeError(f"This {type(self).__name__} has learned rows of numbers, not a table.")
+        return columns.preparation
+
+    def _feature_names(self) -> list[str] | None:
+        """Return the names of the features; None if they have none."""
+        columns, names = self._check_fitted().columns, getattr(self, "feature_names_in_", None)
+        if columns is not None:
+            return list(columns.preparation.names)
+        return None if names is None else [str(name) for name in names]
+
+    # -- late targets ----------------------------------------------------------------------------------------
+
+    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+        """Return rows to predict as a file holds them: numbers, the schema of a table, and the strings of each row."""
+        if not self._needs_targets:
+            raise ValueError(f"{type(self).__name__} has no targets that could come later: predict without keys.")
+        points = self._checked_rows(X)
+        return points, None, [[]] * len(points)
+
+    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        """Return rows that :meth:`_question` has made, with their targets; ``tables`` are their schemas and strings."""
+        self._check_settings()
+        y, change = self._prepared_targets(y)
+        targets = check_targets(y, len(points))
+        self._check_target_shape(y, targets)
+        problem = None if change is None else change(self._stream.problem)
+        return PreparedRows([(points, targets, ones(len(points)))], problem)
+
+    def _stored_answerer(self, answerer: Any) -> Any:
+        """Return what a file holds of a model or warm-up that has answered."""
+        return answerer
+
+    def _restored_answerer(self, stored: Any) -> Any:
+        """Return the model or warm-up that a file holds, checked."""
+        self._stream.check_answerer(stored)
+        return stored
 
     # -- merging and forgetting ------------------------------------------------------------------------------
 
@@ -329,7 +504,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_settings()
         with self._stream.lock:
             self._check_mergeable(other)
-            self._stream = self._merged(self._stream, other._stream)
+            self._stream = self._merged(self._fixed(), other._stream)
             self._stream.tidy()
         return self
 
@@ -344,6 +519,12 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             own, others = getattr(self, name), getattr(other, name)
             if not self._is_same_setting(own, others):
                 raise ValueError(f"Can only merge with the same {name}: {own!r} and {others!r} differ.")
+        own, others = (e._stream.columns and e._stream.columns.preparation for e in (self, other))
+        if own != others:
+            raise ValueError(
+                "Can only merge estimators that encode their columns alike: call new_shard of one that has learned the "
+                "first rows."
+            )
         if self._stream.flat_targets != other._stream.flat_targets:
             raise ValueError("Can only merge with targets of the same shape, y of (n,) or of (n, k).")
 
@@ -358,7 +539,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self._check_may_change()
         self._check_settings()
         with self._check_fitted().lock:
-            self._stream = self._stream.forget(ids)
+            self._stream = self._fixed().forget(ids)
             self._stream.tidy()
         return self
 
@@ -414,7 +595,7 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if former:
             names = ", ".join(sorted(former))
             raise ValueError(
-                f"{names} was changed after rows were seen: call fit to begin anew with it, or set it back to go on."
+                f"{names} was changed after rows were seen: call fit to start again with it, or restore it to continue."
             )
 
     # -- windows and half-lives ------------------------------------------------------------------------------
@@ -465,6 +646,9 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if "_former" in self.__dict__:
             self._check_settings()
         with self._stream.lock:
+            if self._stream.columns is not None and not self._stream.columns.is_final:
+                self._stream = self._applied(self._prepared_one(x, y))
+                return self
             row = self._prepare_one(x, y)
             values, target, problem, weight = row
             if problem is not None or weight != 1.0 or not self._stream.append_one(values, target):
@@ -475,10 +659,19 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return one validated row; nothing is learned yet."""
         return PreparedRow(self._values_of(x), self._target_of(y))
 
+    def _prepared_one(self, x: Any, y: Any) -> PreparedRows:
+        """Return one validated row as a batch."""
+        columns = self._stream.columns
+        if columns is None or columns.is_final:
+            return self._prepare_one(x, y).as_rows()
+        return self._prepare_encoded(columns.read_one(self._listed(x)), *self._target_and_weight(y))
+
     def _learn_first(self, x: Any, y: Any) -> Self:
         names = list(x) if isinstance(x, Mapping) else None
         if names is not None and not all(isinstance(name, str) for name in names):
             raise TypeError(f"The names of columns must be strings, got {names[:5]}.")
+        if self._encodes([list(x)]) or (names is not None and getattr(self, "columns", None) is not None):
+            return self._learn_first_of_table(x, y, names)
         rows = check_rows([list(x.values()) if names is not None else unmasked(x, "x")], names=names)
         fresh = self._unfitted_copy()
         fresh.partial_fit(rows, None if y is None else np.asarray([unmasked(y, "y")]))
@@ -486,14 +679,41 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             fresh.feature_names_in_ = np.asarray(names, dtype=object)
         return self if self._is_first(fresh) else self.learn_one(x, y)
 
+    def _learn_first_of_table(self, x: Any, y: Any, names: list[str] | None) -> Self:
+        from batch2online.frames.table import read_first
+
+        fresh = self._unfitted_copy()
+        known = self._shard_columns
+        encoded = read_first(x) if known is None else known.read_one(self._listed(x))
+        fresh.n_features_in_ = len(x)
+        if names is not None:
+            fresh.feature_names_in_ = np.asarray(names, dtype=object)
+        fresh._stream = fresh._applied(fresh._prepare_encoded(encoded, *self._target_and_weight(y)))
+        return self if self._is_first(fresh) else self.learn_one(x, y)
+
+    def _target_and_weight(self, y: Any) -> tuple[Any, Any]:
+        targets = None if y is None else [y]
+        return targets, self._weighted(targets, None)
+
+    def _listed(self, x: Any) -> list[Any]:
+        """Return the values of one row of a table, in the order of its columns."""
+        if not isinstance(x, Mapping):
+            return list(x)
+        columns = self._shard_columns if not self.__sklearn_is_fitted__() else self._stream.columns
+        return list(_in_order(x, [column.name for column in columns.schema.columns]))
+
     def _values_of(self, x: Any) -> Any:
         """Return the values of one row in the order of the columns, checked."""
+        if (columns := self._stream.columns) is not None:
+            codes, schema, _ = columns.read_one(self._listed(x))
+            self._check_encoded(codes, schema)
+            return columns.features(codes, schema)[0].tolist()
         if isinstance(x, Mapping):
             read = self._reader_of_names()
             try:
                 return read(x)
             except (KeyError, OverflowError, TypeError, ValueError):
-                x = self._in_order(x)
+                x = _in_order(x, self.feature_names_in_)
         if len(x) != self._stream.width:
             raise ValueError(f"x must have {self._stream.width} values, got {len(x)}.")
         if type(x) is np.ndarray and x.dtype == np.float64 and x @ x <= self._largest**2:
@@ -511,14 +731,6 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if hypot(*row) <= self._largest:
             return row
         raise ValueError(f"the squares of the values of x sum to more than {self._largest:g} squared.")
-
-    def _in_order(self, x: Mapping[str, Any]) -> Any:
-        names = self.feature_names_in_
-        known = set(names)
-        missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
-        if missing or unknown:
-            raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
-        return [x[name] for name in names]
 
     def _reader_of_names(self) -> RowReader:
         reader: RowReader | None = self.__dict__.get("_reader")
@@ -553,8 +765,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         A shard learns without order: it predicts no row before learning it, and fits only when a model is requested.
         Where the coreset is a function of the set of rows (see :meth:`merge`), shards that are merged in any order and
         by any tree give the coreset of ``fit`` on all rows and, up to rounding, its model; bit for bit if shards are
-        cut at multiples of 250,000 ids. Other shards are streams, and what they merge to depends on them; see
-        ``docs/cluster.md`` for what holds of which estimator.
+        cut at multiples of 250,000 ids. Other shards are streams, and the merged result depends on them;
+        ``docs/cluster.md`` has a table of all estimators.
 
         Examples
         --------
@@ -570,14 +782,16 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         shard = self._unfitted_copy()
         shard.first_id, shard.random_state = first_id, self._seed_of_shards()
         shard._origin = int(self.first_id) if self._origin is None else self._origin
+        if self.__sklearn_is_fitted__():
+            shard._shard_columns = self._fixed().columns
         return shard
 
     def check_ids(self, ids: Any) -> Self:
         """Raise ValueError unless the rows that a shard learns next have these ids, one after the other.
 
-        A shard counts its rows on from ``first_id``. Where rows carry ids of their own, which a filter after the
-        numbering leaves with holes, ``forget`` and the coreset would name other rows: call this with the ids of each
-        batch, those of rows of weight zero left out, before the rows are learned.
+        A shard numbers its rows from ``first_id`` on. If rows have ids of their own and a filter has removed some rows,
+        ``forget`` and the coreset would refer to other rows. Call this with the ids of each batch, without those of
+        rows of weight zero, before the rows are learned.
 
         Examples
         --------
@@ -649,7 +863,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         engine = self._check_fitted()
         seconds = {fit.at: fit.seconds for fit in engine.current.timings.models}
-        return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
+        return [replace(event, seconds=seconds.get(event.at)) for event in engine.view().current.changes]
+
+    @property
+    def change_reasons_(self) -> list[str]:
+        """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
+        names, labels = getattr(self, "feature_names_in_", None), getattr(self._check_fitted().problem, "labels", {})
+        return [explained(event, names=names, labels=labels) for event in self.changes_]
 
     @property
     def timings_(self) -> Timings:
@@ -660,8 +880,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def coreset_(self) -> Coreset:
         """The coreset of the rows seen so far."""
         coreset = self._check_fitted().coreset()
-        names = getattr(self, "feature_names_in_", None)
-        return coreset if names is None else replace(coreset, columns=tuple(map(str, names)))
+        names = self._feature_names()
+        return coreset if names is None else replace(coreset, columns=tuple(names))
 
     @property
     def regret_(self) -> Regret:
@@ -678,6 +898,23 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _quality(self, rows: Averages) -> words.Metrics:
         """Return measures of quality in the units of the data, from prequential losses."""
         return words.mean_loss(rows)
+
+    @property
+    def _counts_errors(self) -> bool:
+        """Whether the secondary loss counts errors of classes."""
+        return True
+
+    def _baseline(self) -> Baseline | None:
+        record = self._check_fitted().record()
+        return None if record is None else record.baseline
+
+    def _label_of(self, code: float) -> Any:
+        """Return the label of a class."""
+        return getattr(self._stream.problem, "labels", {}).get(code, code)
+
+    def _gain_over_seeds(self) -> float | None:
+        """Return the share by which clusters cost less than seeds of k-means++; None where there are no clusters."""
+        return None
 
     def _further_quality(self) -> words.Metrics:
         """Return measures of the current model that are no averages of prequential losses."""
@@ -700,12 +937,42 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         Rows are not decayed here, not even with ``half_life`` or ``window``; averages over the last rows are
         ``recent_metrics_``. Empty if no row was scored.
         """
-        rows = self._averages()[0]
+        rows, baseline = self._averages()[0], self._baseline()
+        if rows is None:
+            return {}
+        found = self._quality(rows)
+        if not isinstance(baseline, ClassBaseline) or not self._counts_errors:
+            return found
+        return found | words.class_quality(baseline, self._label_of)
+
+    @property
+    def baseline_metrics_(self) -> words.Metrics:
+        """The same measures of the simplest prediction from earlier rows, each row scored before it was learned.
+
+        It is the mean of the targets so far, or the most frequent class and the shares of classes before each segment
+        of rows; for clusters, the seeds of k-means++ on the coreset. Empty where there is none.
+        """
+        record = self._check_fitted().record()
+        rows = None if record is None else record.of_baseline()
         return {} if rows is None else self._quality(rows)
 
     @property
+    def window_metrics_(self) -> list[dict[str, Any]]:
+        """Measures of quality over time: of at most 32 consecutive windows of rows, with those of the baseline.
+
+        Each is a dictionary of ``stop``, the row count at which the window ends, ``rows``, ``metrics`` and
+        ``baseline``. Each row was predicted before it was learned, and counts with its given weight.
+        """
+        record, stop, found = self._check_fitted().record(), 0, []
+        for own, beside in [] if record is None else record.of_windows():
+            stop += own.rows
+            baseline = {} if beside is None else self._quality(beside)
+            found.append({"stop": stop, "rows": own.rows, "metrics": self._quality(own), "baseline": baseline})
+        return found
+
+    @property
     def recent_metrics_(self) -> words.Metrics:
-        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count alike.
+        """Measures of quality over the last rows, with ``half_life`` or ``window``; empty if all rows count equally.
 
         These are the last 1,000 rows, or those of one half-life or window if that is shorter, but 100 at least.
         """
@@ -828,7 +1095,8 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         stream: Stream = state["stream"]
         timings = timings_from(state.get("timings"))
         estimator._stream = replace(stream, learner=stream.learner.map(lambda each: replace(each, timings=timings)))
-        estimator.n_features_in_ = estimator._stream.width
+        columns = stream.columns
+        estimator.n_features_in_ = stream.width if columns is None else len(columns.schema.columns)
         if state["columns"] is not None:
             estimator.feature_names_in_ = np.asarray(state["columns"], dtype=object)
         if (largest := estimator._largest) < LARGEST:
@@ -876,22 +1144,41 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the problem of a stream that continues with rows of a journal; None if it is unchanged."""
         return None
 
-    def _replay(self, batch: Batch, entry: Any) -> None:
+    def _replay(self, batch: Batch, entry: Any, answers: FloatArray | None = None) -> None:
         """Learn rows of a journal, after validation: the file may be forged."""
         points, targets, weights = batch
-        stream, n = self._stream, len(points)
+        stream, n, table = self._stream, len(points), None
+        if isinstance(entry, dict) and "table" in entry:
+            require(stream.columns is not None and not stream.columns.is_final, "found a table of an unknown kind")
+            table, entry = stream.columns.from_entry(points, entry["table"]), entry["rows"]
         if n:
+            width = stream.width if table is None else points.shape[1]
             found, expected = (
                 (points.shape, targets.shape, weights.shape),
-                ((n, stream.width), (n, stream.n_targets), (n,)),
+                ((n, width), (n, stream.n_targets), (n,)),
             )
             if found != expected:
                 raise ValueError(f"rows: found points, targets and weights of shapes {found}, expected {expected}")
-            check_finite(points, "X", largest=self._largest)
+            check_finite(points if table is None else self._check_encoded(*table[:2]), "X", largest=self._largest)
             check_finite(targets, "y")
             if not ((weights > 0) & np.isfinite(weights)).all():
                 raise ValueError(f"weights: found {weights.min()}, expected finite numbers above 0")
-        self._stream = stream.append([batch] if n else [], self._journalled_problem(batch, entry))
+        if answers is not None and (answers.shape != (2, n) or np.isnan(answers).any()):
+            raise ValueError(f"answers: found shape {answers.shape} or missing values, expected (2, {n}) numbers")
+        batches, problem = [batch] if n else [], self._journalled_problem(batch, entry)
+        if table is None:
+            self._stream = stream.append(batches, problem, answers)
+        else:
+            self._stream = self._after_table(PreparedRows(batches, problem, table=table[1:]))
+
+
+def _in_order(x: Mapping[str, Any], names: Any) -> Any:
+    """Return the values of a row in the order of these columns."""
+    known = set(names)
+    missing, unknown = [n for n in names if n not in x], [n for n in x if n not in known]
+    if missing or unknown:
+        raise ValueError(f"x must hold the columns seen before: missing {missing[:5]}, unknown {unknown[:5]}.")
+    return [x[name] for name in names]
 
 
 def _is_learned(name: str) -> bool:
@@ -911,6 +1198,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def load(path: str | os.PathLike[str], *, trusted: Trusted = None, refit: bool = False) -> Any:
     """Return the estimator in a file, as :func:`batch2online.load` does: it continues bit for bit."""
+    from batch2online.frames import table  # noqa: F401  # files may name its classes
     from batch2online.storage import model_file
 
     return estimator_from(model_file.load(path), str(path), trusted=trusted, refit=refit)
@@ -939,8 +1227,24 @@ def check_state(state: Any, cls: Any) -> None:
     unknown = state["params"].keys() - signature(cls).parameters.keys()
     require(not unknown, f"params: found {sorted(unknown)[:5]}, which a {cls.__name__} does not have")
     problem, columns, width = state["stream"].problem, state["columns"], state["stream"].width
+    if state["stream"].columns is not None:
+        check_table(state["stream"], state["params"])
+        width = len(state["stream"].columns.schema.columns)
     require(isinstance(problem, cls._problem), f"problem: found a {type(problem).__name__} of a {cls.__name__}")
     require(len(columns or [""] * width) == width, f"columns: found {len(columns or ())} names of {width} columns")
+
+
+def check_table(stream: Stream, params: dict[str, Any]) -> None:
+    """Raise ValueError unless the columns of a table in a file are those of its stream."""
+    from batch2online.frames.table import TableColumns
+
+    columns = stream.columns
+    check_value("columns of the stream", columns, TableColumns)
+    require(params.get("columns") == "auto", f"columns: found {params.get('columns')!r} of a table")
+    require(columns.width == stream.width, f"columns: found {columns.width} features of {stream.width}")
+    if not columns.is_final:
+        shape = (len(columns.first[0]), columns.first[1].shape[1])
+        require(shape == (stream.n_seen, stream.n_targets), f"first: found shape {shape} of rows and targets")
 
 
 def timings_from(stored: Any) -> Timings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +14,6 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
-import batch2online
 from batch2online.methods.any_estimator.estimator import BatchToOnline
 from batch2online.methods.clustering.estimator import OnlineClustering
 from batch2online.methods.least_squares.estimator import OnlineRegression
@@ -40,9 +40,10 @@ def scikit_learn(model: Any) -> BaseEstimator:
 
 def _fitted(model: Any, estimator: Any, **attributes: Any) -> BaseEstimator:
     """Set fitted attributes of an estimator, with the feature names of the model."""
-    if hasattr(model, "feature_names_in_"):
-        attributes["feature_names_in_"] = model.feature_names_in_
-    vars(estimator).update(n_features_in_=model.n_features_in_, **attributes)
+    names = model._feature_names()
+    if names is not None:
+        attributes["feature_names_in_"] = np.asarray(names, dtype=object)
+    vars(estimator).update(n_features_in_=model._view().width, **attributes)
     return estimator
 
 
@@ -104,7 +105,7 @@ def onnx(model: Any, *, dtype: Any = np.float64) -> Any:
 
     fitted = scikit_learn(model)
     options = {id(fitted): {"zipmap": False}} if hasattr(fitted, "predict_proba") else None
-    example = np.zeros((1, model.n_features_in_), dtype=dtype)
+    example = np.zeros((1, model._view().width), dtype=dtype)
     return skl2onnx.to_onnx(fitted, example, options=options, target_opset=_OPSET)
 
 
@@ -158,5 +159,10 @@ def mlflow(model: Any, path: str | Path, *, trusted: Any = None, refit: bool = F
             python_model=str(code),
             artifacts={"checkpoint": str(checkpoint)},
             model_config={"trusted": trusted, "refit": refit},
-            **{"pip_requirements": [f"batch2online=={batch2online.__version__}"], **settings},
+            **{"pip_requirements": ["batch2online", *_installed()], **settings},
         )
+
+
+def _installed() -> list[str]:
+    """Return the dependencies that predictions rest on, with the versions installed."""
+    return [f"{name}=={version(name)}" for name in ("numpy", "scipy", "scikit-learn")]

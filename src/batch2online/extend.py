@@ -1,4 +1,4 @@
-"""What a problem, a sketch or an estimator of one's own is made of.
+"""Base classes and functions for your own problems, sketches and estimators.
 
 ``Problem``, ``FitResult``, ``Snapshot``
     A batch problem: what a model is, what it costs, how to fit one; what ``fit`` returns, and what it reads.
@@ -19,7 +19,7 @@
 ``storable``
     Marks a class whose instances a checkpoint may hold.
 
-The page "Adding a problem" of the documentation shows them at work.
+The page "Extend" of the documentation uses them in an example.
 """
 
 from batch2online._types import FloatArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.metrics import silhouette_score
 
 from batch2online._types import FloatArray
 from batch2online.numerics.distances import nearest
+from batch2online.quality import ClassBaseline
 from batch2online.record import Averages, Handful
 from batch2online.results import Regret
 
@@ -27,8 +29,21 @@ Measure = tuple[str, str]
 Metrics = dict[str, float]
 """Measures of quality by their names."""
 
-_FORMATS = {"R2": ".4f", "variance kept": ".2%", "accuracy": ".2%", "log loss": ".4f", "silhouette": ".3f"}
+_FORMATS = {
+    "R2": ".4f", "variance kept": ".2%", "accuracy": ".2%", "error rate": ".2%", "log loss": ".4f", "AUC": ".3f",
+    "silhouette": ".3f",
+}  # fmt: skip
 """Formats of measures that do not have four digits."""
+
+RECALL = "recall of rarest "
+"""A measure of this name is the recall of the rarest class."""
+
+_FREQUENT, _MEAN, _SEEDS = "most frequent class", "mean so far", "k-means++ seeds"
+_BASELINES = {
+    "accuracy": _FREQUENT, "error rate": _FREQUENT, "log loss": "class shares", "RMSE": _MEAN, "MAE": _MEAN,
+    "mean loss": _MEAN, MEAN_DISTANCE: _SEEDS,
+}  # fmt: skip
+"""What the baseline of each measure is."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,9 @@ class Headline:
     Attributes
     ----------
     subject : what is predicted, or nothing
+    verdict : how much better than the baseline the model is, in words; empty where there is no baseline
     quality : measures of quality, plain averages over all rows, each predicted before it was learned
+    beside : the same measures of the baseline, with the name of what they are of
     rows : how many rows these are, where old rows are forgotten; 0 where all rows count alike
     recent : the same measures of the last rows, where old rows are forgotten
     recent_rows : how many rows these are
@@ -57,24 +74,43 @@ class Headline:
     recent: tuple[Measure, ...] = ()
     recent_rows: int = 0
     handful: str = ""
+    verdict: str = ""
+    beside: tuple[Measure, ...] = ()
 
     @property
     def measures(self) -> str:
         """Quality in words: of all rows, and of the last ones."""
-        listed, recent = (", ".join(f"{name} {value}" for name, value in part) for part in (self.quality, self.recent))
-        over = f" over all {self.rows:,} rows" if listed and self.rows else ""
-        return f"{listed}{over}" + (f", over the last {self.recent_rows:,} rows {recent}" if recent else "")
+        beside = dict(self.beside)
+        listed = ", ".join(
+            f"{name} {value} ({beside[name]})" if name in beside else f"{name} {value}" for name, value in self.quality
+        )
+        recent = ", ".join(f"{name} {value}" for name, value in self.recent)
+        over = f" over all {count_of(self.rows, 'row')}" if listed and self.rows else ""
+        return f"{listed}{over}" + (f", over the last {count_of(self.recent_rows, 'row')} {recent}" if recent else "")
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What follows the verdict, by name; empty parts are left out."""
+        known = {
+            "quality": self.measures,
+            "large losses": self.handful,
+            "hindsight": self.distance,
+            "changes": self.changes,
+            "order": self.order,
+        }
+        return {name: part for name, part in known.items() if part}
 
     def __str__(self) -> str:
-        named = ": ".join(part for part in (self.subject, self.measures) if part)
-        return "; ".join(part for part in (named, self.handful, self.distance, self.changes, self.order) if part)
+        first, *rest = [part for part in (self.verdict, *self.parts.values()) if part] or [""]
+        return "; ".join([": ".join(part for part in (self.subject, first) if part), *rest])
 
 
 def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: str = "") -> Headline:
     """Return the headline of an online estimator, with the name of its target where it has one."""
     regret, order = model.regret_, model.order_
     averages, recent = model._averages()
-    quality = {} if averages is None else model._quality(averages) | model._further_quality()
+    quality = {} if averages is None else model.metrics_ | model._further_quality()
+    beside = model.baseline_metrics_
     if model.has_model_:
         error = float(getattr(model, "error_", 0.0))  # estimated distance to the fit on all rows
         above = f", the current model {excess(error)} above a fit on all its rows" if error > 0 else ""
@@ -85,6 +121,12 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
     return Headline(
         subject=target or "",
         quality=tuple(_shown(measure, scale, unit) for measure in quality.items()),
+        verdict=verdict(model, quality, beside),
+        beside=tuple(
+            (name, f"{_BASELINES[name]}: {_shown((name, value), scale, unit)[1]}")
+            for name, value in beside.items()
+            if name in quality
+        ),
         rows=averages.rows if averages is not None and forgets(model) else 0,
         recent=() if recent is None else tuple(_shown(each, scale, unit) for each in model._quality(recent).items()),
         recent_rows=0 if recent is None else recent.rows,
@@ -93,6 +135,107 @@ def headline(model: Any, target: str | None = None, scale: float = 1.0, unit: st
         changes=changes(model),
         order=order.sentence() if order.ranked or not regret.reason else "",
     )
+
+
+def verdict(model: Any, quality: Metrics, beside: Metrics) -> str:
+    """Return in words whether the model is better than its baseline, and by how much."""
+    baseline = model._baseline()
+    if isinstance(baseline, ClassBaseline) and model._counts_errors:
+        errors = _error_rate(quality), _error_rate(beside)
+        log_losses = (quality.get("log loss"), beside.get("log loss"))
+        return class_verdict(errors, log_losses, model._label_of(baseline.most_frequent), model.n_seen_)
+    if "R2" in quality:
+        return explained_verdict(quality["R2"]) + _typically_off(quality["RMSE"], beside.get("RMSE"))
+    if "variance kept" in quality:
+        return f"keeps {_percent(quality['variance kept'])} of the variance"
+    name = next((name for name in ("mean loss", "MAE") if name in quality and beside.get(name)), None)
+    if name is not None:
+        return _gained(name, quality[name], beside[name], "predicting the mean so far")
+    gain = model._gain_over_seeds()
+    return (
+        ""
+        if gain is None
+        else f"squared distances {_percent(gain)} below those of k-means++ seeds alone, on the coreset"
+    )
+
+
+def _error_rate(found: Metrics) -> float:
+    return found["error rate"] if "error rate" in found else 1 - found["accuracy"]
+
+
+def class_verdict(
+    errors: tuple[float, float], log_losses: tuple[float | None, float | None], frequent: Any, rows: int
+) -> str:
+    """Return how errors of a classifier compare with those of always saying the most frequent class.
+
+    Differences within two standard errors count as none; then probabilities may still be better than class shares.
+
+    >>> class_verdict((0.08, 0.27), (0.2, 0.6), "no", 10_000)
+    "better than guessing: wrong on 8.0 % of rows, where always saying 'no' is wrong on 27.0 %"
+    >>> class_verdict((0.02, 0.02), (0.07, 0.1), "no", 10_000)
+    "wrong on 2.0 % of rows, as is always saying 'no' (2.0 %); its probabilities are better: log loss 30 % lower"
+    """
+    error, other = errors
+    noise = 2 * math.sqrt((error * (1 - error) + other * (1 - other)) / max(1, rows))
+    own = f"wrong on {_percent(error, 1)} of rows"
+    saying = f"always saying {frequent!r}"
+    if error < other - noise:
+        return f"better than guessing: {own}, where {saying} is wrong on {_percent(other, 1)}"
+    if error > other + noise:
+        return f"worse than guessing: {own}, where {saying} is wrong on {_percent(other, 1)}"
+    logs = [value for value in log_losses if value is not None]
+    gain = 1 - logs[0] / logs[1] if len(logs) == 2 and logs[1] > 0 else 0.0
+    better = f"; its probabilities are better: log loss {_percent(gain)} lower" if gain >= 0.005 else ""
+    start = "" if better else "no better than guessing: "
+    return f"{start}{own}, as is {saying} ({_percent(other, 1)}){better}"
+
+
+def explained_verdict(r2: float) -> str:
+    """Return the share of the variance that a regression explains.
+
+    >>> explained_verdict(0.713), explained_verdict(-0.2)
+    ('explains 71 % of the variance', 'worse than predicting the mean')
+    """
+    if r2 >= 0.005:
+        return f"explains {_percent(r2)} of the variance"
+    return "no better than predicting the mean" if r2 > -0.005 else "worse than predicting the mean"
+
+
+def _typically_off(error: float, other: float | None) -> str:
+    """Return a typical error beside that of the mean.
+
+    >>> _typically_off(1359.2, 3989.0)
+    ': typically off by 1,359, where the mean so far is off by 3,989'
+    """
+    return "" if not other else f": typically off by {number(error)}, where the mean so far is off by {number(other)}"
+
+
+def _gained(name: str, own: float, other: float, what: str) -> str:
+    gain = 1 - own / other
+    if abs(gain) < 0.005:
+        return f"no better than {what}: {name} {number(own)}"
+    better, lower = ("better", "lower") if gain > 0 else ("worse", "higher")
+    return f"{better} than {what}: {name} {_percent(abs(gain))} {lower}"
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    """Return a share in per cent; only what is everything is 100 %.
+
+    >>> _percent(0.713), _percent(0.9999), _percent(0.27, 1)
+    ('71 %', '99.99 %', '27.0 %')
+    """
+    shown = f"{100 * share:.{digits}f}"
+    while share < 1 and float(shown) >= 100 and digits < 6:
+        digits += 1
+        shown = f"{100 * share:.{digits}f}"
+    return f"{shown} %"
+
+
+def class_quality(baseline: ClassBaseline, label_of: Callable[[float], Any]) -> Metrics:
+    """Return the area under the ROC curve of two classes, and the recall of the rarest class."""
+    auc, rarest = baseline.auc, baseline.rarest
+    found = {} if auc is None else {"AUC": auc[0]}
+    return found if rarest is None else found | {f"{RECALL}({label_of(rarest[0])})": rarest[1]}
 
 
 def forgets(model: Any) -> bool:
@@ -132,12 +275,27 @@ def excess(error: float) -> str:
     return f"{100 * error:.2f} %" if error >= 1e-4 else "less than 0.01 %"
 
 
+def baseline_of(name: str) -> str:
+    """Return what the baseline of a measure is."""
+    return _BASELINES[name]
+
+
+def format_measure(name: str, value: float, scale: float = 1.0, unit: str = "") -> str:
+    """Return the value of a measure as it is shown.
+
+    >>> format_measure("accuracy", 0.9123), format_measure("mean distance", 2.0, scale=3.0, unit="mm")
+    ('91.23%', '6 mm')
+    """
+    return _shown((name, value), scale, unit)[1]
+
+
 def _shown(measure: tuple[str, float], scale: float, unit: str) -> Measure:
     """Return a measure as it is shown; a distance between rows in its unit."""
     name, value = measure
     if name in (MEAN_DISTANCE, RMS_DISTANCE):
         return name, f"{number(scale * value)} {unit}".strip()
-    return name, format(value, _FORMATS[name]) if name in _FORMATS else number(value)
+    form = ".1%" if name.startswith(RECALL) else _FORMATS.get(name)
+    return name, number(value) if form is None else format(value, form)
 
 
 def distance(regret: Regret, best: str) -> str:
@@ -168,7 +326,7 @@ def distance(regret: Regret, best: str) -> str:
 
 
 def interval(regret: Regret, digits: int) -> str:
-    """Return the interval of the ratio in words; each end holds with a chance of 95 %."""
+    """Return the interval of the ratio in words; each end holds with probability 95 %."""
     low, high = regret.ratio_interval
     return f"{low:.{digits}f} to {high:.{digits}f}" if low > 0 else f"at most {high:.{digits}f}"
 
@@ -177,6 +335,8 @@ def _below_one(regret: Regret) -> str:
     """Return why a ratio is below 1, where it is: one model for all rows cannot lose more than the best one."""
     if regret.ratio >= 1:
         return ""
+    if getattr(regret, "out_of_sample", False):
+        return " (below 1: in hindsight each half of the rows is predicted by a model of the other half)"
     if regret.ratio_interval[1] >= 1:
         return " (below 1: that is measured on the coreset alone)"
     return " (below 1: the model changed along with the rows, which no single model can)"
@@ -189,6 +349,15 @@ def changes(model: Any) -> str:
         return "no change" if model.has_model_ else ""
     count = "1 change" if n_changes == 1 else f"{n_changes:,} changes, the last"
     return f"{count} at row {model.changes_[-1].at:,}"
+
+
+def count_of(n: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    >>> count_of(1, "row"), count_of(2_000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def number(value: float) -> str:

@@ -40,8 +40,8 @@ class HistoryPlace:
 class History:
     """Rows in ascending ids. A segment lies in one block of ids.
 
-    A copy costs nothing: copies share the list of segments, of which each sees its own first ones. The first to go on
-    from the end of the list keeps it; all others go on with a list of their own, whichever thread they are in.
+    A copy costs nothing: copies share the list of segments, of which each sees its own first ones. The first copy that
+    appends to the list keeps it; all others continue with a list of their own, in any thread.
     """
 
     is_in_memory: ClassVar[bool] = True

@@ -23,12 +23,16 @@ _PIECE_ROWS = 10_000
 class PreparedRows(NamedTuple):
     """The validated rows of one call: batches of points, targets and weights above 0, and a new problem if any.
 
-    ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays.
+    ``is_single_batch`` is set where all rows are in one batch of the caller's own arrays. ``answers`` (2, n) are losses
+    of earlier answers for rows whose targets have come late. ``table`` are the schema and the strings of a table whose
+    preparation is not final; the points are then numbers that stand for values.
     """
 
     batches: Iterable[Batch]
     problem: Any = None
     is_single_batch: bool = False
+    answers: FloatArray | None = None
+    table: Any = None
 
 
 class PreparedRow(NamedTuple):
@@ -47,6 +51,7 @@ class PreparedRow(NamedTuple):
 
 
 _DTYPES = (np.float64, np.float32)
+_REMEDY = ' Set columns="auto" to encode strings, dates and missing values.'
 
 
 def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
@@ -60,7 +65,7 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
             estimator, X, reset=reset, dtype=_DTYPES, order="C", accept_sparse="csr", ensure_all_finite=False
         )
     except (ValueError, TypeError) as error:
-        raise naming_the_cell(X, error) from error
+        raise naming_the_cell(X, error, hasattr(estimator, "columns")) from error
     names = getattr(estimator, "feature_names_in_", None)
     if sp.issparse(X):
         if not X.has_canonical_format:
@@ -71,8 +76,19 @@ def validated(estimator: Any, X: Any, reset: bool, largest: float) -> Any:
             row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
             check_finite(X[[row]].toarray(), "X", names, first=row, largest=largest)
     else:
-        check_finite(X, "X", names, largest=largest)
+        try:
+            check_finite(X, "X", names, largest=largest)
+        except ValueError as error:
+            is_remediable = names is not None and "NaN" in str(error) and getattr(estimator, "columns", "") is None
+            raise ValueError(f"{error}{_REMEDY if is_remediable else ''}") from None
     return X
+
+
+def check_names(estimator: Any, X: Any, reset: bool) -> None:
+    """Check the number and the names of the columns of a table; with ``reset`` set them on the estimator."""
+    if not len(X):
+        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def pieces(X: Any, targets: FloatArray, sample_weight: Any) -> Iterator[Batch]:
@@ -137,7 +153,7 @@ def dense_pieces(X: Any) -> Iterator[tuple[slice, FloatArray]]:
         yield piece, rows.astype(np.float64, copy=False)
 
 
-def naming_the_cell(X: Any, error: Exception) -> Exception:
+def naming_the_cell(X: Any, error: Exception, takes_tables: bool = False) -> Exception:
     """Return the same error with the row and column of the first value that is not a number, if there is one."""
     if not any(word in str(error) for word in ("convert", "float", "number")):
         return error
@@ -153,15 +169,16 @@ def naming_the_cell(X: Any, error: Exception) -> Exception:
             float(value)
         except (TypeError, ValueError):
             place = f"column {columns[column]!r}" if columns else f"column {column}"
-            return type(error)(f"{error} Row {row}, {place} holds {value!r}.")
+            remedy = _REMEDY if takes_tables else ""
+            return type(error)(f"{error} Row {row}, {place} holds {value!r}.{remedy}")
     return error
 
 
 class RowReader:
     """The values of one row in the order of the columns, if all of them are plain numbers within bounds.
 
-    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` are the numbers that belong
-    to a row: 0, or 1; None where a target is more than a number.
+    Rows are mappings of these names; without names they are lists or tuples. ``n_targets`` is the number of targets of
+    a row, 0 or 1; None if a target is not a single number.
     """
 
     def __init__(self, names: Sequence[str] | None, width: int, largest: float, n_targets: int | None) -> None:

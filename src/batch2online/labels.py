@@ -182,7 +182,9 @@ class Labelled(OnlineEstimator):
         n_targets = self._stream.n_targets
         require(self._needs_targets == bool(n_targets), f"targets: found {n_targets}")
         require(n_targets == 1 or not self._has_labels, f"targets: found {n_targets} of a classifier")
-        return self._checked_codes(stored, (rows.targets for rows in self._stream.held_rows()))
+        columns = self._stream.columns
+        first = [] if columns is None or columns.is_final else [columns.first[1]]
+        return self._checked_codes(stored, [*(rows.targets for rows in self._stream.held_rows()), *first])
 
     def _checked_codes(self, stored: Any, targets: Iterable[FloatArray]) -> dict[float, Any]:
         """Return labels of a file; each of these targets must be the code of one."""

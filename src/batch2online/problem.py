@@ -1,4 +1,4 @@
-"""What a batch problem is to the engine."""
+"""The interface of a batch problem."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
+from batch2online.quality import Baseline, ClassScores
 from batch2online.rows import Rows
 from batch2online.schema import require
 from batch2online.sketches.base import Coreset, Sketch, Snapshot
 from batch2online.theory.bounds import DependsOn
-from batch2online.warm_up import WarmUp
+from batch2online.warm_up import Scored, WarmUp
 
 
 class FitResult(NamedTuple):
@@ -42,7 +43,7 @@ class FitResult(NamedTuple):
 class Totals(NamedTuple):
     """The loss of rows in total and their second number in total; the largest loss, and what gives the loss of each.
 
-    ``least`` is a number that no loss is below.
+    ``least`` is a lower bound of all losses.
     """
 
     loss: float
@@ -64,6 +65,9 @@ class Problem(ABC):
     costs_are_exact: ClassVar[bool] = False
     """Whether ``cost`` and ``optimum`` are those of all rows seen; otherwise ``cost`` is measured on the coreset."""
 
+    tries_changes: ClassVar[bool] = False
+    """Whether a replaced model is scored beside its successor for a while, for the ``trial`` of a change."""
+
     @property
     def secondary_name(self) -> str:
         """Name of the secondary loss, see :meth:`losses`."""
@@ -79,7 +83,8 @@ class Problem(ABC):
         return "moments" if self.depends_on is DependsOn.ALL_ROWS else "high"
 
     def stability(self, data: Snapshot) -> Callable[[int], float] | None:
-        """Return a bound of what leaving one of n rows out costs that row on average, in units of a bound of losses.
+        """Return a bound of the mean increase of the loss of a row that is left out of n rows, in units of the loss
+        bound.
 
         For models of statistics of all rows; None where none is proved.
         """
@@ -89,9 +94,25 @@ class Problem(ABC):
     def first_check(self, width: int, n_targets: int) -> int:
         """Return the number of rows needed for a first model."""
 
+    def enough_rows(self, width: int, n_targets: int) -> int:
+        """Return the number of rows from which on costs on the rows that models are fitted to can be compared.
+
+        While a stream has fewer, the checks of :class:`refresh.Adaptive` come at doublings and replace the model. By
+        default costs can always be compared.
+        """
+        return 0
+
     @abstractmethod
     def warm_up(self) -> WarmUp:
         """Return a fresh warm-up, which scores rows until the first model."""
+
+    def baseline(self) -> Baseline | None:
+        """Return a fresh baseline, which is scored beside the model on all rows; None where there is none."""
+        return None
+
+    def class_scores(self, model: Any, rows: Rows, losses: Scored) -> ClassScores | None:
+        """Return errors and probabilities of classes, given loss and secondary loss of each row; None for numbers."""
+        return None
 
     @abstractmethod
     def initial_model(self, prediction: Any, width: int, n_targets: int) -> Any:
@@ -125,12 +146,20 @@ class Problem(ABC):
         ``fit_result`` makes the result of a model.
         """
 
+    def fit_online(self, data: Snapshot, current: Any) -> FitResult:
+        """Return the model of a check of a stream, by default that of ``fit``.
+
+        It predicts the next rows: override it where another model does so better while rows are few. Estimators'
+        ``fit``, ``merge`` and ``forget`` have the model of ``fit``.
+        """
+        return self.fit(data, current)
+
     @abstractmethod
     def cost(self, model: Any, data: Snapshot) -> float:
         """Return the total loss on all rows seen: exact, or measured on the coreset."""
 
     def lower_bound(self, data: Snapshot) -> float | None:
-        """Return a bound that no model's cost is below, 0 where nothing better is known.
+        """Return a lower bound of the cost of every model, 0 if nothing better is known.
 
         A check whose current model is within tolerance of it does not refit. None where ``fit`` mostly returns costs:
         the current model is then not priced before.
@@ -161,9 +190,17 @@ class Problem(ABC):
         """Return the gradient norms of rows with these losses, by default the losses themselves."""
         return np.maximum(losses, 0.0)
 
-    def gradient_norms_on(self, model: Any, coreset: Coreset) -> FloatArray:
-        """Return the gradient norms of the rows of a coreset under a model."""
-        return self.gradient_norms(self.losses(model, coreset.points, _targets_of(coreset))[0])
+    def piloted(self, sketch: Any, model: Any, data: Snapshot) -> Any:
+        """Return the sketch that scores further rows by a new model."""
+        if sketch.pilot != "gradients":
+            return sketch.with_model(model)
+        coreset = data.coreset
+        losses = self.losses(model, coreset.points, _targets_of(coreset))[0]
+        return sketch.with_model(model, coreset, self.gradient_norms(losses))
+
+    def n_fit_rows(self, data: Snapshot, current: Any) -> int:
+        """Return how many rows ``fit`` would use now."""
+        return len(data.coreset)
 
     def degrees_of_freedom(self, model: Any, data: Snapshot) -> float:
         """Return the degrees of freedom of a model, relative to those of the loss of one row.
@@ -204,7 +241,7 @@ def totals_of(losses: FloatArray, second: FloatArray) -> Totals:
 
 
 def check_losses(losses: FloatArray, ids: IntArray) -> None:
-    """Refuse losses that are no numbers: a sum with one of them is none either.
+    """Raise ValueError if a loss is not a number.
 
     >>> check_losses(np.array([1.0, np.nan]), np.array([7, 8]))
     Traceback (most recent call last):
@@ -229,12 +266,12 @@ def check_sketch(problem: object, sketch: object) -> None:
     >>> from batch2online.methods.least_squares.problem import LeastSquares
     >>> check_sketch(LeastSquares(), Uniform().new_sketch(2, 1))
     Traceback (most recent call last):
-    TypeError: LeastSquares is solved on a coreset of the kind Leverage, got Uniform.
+    TypeError: LeastSquares is fitted on a coreset of type Leverage, got Uniform.
     """
     needed = getattr(problem, "sketch_type", Sketch)
     if not isinstance(sketch, needed):
         kind, found = (cls.__name__.removesuffix("Sketch") for cls in (needed, type(sketch)))
-        raise TypeError(f"{type(problem).__name__} is solved on a coreset of the kind {kind}, got {found}.")
+        raise TypeError(f"{type(problem).__name__} is fitted on a coreset of type {kind}, got {found}.")
 
 
 _ROUNDING = 1e-9
@@ -245,7 +282,7 @@ _CANTELLI = 19.0
 
 @dataclass(frozen=True)
 class Hindsight:
-    """The loss of the best model on all rows seen, and what it is to be seen beside.
+    """The loss of the best model on all rows seen, and the loss of the simplest model for comparison.
 
     Attributes
     ----------
@@ -253,7 +290,7 @@ class Hindsight:
         Least loss of any single model, or of the best one known; not a number where none is.
     error : float
         How far the optimum of all rows may be below this one, measured on the coreset: it is at least
-        ``optimum / (1 + error)`` with a chance of 95 %. 0 where all rows are in it.
+        ``optimum / (1 + error)`` with probability 95 %. 0 where all rows are in it.
     shortfall : float
         How far it may be above, as a share: models are fitted to the rows that they are measured on. Infinite where
         that is not known; of no meaning where the error is 0.
@@ -294,7 +331,7 @@ def sampling_error(weights: FloatArray, losses: FloatArray, *, certain: float = 
 
 
 def held_out_bound(weights: FloatArray, losses: FloatArray, is_fitted: BoolArray, *, certain: float = 1.0) -> float:
-    """Return what the best model costs all rows at most, with a chance of 95 % (Lemma 7, second part).
+    """Return an upper bound of the cost of the best model on all rows, with probability 95 % (Lemma 7, second part).
 
     ``losses`` are those of a model that was fitted to some rows of the coreset, ``is_fitted``, each chosen with a
     chance of 1/2. It costs no less than the best one. Given these rows, one that is not among them is in the rest of
@@ -321,7 +358,7 @@ def certain_weight(data: Snapshot) -> float:
 
 
 def noise_factor_of(leverages: FloatArray, losses: FloatArray, weights: FloatArray, alike: float) -> float:
-    """Return the factor, at least 1, given what the sum would be for rows alike.
+    """Return the factor, at least 1, given the sum for homogeneous rows.
 
     >>> noise_factor_of(np.array([0.1, 0.3]), np.array([1.0, 4.0]), np.array([2.0, 1.0]), alike=0.7)
     2.0

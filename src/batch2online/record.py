@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from batch2online._types import BoolArray, FloatArray, IntArray
-from batch2online.problem import Totals, totals_of
+from batch2online.problem import Problem, Totals, totals_of
+from batch2online.quality import Baseline, Windows
 from batch2online.rows import Intervals, Rows, all_ones, united
 from batch2online.schema import Count, Weight, above, ascending, at_most, finite, require, shape, storable
+from batch2online.warm_up import Scored
 
 RECENT, FEWEST_RECENT = 1_000, 100
 """Number of last rows that are averaged, and its minimum where a half-life or a window is shorter."""
@@ -106,14 +108,6 @@ class Spread:
         return self.squares + self.weight * float(self.mean @ self.mean) if around_zero else self.squares
 
 
-class Last(NamedTuple):
-    """Fields of a record about the last rows, and the spread of all rows."""
-
-    recent: FloatArray
-    recent_ids: IntArray
-    spread: Spread | None
-
-
 @storable
 @dataclass(frozen=True)
 class Record:
@@ -132,7 +126,11 @@ class Record:
     recent, recent_ids : arrays (3, m) and (m,)
         Weights, weighted losses and weighted secondary losses of the last rows, and their ids.
     spread : Spread or None
-        Spread of the targets, or of the rows, if last rows are stored and the problem has a spread.
+        Spread of the targets, or of the rows if last rows are stored, where the problem has a spread.
+    windows : Windows
+        The same sums over consecutive windows of rows, and those of the baseline.
+    baseline : Baseline or None
+        The simplest prediction from earlier rows, where the problem has one.
     """
 
     span: Annotated[Count, at_most(RECENT)] = 0
@@ -146,22 +144,33 @@ class Record:
     recent: Annotated[FloatArray, shape(3, "m")] = field(default_factory=lambda: np.empty((3, 0)))
     recent_ids: Annotated[IntArray, shape("m"), ascending] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     spread: Spread | None = None
+    windows: Windows = field(default_factory=Windows)
+    baseline: Baseline | None = None
 
     def validate(self) -> None:
+        in_windows = float(self.windows.sums[0].sum())
+        require(in_windows in (0, self.rows), f"windows: found {in_windows:g} rows of {self.rows}")
         n, m = len(self.largest), len(self.recent_ids)
         require(n <= min(LARGEST, self.rows), f"largest: found {n} losses of {self.rows} rows, at most {LARGEST}")
         require((np.diff(self.largest) <= 0).all(), f"largest: found {self.largest}, expected falling losses")
         require(len(np.unique(self.largest_ids)) == n, f"largest_ids: found {self.largest_ids}, expected each one once")
         require(m <= min(self.span, self.rows), f"recent: found {m} of {self.rows} rows, expected at most {self.span}")
 
-    def plus(self, rows: Rows, totals: Totals, last: Last | None = None) -> Record:
-        """Return the record with these rows, whose weighted losses have these totals.
+    def validate_for(self, problem: Problem, shape: tuple[int, int]) -> None:
+        """Require a spread and a baseline of this problem, for rows and targets of these widths."""
+        if self.spread is not None and self.spread.mean is not None:
+            values, found = problem.spread_of(Rows.empty(*shape)), self.spread.mean.shape
+            require(values is not None and values.shape[1:] == found, f"spread: found a mean of shape {found}")
+        if self.baseline is not None:
+            found_type = type(self.baseline).__name__
+            is_alike = self.baseline.fits(problem.baseline(), shape[1])
+            require(is_alike, f"baseline: found a {found_type}, not that of the problem")
 
-        ``last`` holds the fields about the last rows, for a record with a ``span``.
-        """
+    def plus(self, rows: Rows, totals: Totals, further: dict[str, Any] | None = None) -> Record:
+        """Return the record with these rows, whose weighted losses have these totals, and with ``further_fields``."""
         new = object.__new__(Record)  # several times as fast as a call of it
         new.__dict__.update(
-            self.__dict__ if last is None else self.__dict__ | last._asdict(),
+            self.__dict__ | (further or {}),
             rows=self.rows + len(rows),
             weight=self.weight + (len(rows) if all_ones(rows.weights) else float(rows.weights.sum())),
             loss=self.loss + totals.loss,
@@ -180,16 +189,30 @@ class Record:
         """A loss is among the largest if it is above this."""
         return float(self.largest[-1]) if len(self.largest) == LARGEST else 0.0
 
-    def with_last(self, rows: Rows, losses: FloatArray, secondary: FloatArray, values: FloatArray | None) -> Last:
-        """Return the fields about the last rows after these, and the spread with their values."""
+    def further_fields(self, problem: Problem, model: Any, rows: Rows, losses: Scored) -> dict[str, Any]:
+        """Return windows, baseline, spread and last rows after these rows, given loss and secondary loss of each."""
+        own, secondary = losses
+        fields = self._last_rows(rows, own, secondary) if self.span else {}
+        values = problem.spread_of(rows) if self.span or rows.targets.shape[1] else None
+        if values is not None:
+            fields["spread"] = (self.spread or Spread()).plus(values, rows.weights)
+        baseline, nothing = self.baseline or problem.baseline(), np.zeros(len(rows))
+        beside = nothing, nothing
+        if baseline is not None:
+            beside, fields["baseline"] = baseline.plus(rows, problem.class_scores(model, rows, losses))
+        sums = np.empty((6, len(rows)))
+        sums[0], sums[1], sums[2], sums[3], sums[4], sums[5] = 1.0, 1.0, own, secondary, *beside
+        sums[1:] *= rows.weights
+        return fields | {"windows": self.windows.plus(sums)}
+
+    def _last_rows(self, rows: Rows, losses: FloatArray, secondary: FloatArray) -> dict[str, Any]:
         some, n = slice(-self.span, None), len(rows)
         both = np.empty((3, min(n, self.span)))
         both[0], both[1], both[2] = rows.weights[some], losses[some], secondary[some]
         both[1:] *= both[0]
         kept = slice(max(0, len(self.recent_ids) + both.shape[1] - self.span), None)
         recent = np.concatenate([self.recent[:, kept], both], axis=1)
-        ids = np.concatenate([self.recent_ids[kept], rows.ids[some]])
-        return Last(recent, ids, None if values is None else (self.spread or Spread()).plus(values, rows.weights))
+        return {"recent": recent, "recent_ids": np.concatenate([self.recent_ids[kept], rows.ids[some]])}
 
     def merge(self, other: Record) -> Record:
         """Return the record of the rows of both; the last ones are those of the largest ids."""
@@ -197,6 +220,7 @@ class Record:
         ids = np.concatenate([self.recent_ids, other.recent_ids])
         last = np.argsort(ids, kind="stable")[len(ids) - min(len(ids), self.span) :]
         spreads = [each.spread for each in (self, other) if each.spread is not None]
+        baselines = [each.baseline for each in (self, other) if each.baseline is not None]
         return Record(
             span=self.span,
             rows=self.rows + other.rows,
@@ -209,6 +233,8 @@ class Record:
             recent=np.concatenate([self.recent, other.recent], axis=1)[:, last],
             recent_ids=ids[last],
             spread=spreads[0].merge(spreads[1]) if len(spreads) == 2 else next(iter(spreads), None),
+            windows=self.windows.merge(other.windows),
+            baseline=baselines[0].merge(baselines[1]) if len(baselines) == 2 else next(iter(baselines), None),
         )
 
     def averages(self, total: float = math.nan, resolution: float = 0.0) -> Averages | None:
@@ -216,6 +242,22 @@ class Record:
         if not self.weight > 0:
             return None
         return Averages(self.rows, self.weight, self.loss, self.secondary_loss, total, resolution)
+
+    def of_windows(self) -> list[tuple[Averages, Averages | None]]:
+        """Return the sums of each window of rows, and those of the baseline, None where there is none."""
+        has_baseline = self.baseline is not None
+        found = []
+        for rows, weight, *losses in self.windows.sums.T.tolist():
+            own, beside = (Averages(int(rows), weight, *pair) for pair in (losses[:2], losses[2:]))
+            found.append((own, beside if has_baseline else None))
+        return found
+
+    def of_baseline(self) -> Averages | None:
+        """Return the sums of the baseline over all rows; None where there is none."""
+        if self.baseline is None or not self.windows.sums.size:
+            return None
+        rows, weight, _, _, loss, secondary = self.windows.sums.sum(axis=1).tolist()
+        return Averages(int(rows), weight, loss, secondary)
 
     def of_recent(self) -> Averages | None:
         """Return the sums over the last rows; None if they are not stored, or are all rows."""
@@ -225,7 +267,7 @@ class Record:
         return Averages(len(self.recent_ids), weight, loss, secondary)
 
     def handful(self, resolution: float = 0.0) -> Handful | None:
-        """Return the fewest rows with more than half of the loss, if they are a handful among many.
+        """Return the smallest set of rows with more than half of the loss, if these are few among many.
 
         None if losses are rounding, or negative as those of densities can be: then there are no shares.
         """

@@ -463,7 +463,7 @@ def alternate(rng: np.random.Generator, points: FloatArray, weights: FloatArray,
 def _alternated(rng: np.random.Generator, points: FloatArray, weights: FloatArray, k: int, z: float) -> FloatArray:
     """One start; centers move to means weighted by |x - c|^(z - 2): Lloyd's steps for z = 2, Weiszfeld's for z = 1.
 
-    Beyond z = 2 that would overshoot, for ever to and fro: there a center moves 1 / (z - 1) of the way, Newton's step.
+    Beyond z = 2 that would overshoot and oscillate: a center moves 1 / (z - 1) of the way, Newton's step.
     """
     centers = points[dz_sampling(rng, points, k, z, weights)]
     for _ in range(_ROUNDS):

@@ -19,6 +19,23 @@ Counts = tuple[tuple[str, int], ...]
 """Number of changes of each kind, sorted by kind."""
 
 
+Moved = tuple[Count, float, float]
+"""A column, and a number of it before and after a change."""
+
+MOST_MOVED = 3
+"""Number of columns that a change names."""
+
+
+def most_moved(effects: Any, before: Any, after: Any) -> tuple[Moved, ...]:
+    """Return the columns of the largest effects, with their numbers before and after a change.
+
+    >>> most_moved(np.array([0.0, 3.0, 1.0]), [1.0, 2.0, 3.0], [1.0, 5.0, 4.0])
+    ((1, 2.0, 5.0), (2, 3.0, 4.0))
+    """
+    strongest = np.argsort(-np.asarray(effects), kind="stable")[:MOST_MOVED]
+    return tuple((int(j), float(before[j]), float(after[j])) for j in strongest if effects[j] > 0)
+
+
 KINDS = ("scheduled", "loss_increase", "fit", "merged", "forgotten", "half_life")
 
 
@@ -48,13 +65,23 @@ class ChangeEvent:
     matching : tuple of ClusterChange or None
         For clusters: the change of each cluster id.
     churn : float or None
-        For clusters: share of the weight of all rows whose label changed.
+        For clusters and classes: share of the weight of all rows whose label, or predicted class, changed; for classes
+        and other fits of estimators measured on the coreset or a sample of it.
     n_fit_rows : int or None
         Rows that the new model was fitted to.
     seconds : float or None
         Time of the fit, if known; it differs from run to run and is not compared.
     coefficients : tuple of (int, float, float) or None
-        For one target: the columns whose coefficients moved the predictions most, with their values before and after.
+        The columns whose coefficients moved the predictions most, with their values before and after.
+    coefficient_classes : tuple of float or None
+        For classes: the code of the class whose log odds each of these coefficients is of.
+    importances : tuple of (int, float, float) or None
+        For estimators with ``feature_importances_``: the columns whose share of all importance moved most.
+    prediction_change : float or None
+        For numbers: root mean square change of the predictions, in the units of the target.
+    trial : (int, float, float) or None
+        Number of rows after the change on which both models were scored, at most 2,000, seen by neither; and the mean
+        loss of the old and of the new model on them. None before the first such row, and where this is not measured.
     """
 
     at: Count
@@ -67,12 +94,19 @@ class ChangeEvent:
     angle: float | None = None
     matching: tuple[ClusterChange, ...] | None = None
     churn: float | None = None
-    coefficients: tuple[tuple[Count, float, float], ...] | None = None
+    coefficients: tuple[Moved, ...] | None = None
+    coefficient_classes: tuple[float, ...] | None = None
+    importances: tuple[Moved, ...] | None = None
+    prediction_change: float | None = None
+    trial: tuple[Count, float, float] | None = None
     n_fit_rows: int | None = None
     seconds: float | None = field(default=None, compare=False, repr=False)
 
     def validate(self) -> None:
         has_rows = self.kind not in ("scheduled", "loss_increase", "fit")
+        classes = self.coefficient_classes
+        is_alike = classes is None or len(classes) == len(self.coefficients or ())
+        require(is_alike, f"coefficient_classes: found {classes} for {self.coefficients}")
         require(self.rows is not None or not has_rows, f"rows: found none for a change of kind {self.kind!r}")
 
     @property
@@ -81,6 +115,11 @@ class ChangeEvent:
         if self.cost_after:
             return self.cost_before / self.cost_after - 1
         return math.inf if self.cost_before else 0.0
+
+    @property
+    def gain(self) -> float:
+        """Share of the cost of the old model that the new one saves; what it costs in labels is ``churn``."""
+        return 1 - self.cost_after / self.cost_before if self.cost_before else 0.0
 
     @property
     def reason(self) -> str:
@@ -128,9 +167,8 @@ class Regret:
     ----------
     loss : float
         Prequential loss: each row under the model that was current before it came; before the first one, by the mean
-        of the targets or of the rows before it. The very first row costs nothing. For a loss of one's own and for
-        densities, which nothing scores before the first model, loss, optimum, ``rows`` and ``weight`` are those of
-        the rows that were scored.
+        of the targets or of the rows before it. The very first row costs nothing. For a custom loss and for densities,
+        rows before the first model are not scored: loss, optimum, ``rows`` and ``weight`` exclude them.
     optimum : float
         Least loss of any single model on the same rows, or of the best one known.
     rows : int
@@ -139,9 +177,9 @@ class Regret:
         A second measure of the same rows under the same models, named by ``secondary_name``; None where there is none.
     error : float
         How far the least loss on all rows may be below the optimum, which is measured on the coreset: it is at least
-        ``optimum / (1 + error)`` with a chance of 95 % (docs/theory.md). 0 where all rows are in it.
+        ``optimum / (1 + error)`` with probability 95 % (docs/proofs.md). 0 where all rows are in it.
     shortfall : float
-        How far it may be above: at most ``optimum * (1 + shortfall)`` with a chance of 95 %. Models are fitted to the
+        How far it may be above: at most ``optimum * (1 + shortfall)`` with probability 95 %. Models are fitted to the
         rows of the coreset, so what they cost these rows is too low. Infinite where that is not known.
     total : float
         Loss of the simplest model, the mean, on the same rows: ``1 - loss / total`` is R2, or the share of variance
@@ -156,8 +194,8 @@ class Regret:
     resolution : float
         Losses up to this are rounding.
     half_life : int or None
-        With decay: loss and optimum both count a row half as much for every so many rows that came after it, the
-        last row once. The optimum is then that of the best model for *these* weights, not of the best single model.
+        With decay: the half-life by which loss and optimum weight the rows; the last row has weight one. The optimum is
+        then that of the best model for *these* weights, not of the best single model.
     reason : str
         Why the loss is NaN: rows that were learned without order were never predicted before they were learned.
     """
@@ -178,7 +216,7 @@ class Regret:
 
     @property
     def is_exact_fit(self) -> bool:
-        """Whether the best model leaves nothing but rounding: then there is nothing to compare with."""
+        """Whether the best model fits the rows up to rounding, so that there is nothing to compare with."""
         return self.optimum <= self.resolution
 
     @property
@@ -190,7 +228,7 @@ class Regret:
 
     @property
     def optimum_interval(self) -> tuple[float, float]:
-        """Where the least loss on all rows is: each end holds with a chance of 95 %, infinite ones always do."""
+        """Interval of the lowest loss on all rows; each end holds with probability 95 %, an infinite one always."""
         if not self.error:
             return self.optimum, self.optimum
         if not self.optimum > 0:  # shares of it mean nothing
@@ -199,7 +237,7 @@ class Regret:
 
     @property
     def ratio_interval(self) -> tuple[float, float]:
-        """Where the ratio to the least loss on all rows is; the lower end is 0 where only the upper one is known."""
+        """Interval of the ratio to the lowest loss on all rows; the lower end is 0 if only the upper one is known."""
         if self.is_exact_fit or not self.error:
             return self.ratio, self.ratio
         low, high = self.optimum_interval
@@ -221,11 +259,12 @@ def regret_of(state: Any, data: Any) -> Regret:
     unscored, totals = state.unscored, data.totals
     known = state.problem.hindsight(data, state.model, *unscored.excluded)
     rows = totals.n_rows - unscored.rows
+    loss, secondary_loss = state.prequential_losses
     regret = Regret(
-        loss=state.loss,
+        loss=loss,
         optimum=known.optimum,
         rows=rows,
-        secondary_loss=state.secondary_loss,
+        secondary_loss=secondary_loss,
         error=known.error,
         shortfall=known.shortfall,
         total=known.total,
@@ -233,7 +272,7 @@ def regret_of(state: Any, data: Any) -> Regret:
         secondary_optimum=known.secondary,
         secondary_name=state.problem.secondary_name,
         resolution=known.resolution,
-        reason=UNORDERED if math.isnan(state.loss) else "",
+        reason=UNORDERED if math.isnan(loss) else "",
     )
     if state.decay is None or not regret.rows:
         return regret

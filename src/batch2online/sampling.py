@@ -81,12 +81,6 @@ def rounding_uniforms(word: WordArray) -> FloatArray:
     return ((word & np.uint64(0xFFFFF)).astype(np.float64) + 0.5) * 2.0**-20
 
 
-def with_rounding(word: WordArray, fresh: WordArray) -> WordArray:
-    """Return words that decide on inclusion as before, and round as fresh ones do."""
-    low = np.uint64(0xFFFFF)
-    return (word & ~low) | (fresh & low)
-
-
 def words(seed: int, stream: int, ids: range | IntArray, page: int = 0) -> WordArray:
     """Return the 64-bit words that the points ``ids`` own in ``stream``; a point owns one on each page of it."""
     if isinstance(ids, range):

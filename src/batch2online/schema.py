@@ -141,6 +141,9 @@ def mismatch(value: Any, kind: Any, sizes: Sizes) -> str | None:
         return None if None in found else found[0]
     if origin in (list, tuple):
         return _items_mismatch(value, kind, origin, parts, sizes)
+    if origin is dict and type(value) is dict:
+        pairs = [(item, part) for items in value.items() for item, part in zip(items, parts, strict=True)]
+        return next(filter(None, (mismatch(item, part, sizes) for item, part in pairs)), None)
     if _is_of(value, kind, origin, parts):
         return None
     described = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"{str(value)[:40]!r}"
@@ -167,7 +170,7 @@ def _is_of(value: Any, kind: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
         return type(value) in (int, float)
     if origin is np.ndarray:
         return type(value) is np.ndarray and value.dtype == np.dtype(get_args(parts[1])[0])
-    return callable(value) if origin is Callable else isinstance(value, kind)
+    return callable(value) if origin is Callable else isinstance(value, kind if origin is None else origin)
 
 
 # -- stored classes -------------------------------------------------------------------------------------------
@@ -193,7 +196,7 @@ def storable(cls: type[_T]) -> type[_T]:
 
 
 def check_name_is_free(cls: type, known: type | None) -> None:
-    """Refuse a class of the name of one of this package: files name classes, and could no longer tell them apart."""
+    """Raise if a class has the name of one of this package, since files refer to classes by name."""
     ours = [each is not None and each.__module__.split(".")[0] == __name__.split(".")[0] for each in (cls, known)]
     if known is not None and ours[0] != ours[1]:
         places = " and ".join(f"{each.__module__}.{each.__qualname__}" for each in (cls, known))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.answers import Answered
 from batch2online.decay import ForwardDecay, weighted_history
 from batch2online.history import History
 from batch2online.problem import FitResult, Problem, check_losses, check_sketch
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 TRIAL_ROWS = 2_000
 """Rows on which a model that was replaced is scored beside its successor."""
-
-MIN_BENEFIT = 0.01
-"""Share of the loss that a coreset of twice the size must be expected to gain."""
 
 Events = tuple[ChangeEvent, ...]
 _Positive = Annotated[float, above(0)]
@@ -130,6 +128,8 @@ class StreamState:
         What scores rows until the first model.
     loss, secondary_loss : float
         Sums over the rows, each scored before it was learned.
+    late_loss, late_secondary_loss : float
+        What rows with late targets cost more under the models that had answered, see :class:`Answered`.
     unscored : Unscored
         Rows that nothing could score.
     record : Record or None
@@ -159,6 +159,8 @@ class StreamState:
     decay: ForwardDecay | None = None
     loss: float = 0.0
     secondary_loss: float = 0.0
+    late_loss: Annotated[float, finite] = 0.0
+    late_secondary_loss: Annotated[float, finite] = 0.0
     unscored: Unscored = field(default_factory=Unscored)
     record: Record | None = None
     monitor: OrderMonitor | None = None
@@ -194,10 +196,8 @@ class StreamState:
         """Require a record, a warm-up and a benefit of the rows learned."""
         record, warm_up, benefit, n = self.record, self.warm_up, self.refresh.benefit, self.n_learned
         require(record is None or record.rows <= n, f"record: found more than {n} rows")
-        if record is not None and record.spread is not None and record.spread.mean is not None:
-            values = None if self.problem is None else self.problem.spread_of(Rows.empty(*self.shape))
-            is_alike = values is not None and values.shape[1:] == record.spread.mean.shape
-            require(is_alike, f"spread: found a mean of shape {record.spread.mean.shape}")
+        if record is not None and self.problem is not None:
+            record.validate_for(self.problem, self.shape)
         if warm_up is not None:
             require(not self.has_model, "warm_up: found one beside a model")
             require(warm_up.fits(*self.shape), f"warm_up: found one that does not fit rows of shape {self.shape}")
@@ -223,7 +223,17 @@ class StreamState:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds: seconds differ from run to run, and are stored beside the state."""
-        return {name: value for name, value in vars(self).items() if name != "timings"}
+        absent = {"timings"} | ({"late_loss", "late_secondary_loss"} if not self._has_late else set())
+        return {name: value for name, value in vars(self).items() if name not in absent}
+
+    @property
+    def _has_late(self) -> bool:
+        return bool(self.late_loss or self.late_secondary_loss)
+
+    @property
+    def prequential_losses(self) -> tuple[float, float]:
+        """Loss and secondary loss of all rows, each under the model that has answered for it."""
+        return self.loss + self.late_loss, self.secondary_loss + self.late_secondary_loss
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> StreamState:
@@ -238,7 +248,7 @@ class StreamState:
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
         check_sketch(problem, sketch)
         shape = sketch.settings.shape
-        policy = policy.starting_at(problem.first_check(*shape))
+        policy = policy.starting_at(problem.first_check(*shape)).with_few_rows(problem.enough_rows(*shape))
         assert policy.start is not None
         state = cls(
             problem,
@@ -274,7 +284,7 @@ class StreamState:
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
         return None if self.decay is None else "a half-life"
 
     @property
@@ -305,9 +315,11 @@ class StreamState:
         n = self.n_learned if self.origin is None else self.last_id + 1 - self.origin
         return self.refresh.next_check - n
 
-    def step(self, rows: Rows, history: History | None) -> tuple[StreamState, StepInfo]:
+    def step(
+        self, rows: Rows, history: History | None, answered: Answered | None = None
+    ) -> tuple[StreamState, StepInfo]:
         """Return the state after one segment of rows, see :func:`step`."""
-        return step(self, rows, history)
+        return step(self, rows, history, answered)
 
     def refit(self, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
         """Return the state with a model fitted now, see :func:`refit`."""
@@ -347,6 +359,8 @@ class StreamState:
             self,
             refresh=replace(self.refresh, last_coreset=None),
             warm_up=None,
+            late_loss=0.0,
+            late_secondary_loss=0.0,
             unscored=Unscored(),
             record=None if self.record is None else Record(self.record.span),
             monitor=None if self.monitor is None else self.monitor.new(*self.shape, skipped=skipped),
@@ -379,7 +393,7 @@ class Learner(Protocol):
 
     @property
     def within(self) -> str | None:
-        """What rows lose their weight in, None where all count for ever."""
+        """The decay of the rows; None if all rows keep their weight."""
 
     def map(self, change: Callable[[StreamState], StreamState]) -> Self:
         """Return the learner with each of its states changed."""
@@ -390,8 +404,11 @@ class Learner(Protocol):
     def snapshot(self, history: History | None) -> Snapshot:
         """Return what a problem reads of the current state."""
 
-    def step(self, rows: Rows, history: History | None) -> tuple[Self, StepInfo]:
-        """Return the learner after one segment of rows, the last of the history, and what it has found."""
+    def step(self, rows: Rows, history: History | None, answered: Answered | None = None) -> tuple[Self, StepInfo]:
+        """Return the learner after one segment of rows, the last of the history, and what it has found.
+
+        ``answered`` are earlier answers for rows with late targets.
+        """
 
     def refit(self, history: History | None, kind: str, **details: Any) -> tuple[Self, Events]:
         """Return the learner with a model fitted now."""
@@ -412,16 +429,19 @@ class Learner(Protocol):
 # -- one segment of rows --------------------------------------------------------------------------------
 
 
-def step(state: StreamState, rows: Rows, history: History | None = None) -> tuple[StreamState, StepInfo]:
+def step(
+    state: StreamState, rows: Rows, history: History | None = None, answered: Answered | None = None
+) -> tuple[StreamState, StepInfo]:
     """Return the state after one segment: its rows are scored, then learned, and a check follows where one is due.
 
-    ``history`` holds all rows, those of the segment included, where they are kept.
+    ``history`` holds all rows, those of the segment included, where they are kept. ``answered`` are earlier answers for
+    rows with late targets.
     """
     events: Events = ()
     state = advance_decay(state, int(rows.ids[0]))
     if not state.ordered:
         return skip_checks(learn(state, rows, None)), StepInfo()
-    state, scores = score(state, rows)
+    state, scores = score(state, rows, answered)
     state = learn(state, rows, scores)
     if state.n_learned == state.refresh.next_check:
         state, events = check(state, history)
@@ -442,13 +462,18 @@ def advance_decay(state: StreamState, at: int) -> StreamState:
         sketch=state.sketch.scale(factor),
         loss=state.loss * factor,
         secondary_loss=state.secondary_loss * factor,
+        late_loss=state.late_loss * factor,
+        late_secondary_loss=state.late_secondary_loss * factor,
         unscored=state.unscored.scaled(factor),
         warm_up=None if state.warm_up is None else state.warm_up.scaled(factor),
     )
 
 
-def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
-    """Return the state with the loss of rows that are not learned yet, and the loss of each."""
+def score(state: StreamState, rows: Rows, answered: Answered | None = None) -> tuple[StreamState, Scores]:
+    """Return the state with the loss of rows that are not learned yet, and the loss of each under the current model.
+
+    Earlier answers for some of these rows replace their losses in what is reported.
+    """
     problem, weighted, monitor = state.problem, state.weighted(rows), state.monitor
     warm_up = None if state.has_model else state.warm_up or problem.warm_up()
     if monitor is not None:
@@ -456,13 +481,18 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
     with np.errstate(over="ignore"):
         losses, secondary, seen = _losses(problem, state.model, warm_up, weighted)
         totals = weighted_totals(losses, secondary, weighted.weights)
-        unscored, record = state.unscored, state.record
+        unscored, record, reported = state.unscored, state.record, (losses, secondary)
         if warm_up is not None and not warm_up.scores:
             unscored = unscored.plus(weighted)
-        elif record is not None:
-            as_given = totals if weighted is rows else weighted_totals(losses, secondary, rows.weights)
-            last = record.with_last(rows, losses, secondary, problem.spread_of(rows)) if record.span else None
-            record = record.plus(rows, as_given, last)
+        else:
+            if answered is not None:
+                reported = answered.over(rows, losses, secondary)
+                state = add_late(state, Scores(*reported), Scores(losses, secondary), weighted.weights)
+            if record is not None:
+                is_plain = weighted is rows and reported[0] is losses
+                as_given = totals if is_plain else weighted_totals(*reported, rows.weights)
+                further = record.further_fields(problem, state.model, rows, reported)
+                record = record.plus(rows, as_given, further)
     state = replace(
         state,
         monitor=monitor,
@@ -474,6 +504,21 @@ def score(state: StreamState, rows: Rows) -> tuple[StreamState, Scores]:
         record=record,
     )
     return track_benefit(state, rows, losses), Scores(losses, secondary)
+
+
+def add_late(state: StreamState, reported: Scores, own: Scores, weights: FloatArray) -> StreamState:
+    """Return the state with what earlier answers cost more than those of the current model."""
+    more = [weights @ _finite_difference(*pair) for pair in zip(reported, own, strict=True)]
+    return replace(
+        state,
+        late_loss=state.late_loss + float(more[0]),
+        late_secondary_loss=state.late_secondary_loss + float(more[1]),
+    )
+
+
+def _finite_difference(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the difference, 0 where the second is infinite: so is the sum that it is added to."""
+    return np.where(np.isfinite(other), one - np.where(np.isfinite(other), other, 0.0), 0.0)
 
 
 def _losses(
@@ -545,7 +590,7 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
         return state, ()
     state = replace(state, sketch=state.sketch.prepared(data.history))
     if not state.has_model:
-        return fit_first(state, data.history), ()
+        return fit_first(state, data.history, state.problem.fit_online), ()
     data = data.of(state.sketch)
     state, trigger = find_trigger(state, data)
     if trigger is None:
@@ -553,17 +598,20 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     data, problem, policy, n = data.of(state.sketch), state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    noise = problem.degrees_of_freedom(state.model, data) / data.totals.effective_rows
+    degrees = problem.degrees_of_freedom(state.model, data)
+    noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
         return state, ()
-    state, new = timed_fit(state, data, state.model)
+    state, new = timed_fit(state, data, state.model, problem.fit_online)
     if new.costs is not None:
         before, after = new.costs
     else:
         before = problem.cost(state.model, data) if before is None else before
         after = problem.cost(new.model, data)
-    if policy.max_noise_factor > 1 and before > tolerance * after:  # the random draw of the tolerance is the same
+    if (
+        tolerance and policy.max_noise_factor > 1 and before > tolerance * after
+    ):  # the random draw of the tolerance is the same
         noise *= min(policy.max_noise_factor, problem.noise_factor(new.model, data))
         tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before <= tolerance * after:
@@ -619,11 +667,10 @@ def find_trigger(state: StreamState, data: Snapshot) -> tuple[StreamState, str |
     budget = state.refresh.budget
     if budget is not None and not state.timings.affords(state.n_learned, len(data.coreset), budget):
         return state, None
-    state = grow(state)
     policy, benefit = state.policy, state.refresh.benefit
     if not isinstance(policy, Measured) or benefit is None:
         return state, "scheduled"
-    size = len(data.of(state.sketch).coreset)
+    size = state.problem.n_fit_rows(data, state.model)
     trigger = policy.trigger(benefit, state.n_learned, size, state.max_step)
     return (state if trigger else _refreshed(state, benefit=benefit.after_check())), trigger
 
@@ -634,17 +681,19 @@ def compare_coreset(state: StreamState, data: Snapshot) -> tuple[StreamState, bo
     return _refreshed(state, last_coreset=new), old is None or not all(map(np.array_equal, old, new))
 
 
-def timed_fit(state: StreamState, data: Snapshot, current: Any | None) -> tuple[StreamState, FitResult]:
+def timed_fit(
+    state: StreamState, data: Snapshot, current: Any | None, fit: Callable[[Snapshot, Any], FitResult]
+) -> tuple[StreamState, FitResult]:
     """Return a model fitted now, beside the current one or None, and the state with the seconds that it took."""
     start = time.perf_counter()
-    new = state.problem.fit(data, current)
+    new = fit(data, current)
     return replace(state, timings=state.timings.plus(new.n_rows, time.perf_counter() - start)), new
 
 
-def fit_first(state: StreamState, rows: RowSource | None) -> StreamState:
+def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapshot, Any], FitResult]) -> StreamState:
     """Return the state with its first model, which is no change."""
     data = Snapshot(state.sketch, rows)
-    state, new = timed_fit(state, data, None)
+    state, new = timed_fit(state, data, None, fit)
     state = replace(adopt(state, new.model, data), has_model=True, warm_up=None)
     data = Snapshot(state.sketch, rows)
     if state.policy.floor > 0:
@@ -655,10 +704,7 @@ def fit_first(state: StreamState, rows: RowSource | None) -> StreamState:
 
 def adopt(state: StreamState, model: Any, data: Snapshot) -> StreamState:
     """Return the state with this model, by which the sketch scores the rows from here on, whatever the chunks."""
-    norms = None
-    if state.sketch.pilot == "gradients" and len(data.coreset):
-        norms = state.problem.gradient_norms_on(model, data.coreset)
-    sketch = state.sketch.with_model(model, norms)
+    sketch = state.problem.piloted(state.sketch, model, data)
     return replace(state, model=model, sketch=sketch, timings=state.timings.with_model(state.n_learned))
 
 
@@ -682,7 +728,7 @@ def install(
 
 
 def refit(state: StreamState, history: History | None, kind: str, **details: Any) -> tuple[StreamState, Events]:
-    """Return the state with a model fitted now with no regard to the current one: nothing of it is left in the new."""
+    """Return the state with a model fitted now, independent of the current one."""
     events: Events = ()
     if state.n_learned:
         state = advance_decay(state, state.last_id)
@@ -691,12 +737,12 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
     if state.has_model and state.n_learned:
         data = state.snapshot(history)
         before = state.problem.cost(state.model, data)
-        state, new = timed_fit(state, data, None)
+        state, new = timed_fit(state, data, None, state.problem.fit)
         costs = before, state.problem.cost(new.model, data)
         state, events = install(state, new.model, costs, data, kind=kind, **details)
         state = replace(start_benefit(state, new.n_rows, None), model=new.model)  # where it is the same as well
     elif state.n_learned:
-        state = fit_first(state, data.history)
+        state = fit_first(state, data.history, state.problem.fit)
     state = _refreshed(state, n_kept=0, last_fit=None)
     return schedule(state, state.policy.first_check_after(state.n_learned)), events
 
@@ -706,7 +752,8 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not (state.policy.measures_benefit or state.sketch.settings.can_grow):
+    is_reported = state.problem.tries_changes and state.record is not None
+    if not (state.policy.measures_benefit or is_reported):
         return state
     old, size = state.refresh.benefit, float(n_fit_rows)
     if former is state.model and old is not None:  # the same model came out: it gains nothing
@@ -726,20 +773,21 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
     benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
-    state = _refreshed(state, benefit=benefit)
-    if benefit.gains.rows < TRIAL_ROWS:
-        return state
-    return _refreshed(grow(state), benefit=replace(benefit, former=None))
+    state = with_trial(_refreshed(state, benefit=benefit))
+    return state if benefit.gains.rows < TRIAL_ROWS else _refreshed(state, benefit=replace(benefit, former=None))
 
 
-def grow(state: StreamState) -> StreamState:
-    """Double the size of the coreset, before it is full or after, if a model of more rows would gain enough."""
-    benefit, size, n_rows = state.refresh.benefit, state.sketch.settings.size, state.sketch.totals.n_rows
-    if benefit is None or not state.sketch.settings.can_grow:
+def with_trial(state: StreamState) -> StreamState:
+    """Return the state whose last change knows what both models have cost the rows after it, seen by neither."""
+    benefit = state.refresh.benefit
+    if benefit is None or not state.changes or state.changes[-1].at != benefit.at or not benefit.gains.weight > 0:
         return state
-    gain = benefit.expected_benefit(2 * size, -1.0) - benefit.expected_benefit(size, -1.0)
-    sketch = state.sketch.grown() if n_rows > size / 2 and gain >= MIN_BENEFIT else None
-    return state if sketch is None else replace(state, sketch=sketch)
+    new = benefit.magnitude / benefit.gains.weight
+    old = new + benefit.gains.mean
+    if not 0 <= old < math.inf:  # logarithms of densities have no shares
+        return state
+    event = replace(state.changes[-1], trial=(benefit.gains.rows, old, new))
+    return replace(state, changes=(*state.changes[:-1], event))
 
 
 # -- two streams ----------------------------------------------------------------------------------------
@@ -760,6 +808,8 @@ def merge(state: StreamState, other: StreamState) -> StreamState:
         last_id=max((one.last_id for one in (state, other) if one.n_learned), default=-1),
         loss=state.loss + other.loss,
         secondary_loss=state.secondary_loss + other.secondary_loss,
+        late_loss=state.late_loss + other.late_loss,
+        late_secondary_loss=state.late_secondary_loss + other.late_secondary_loss,
         unscored=state.unscored.merge(other.unscored),
         monitor=None if monitor is None or other.monitor is None else monitor.merge(other.monitor),
         record=None if record is None or other.record is None else record.merge(other.record),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.answers import Answered
 from batch2online.history import History, HistoryPlace
 from batch2online.numerics.memory import check_available
 from batch2online.numerics.threads import one_thread
@@ -42,6 +43,7 @@ from batch2online.sketches.antitone import AntitoneSketch
 from batch2online.sketches.base import Coreset, Snapshot, check_mergeable, check_same, with_settings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.state import Events, StreamState
+from batch2online.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from batch2online.drift.order_monitor import OrderVerdict
@@ -73,6 +75,10 @@ class Stream:
         Held while the next stream is put in the place of this one.
     log : tuple of ChangeEvent or None
         Changes of the model since the log was emptied, all of them; None where they are not logged.
+    answered : Answered or None
+        Earlier answers for buffered rows with late targets, if there are any.
+    columns : TableColumns or None
+        How tables become rows of features; None if rows are numbers as they come.
     """
 
     learner: Any
@@ -83,6 +89,8 @@ class Stream:
     room: int = 0
     lock: RLock = field(default_factory=RLock)
     log: Events | None = None
+    answered: Answered | None = None
+    columns: Any = None
     _cache: dict[str, tuple[int, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +112,10 @@ class Stream:
         require(is_ascending, f"id_ranges: found {self.id_ranges[:5]}, not ascending")
         last, seen = max(ends, default=0), sum(stop - start for start, stop in self.id_ranges)
         require(last <= self.buffer_id, f"id_ranges: found id {last}, expected at most {self.buffer_id}")
+        if self.answered is not None:
+            ids = self.answered.ids
+            is_buffered = len(ids) and self.buffer_id <= ids[0] and ids[-1] < self.next_id
+            require(is_buffered, f"answered: found ids {ids[:5]}, expected those of buffered rows")
         n_rows = self.sketch.totals.n_rows
         require(n_rows <= seen, f"n_rows: found {n_rows}, expected at most {seen} ids")
         require(self.learner.current.last_id < self.buffer_id, f"last_id: expected less than {self.buffer_id}")
@@ -143,7 +155,7 @@ class Stream:
         check_problem(problem)
         if not isinstance(coreset, CoresetBuilder):
             found = type(coreset).__name__
-            raise TypeError(f"{type(problem).__name__} is solved on one of batch2online.coresets, got {found}.")
+            raise TypeError(f"{type(problem).__name__} is fitted on a coreset of batch2online.coresets, got {found}.")
         sketch = coreset.new_sketch(int(width), int(n_targets))
         state, block = StreamState.new(problem, sketch, policy, coreset.decay), sketch.settings.block
         history = coreset.new_history(block, *state.shape)
@@ -231,9 +243,17 @@ class Stream:
         twin.__dict__.update(self.__dict__, buffer=self.buffer.append(points, targets, weights), _cache={})
         return twin
 
-    def append(self, batches: Iterable[Batch], problem: Problem | None = None) -> Stream:
-        """Return the stream after these validated rows of positive weight, and with this problem where one is given."""
+    def append(
+        self, batches: Iterable[Batch], problem: Problem | None = None, answers: FloatArray | None = None
+    ) -> Stream:
+        """Return the stream after these validated rows of positive weight, and with this problem where one is given.
+
+        ``answers`` (2, n) are the losses of earlier answers for all of these rows, if their targets have come late.
+        """
         new = self if problem is None else self.map(lambda state: replace(state, problem=problem))
+        if answers is not None and answers.size:
+            ids = self.next_id + np.arange(answers.shape[1])
+            new = replace(new, answered=(new.answered or Answered()).plus(ids, answers))
         with one_thread(self.width):
             for batch in batches:
                 check_ids_left(new.next_id, len(batch[0]))
@@ -246,10 +266,11 @@ class Stream:
         """Return the stream after a segment of rows, and with this buffer."""
         history, stop = self.history, int(rows.ids[-1]) + 1
         history = None if history is None else history.append(rows)
-        learner, info = self.learner.step(rows, history)
+        learner, info = self.learner.step(rows, history, self.answered)
         return replace(
             self,
             learner=learner,
+            answered=None if self.answered is None else self.answered.since(stop) or None,
             buffer=buffer,
             buffer_id=stop,
             id_ranges=extended(self.id_ranges, self.buffer_id, stop),
@@ -261,7 +282,7 @@ class Stream:
         return None if self.log is None else (*self.log, *events)
 
     def append_one(self, values: Sequence[float], target: tuple[float, ...]) -> bool:
-        """Add a validated row to the buffer itself if it only has to wait there; whether that was done."""
+        """Add a validated row to the buffer in place if no check is due; return whether that was done."""
         return self.buffer.append_one(values, target, self.room)
 
     def rows_to_cut(self) -> int:
@@ -279,7 +300,7 @@ class Stream:
 
     @one_thread()
     def flushed(self) -> Stream:
-        """Return the stream in which no row waits."""
+        """Return the stream with no buffered rows."""
         if not len(self.buffer):
             return self
         new = self._after(self.buffer.rows(self.buffer_id), self.buffer.cleared())
@@ -317,7 +338,7 @@ class Stream:
         return new.refit("merged", rows=theirs.n_learned) if self.ordered else new
 
     def forget(self, ids: Any) -> Stream:
-        """Return what would be had the rows with these ids never come.
+        """Return the stream as if the rows with these ids had never arrived.
 
         The other rows are learned again in the order of their ids, so models, changes and losses are theirs alone. Of
         a window, these are the rows in it: what has left it before does not come back.
@@ -374,7 +395,7 @@ class Stream:
 
         ``rows`` returns sums over all rows while the model is fitted, where they are kept elsewhere.
         """
-        whole: Stream = self if self.ordered else self._cached("whole", lambda: self._ordinary(rows))
+        whole: Stream = self if self.ordered else self.cached("whole", lambda: self._ordinary(rows))
         return whole
 
     def _ordinary(self, rows: Any) -> Stream:
@@ -392,14 +413,14 @@ class Stream:
         """Return the stream in which no row is buffered, for reading: nothing of it reaches a disk."""
         if not self.ordered:
             return self.whole()
-        view: Stream = self._cached("view", self._flushed_view) if len(self.buffer) else self
+        view: Stream = self.cached("view", self._flushed_view) if len(self.buffer) else self
         return view
 
     def _flushed_view(self) -> Stream:
         history = None if self.history is None else self.history.for_reading()
         return replace(self, history=history, log=None).flushed()
 
-    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what is made once for the rows seen so far."""
         known = self._cache.get(name)
         if known is None or known[0] != self.n_seen:
@@ -410,13 +431,34 @@ class Stream:
     @property
     def model(self) -> Any:
         """The model; before the first one, the simplest that all rows seen give, the buffered ones included."""
-        state, buffer = self.current, self.buffer
-        if state.has_model or not len(buffer):
+        state = self.current
+        if state.has_model or not len(self.buffer):
             return state.model
-        waiting = state.weighted(buffer.rows(self.buffer_id))
-        known = state.warm_up or state.problem.warm_up()
-        answer = known.score(waiting.points, waiting.targets, waiting.weights)[1].prediction
-        return state.problem.initial_model(answer, *state.shape)
+        return state.problem.initial_model(self._warm_up().prediction, *state.shape)
+
+    def _warm_up(self) -> WarmUp:
+        """Return the warm-up after all rows seen, the buffered ones included."""
+        state = self.current
+        waiting, known = state.weighted(self.buffer.rows(self.buffer_id)), state.warm_up or state.problem.warm_up()
+        following: WarmUp = known.score(waiting.points, waiting.targets, waiting.weights)[1]
+        return following
+
+    @property
+    def answerer(self) -> Any:
+        """What answers now: the current model, or the warm-up before the first one."""
+        state = self.current
+        if state.has_model:
+            return state.model
+        return self._warm_up() if len(self.buffer) else state.warm_up or state.problem.warm_up()
+
+    def check_answerer(self, answerer: Any) -> None:
+        """Raise ValueError unless this, out of a file, can have answered."""
+        state = self.current
+        if isinstance(answerer, WarmUp):
+            is_right = answerer.fits(*state.shape) and answerer.same_settings(state.problem.warm_up())
+            require(is_right, f"answer: found a {type(answerer).__name__} that does not fit")
+        else:
+            state.validate_model(answerer)
 
     @one_thread()
     def coreset(self) -> Coreset:
@@ -432,17 +474,15 @@ class Stream:
     @one_thread()
     def regret(self) -> Regret:
         """Return the loss and the hindsight optimum on all rows seen."""
-        regret: Regret = self._cached("regret", lambda: regret_of(self.view().current, self.snapshot()))
+        regret: Regret = self.cached("regret", lambda: regret_of(self.view().current, self.snapshot()))
         return regret
 
     def averages(self) -> Averages | None:
-        """Return what all rows scored have cost, each with the weight that it was given; None where there are none."""
-        record, regret, sketch = self._record(), self.regret(), self.sketch
+        """Return the losses of all scored rows, each with its given weight; None if there are none."""
+        record, regret, sketch = self.record(), self.regret(), self.sketch
         if record is None:
             return None
-        if not record.span:
-            return record.averages(regret.total, regret.resolution)
-        total = math.nan
+        total = math.nan if record.span else regret.total
         if record.spread is not None:
             total = record.spread.total(around_zero=not getattr(sketch, "intercept", True))
         share = record.weight / regret.weight if regret.weight > 0 else 1.0
@@ -450,16 +490,18 @@ class Stream:
 
     def recent_averages(self) -> Averages | None:
         """Return the same of the last rows, where old ones lose weight."""
-        record = self._record()
+        record = self.record()
         return None if record is None else record.of_recent()
 
     def handful(self) -> Handful | None:
         """Return the few rows that hold most of the loss, if there are such."""
-        averages, record = self.averages(), self._record()
+        averages, record = self.averages(), self.record()
         return None if averages is None or record is None else record.handful(averages.resolution)
 
-    def _record(self) -> Record | None:
-        return None if self.regret().reason else self.view().current.record
+    def record(self) -> Record | None:
+        """Return sums over the rows scored; None where rows came without order."""
+        current = self.view().current
+        return None if math.isnan(current.loss) else current.record
 
     def order(self) -> OrderVerdict:
         """Return whether the rows seen look as if they came in random order."""
@@ -478,7 +520,9 @@ class Stream:
 
     def stored_fields(self) -> dict[str, Any]:
         """Return what a file holds."""
-        names = ("learner", "buffer", "buffer_id", "id_ranges", "history")
+        late = () if self.answered is None else ("answered",)
+        table = () if self.columns is None else ("columns",)
+        names = ("learner", "buffer", "buffer_id", "id_ranges", "history", *late, *table)
         return {name: getattr(self, name) for name in names}
 
     @classmethod

@@ -73,8 +73,8 @@ def check_weights(weights: Any, points: FloatArray, targets: FloatArray, first: 
     if bad.size:
         raise ValueError(
             f"sample_weight must be 0 or between {1 / LARGEST_WEIGHT:.2g} and {LARGEST_WEIGHT:.2g}, got "
-            f"{array[bad[0]]:g} at row {first + bad[0]}. Multiply all weights by the same factor, or set those to 0 "
-            "that count for nothing beside the others."
+            f"{array[bad[0]]:g} at row {first + bad[0]}. Multiply all weights by the same factor, or set "
+            "negligible ones to 0."
         )
     with np.errstate(over="ignore"):
         root = np.sqrt(array)

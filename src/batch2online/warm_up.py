@@ -38,6 +38,10 @@ class WarmUp(ABC):
         """Return the warm-up for weights multiplied by a power of 4."""
         return self
 
+    def merge(self, other: Self) -> Self:
+        """Return the warm-up after the rows of both; by default after those of the first alone."""
+        return self
+
     @property
     def prediction(self) -> Any:
         """Prediction for any row from the rows so far; None if there is none."""
@@ -94,6 +98,12 @@ class MeanSoFar(WarmUp):
 
     def scaled(self, factor: float) -> Self:
         return replace(self, sums=None if self.sums is None else self.sums * factor, weight=self.weight * factor)
+
+    def merge(self, other: Self) -> Self:
+        if self.first is None or self.sums is None or other.first is None or other.sums is None:
+            return other if self.first is None else self
+        sums = self.sums + (other.sums + other.weight * (other.first - self.first))
+        return replace(self, sums=sums, weight=self.weight + other.weight)
 
     def losses(self, away: FloatArray) -> Scored:
         """Return the losses of rows with these differences from the mean."""

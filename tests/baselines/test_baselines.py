@@ -172,11 +172,13 @@ def test_the_sketch_of_consistent_clustering_holds_every_row_once():
 
 
 @pytest.mark.parametrize("model", [baselines.Consistent(4), baselines.WeightedSolutions(4)], ids=repr)
+@pytest.mark.slow
 def test_clear_clusters_are_found(model):
     (run,) = evaluate.prequential({"m": model}, blobs(4_000), loss="clustering", seeds=1, chunk=20, warmup=400)
     assert run.ratio < 1.5
 
 
+@pytest.mark.slow
 def test_consistent_clustering_changes_seldom():
     rows = blobs(4_000)
     models = {"consistent": baselines.Consistent(4), "MacQueen": baselines.MacQueen(4)}
@@ -274,6 +276,7 @@ def discovered():
 @pytest.mark.parametrize(("problem", "model"), list(discovered()), ids=repr)
 @pytest.mark.parametrize(("chunk", "n"), [(1, 45), (40, 120)])
 @pytest.mark.covering
+@pytest.mark.slow
 def test_every_baseline_runs_from_the_first_row_on_and_repeats_itself(problem, model, chunk, n):
     rows, targets, loss = PROBLEMS[problem]
     first, again = (
@@ -287,3 +290,19 @@ def test_every_baseline_runs_from_the_first_row_on_and_repeats_itself(problem, m
     assert first.rows[0].changes > 0
     assert "partial_fit" in dir(model)
     assert inspect.getdoc(type(model))
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_refits_keep_labels(warm_start):
+    model = baselines.KMeansRefits(10, warm_start=warm_start, random_state=0).partial_fit(ROWS[:200])
+    before = model.predict(ROWS)
+    after = model.partial_fit(ROWS[200:]).predict(ROWS)
+    renumbered = KMeans(10, n_init=8, random_state=0).fit(ROWS).predict(ROWS)
+    assert (before != after).mean() < 0.5 < (before != renumbered).mean()
+    np.testing.assert_array_equal(model.labels_, after)
+
+
+def test_a_warm_start_is_kmeans_from_the_centers_before():
+    model = baselines.KMeansRefits(5, warm_start=True, random_state=0).partial_fit(ROWS[:200])
+    expected = KMeans(5, init=model.cluster_centers_, n_init=1).fit(ROWS).cluster_centers_
+    np.testing.assert_array_equal(model.partial_fit(ROWS[200:]).cluster_centers_, expected)

@@ -94,6 +94,7 @@ def follow(found, law):
 @pytest.mark.usefixtures("no_solves")
 @pytest.mark.parametrize("z", [1.0, 2.0])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_seeds_have_the_law_of_sampling_however_rows_came(z):
     one_by_one, at_once = [[i] for i in range(5)], [slice(None)]
     for chunks in (one_by_one, at_once):
@@ -107,6 +108,7 @@ def test_seeds_that_are_never_given_up_are_convicted(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_solves")
+@pytest.mark.slow
 def test_draws_of_the_coreset_have_the_law_of_their_scores_and_weights_that_of_the_perturbation():
     """Given seeds a draw is row j with probability p(j); the sum of differences over runs is normal, at 6 sigma."""
     difference, variance, positions = np.zeros(5), np.zeros(5), []
@@ -144,6 +146,7 @@ def changes_of_seeds(n=300, runs=10):
 
 
 @pytest.mark.usefixtures("no_solves")
+@pytest.mark.slow
 def test_seeds_change_as_rarely_as_in_proportion_to_the_logarithm():
     """In random order the row that comes is one of the k seeds of all t with probability k / t at most."""
     allowed = 10 * sum(3 / t for t in range(4, 301))

@@ -67,11 +67,12 @@ CASES: dict[str, dict[str, Case]] = {
         ),
         "poisson": anchored(partial(OnlineRegression, loss="poisson", alpha=0.1), targets="counts", scikit_learn=True),
         "half-life": regression(partial(OnlineRegression, half_life=300), half_life=300),
+        "columns": regression(partial(OnlineRegression, columns="auto"), scikit_learn=True),
         "several targets": regression(partial(OnlineRegression, score_targets=False), targets="several"),
     },
     "OnlineClassifier": {
         "two classes": anchored(OnlineClassifier, targets="labels", scikit_learn=True),
-        "three classes": anchored(partial(OnlineClassifier, alpha=0.01), targets="classes"),
+        "three classes": anchored(partial(OnlineClassifier, alpha=0.01, columns="auto"), targets="classes"),
     },
     "OnlineLowRank": {
         "around zero": Case(partial(OnlineLowRank, 1), scikit_learn=True),

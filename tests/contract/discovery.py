@@ -38,7 +38,7 @@ def constructions() -> dict[str, type]:
 def modules() -> Iterator[ModuleType]:
     """All modules of the package, subpackages included, and the example."""
     for info in pkgutil.walk_packages(batch2online.__path__, "batch2online."):
-        if not info.name.endswith("__main__"):
+        if not info.name.endswith(("__main__", ".windows")):
             yield importlib.import_module(info.name)
     yield example()
 

@@ -103,6 +103,7 @@ def look(model):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say which files are open")
 @pytest.mark.parametrize("first_id", [0, 250])
+@pytest.mark.slow
 def test_looking_writes_nothing(tmp_path, first_id):
     model = with_history_on_disk(tmp_path, first_id=first_id).partial_fit(ROWS[:2600])
     model.forget([first_id + 7])

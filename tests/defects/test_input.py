@@ -196,6 +196,7 @@ EXTREME = {
     ids=str,
 )
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_weights_that_are_accepted_give_finite_clusters(settings, weights):
     model, own = OnlineClustering(3, coreset_size=60, random_state=0, **settings), EXTREME[weights]
     for start in range(0, 400, 100):

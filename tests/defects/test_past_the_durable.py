@@ -68,6 +68,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.covering
+@pytest.mark.slow
 def test_no_call_past_the_durable_changes_its_model(name, change, tmp_path):
     make, targets = ESTIMATORS[name]
     durable = Durable(tmp_path / "model", make(), durability="os")

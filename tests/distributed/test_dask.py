@@ -37,6 +37,7 @@ def _synchronous():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.few(4)
+@pytest.mark.slow
 def test_any_partitions_are_one_machine(name, weighted, monkeypatch):
     use_spans(monkeypatch, 5_000)
     weights = WEIGHTS if weighted else None

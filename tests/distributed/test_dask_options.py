@@ -65,7 +65,7 @@ ONE_MACHINE = {
         "coreset": [coresets.Uniform, coresets.Leverage(intercept=True), coresets.RidgeLeverage(2), coresets.Everything,
                     coresets.Sensitivity(size, coreset_size=200)],
         "refresh": POLICIES[:2], "loss": ["absolute"], "loss_bound": [100.0], "resample": [True], "epsilon": [0.3],
-        "coreset_size": [100], "coreset_memory": [10**6], "budget_seconds_per_million_rows": [1.0], **SHARED,
+        "coreset_size": [100], "memory": [10**6], "budget_seconds_per_million_rows": [1.0], **SHARED,
     }),
 }  # fmt: skip
 """What is left as it is, and values of options with which a cluster gives the bits of ``fit`` on one machine."""
@@ -96,11 +96,7 @@ BY_OTHER_OPTIONS = {
     (OnlineRegression, "power"): {"loss": "tweedie", "power": 1.2},
     (OnlineRegression, "delta"): {"loss": "huber", "delta": 2.0},
     (OnlineClustering, "history"): {"n_clusters": 3, "history": "coreset"},
-    (BatchToOnline, "coreset_memory"): {
-        "estimator": Ridge(),
-        "coreset": coresets.PilotSampling,
-        "coreset_memory": 10**5,
-    },
+    (BatchToOnline, "memory"): {"estimator": Ridge(), "memory": 10**5},
 }
 """Options that count with others alone; the same bits whatever the partitions."""
 
@@ -170,6 +166,7 @@ def test_an_option_on_a_cluster_is_that_of_one_machine(kind, settings):
 
 @pytest.mark.parametrize(("kind", "settings"), [*cells(ANY_PARTITIONS), *other_cells()])
 @pytest.mark.few(12)
+@pytest.mark.slow
 def test_an_option_gives_the_same_bits_whatever_the_partitions(kind, settings):
     weights = weights_for(settings)
     found = [on_a_cluster(made(kind, settings), n, weights, seed=n) for n in (1, 7)]

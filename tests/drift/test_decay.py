@@ -75,6 +75,7 @@ def scale_of(n):
 @pytest.mark.parametrize("policy", [OFTEN, refresh.Lazy(growth=1.03, start=20)], ids=["geometric", "lazy"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_equal_to_explicit_sample_weights(name, policy):
     """Bit for bit but for the scale of weights, a power of 4: coreset, models, changes, loss."""
     X, y = stream()
@@ -128,6 +129,7 @@ def _size(points, weights):
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_chunks_and_files_do_not_matter(name, tmp_path):
     X, y = stream()
     y = targets_of(name, y)
@@ -147,6 +149,7 @@ def test_chunks_and_files_do_not_matter(name, tmp_path):
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_shards_merge_by_their_ids(name):
     X, y = stream()
     y = targets_of(name, y)
@@ -189,6 +192,7 @@ def test_thousands_of_half_lives(kind):
     assert both.weights[lately].sum() == pytest.approx(both.weights.sum(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_estimator_lives_for_hundreds_of_half_lives():
     X, y = stream()
     model = OnlineRegression(half_life=12, random_state=0)
@@ -205,6 +209,7 @@ def test_looks_come_every_quarter_of_a_half_life():
     assert looks[-1] > 1_500
 
 
+@pytest.mark.slow
 def test_a_stream_that_drifts_is_followed():
     rng = np.random.default_rng(0)
     n = 20_000

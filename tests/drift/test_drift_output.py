@@ -21,6 +21,7 @@ def drifting(n=4_000, speed=0.05):
     return X, (X * np.cumsum(rng.normal(size=(n, 3)), axis=0)).sum(axis=1) * speed + rng.normal(size=n)
 
 
+@pytest.mark.slow
 def test_the_headline_says_which_rows_count():
     X, y = drifting()
     told = {
@@ -28,18 +29,19 @@ def test_the_headline_says_which_rows_count():
         for name, settings in {
             "plain": {},
             "fading": {"half_life": 500},
-            "window": {"window": 160},  # and two rows since the last look
+            "window": {"window": 158},  # and three rows since the last check
             "auto": {"half_life": "auto"},
         }.items()
     }
     assert told["plain"].endswith("the best possible linear fit")
     assert told["fading"].endswith("the best possible linear fit for rows weighted by a half-life of 500")
-    assert told["window"].endswith("the best possible linear fit for the last 162 rows")
+    assert told["window"].endswith("the best possible linear fit for the last 161 rows")
     assert told["auto"].endswith("for rows weighted by a half-life of 600")
     calm = OnlineRegression(random_state=0, half_life="auto").partial_fit(*drifting(1_500, speed=0.0))
     assert calm.headline().distance.endswith("for all rows, unweighted: no half-life is active")
 
 
+@pytest.mark.slow
 def test_the_report_says_which_half_life_was_in_force_when():
     X, y = drifting()
     model = OnlineRegression(random_state=0, half_life="auto").partial_fit(X, y)
@@ -70,6 +72,7 @@ def test_many_switches_are_told_in_short():
 
 @pytest.mark.parametrize("option", [["--half-life", "400"], ["--window", "400"], ["--half-life", "auto"]])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_a_run_judges_its_last_model_on_the_rows_that_count(option, tmp_path, capsys):
     X, y = drifting()
     np.savetxt(tmp_path / "rows.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")

@@ -316,6 +316,7 @@ def learned(name, X, y, chunk):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
 def test_every_estimator_watches_and_chunks_do_not_matter(name, tmp_path):
     X, y = stream(6_000)
     X[5_000:] += 1

@@ -180,6 +180,7 @@ def loss_of(X, y, **settings):
     return total, model
 
 
+@pytest.mark.slow
 def test_the_better_half_life_comes_into_force():
     X, y = drifting()
     auto, model = loss_of(X, y, half_life="auto")
@@ -218,6 +219,7 @@ def test_chunks_and_files_do_not_matter_to_a_contest(name, tmp_path):
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_contests_merge_with_the_half_life_of_the_later_shard_in_force(late):
     X, y = drifting(9_000, speed=0.03, seed=3)
     auto = {first: OnlineRegression(half_life="auto", first_id=first, random_state=0) for first in (0, 9_000)}
@@ -237,6 +239,7 @@ def test_contests_merge_with_the_half_life_of_the_later_shard_in_force(late):
         assert merged.partial_fit(X[:900], y[:900]).n_seen_ == 18_900
 
 
+@pytest.mark.slow
 def test_a_contest_forgets_rows_as_if_they_had_never_come():
     X, y = drifting(9_000, speed=0.03, seed=3)
     wild = np.arange(4_000, 4_100)
@@ -372,6 +375,7 @@ def test_a_jump_is_answered_within_two_verdicts(seed):
     assert _current_at(model, 9_000 + 2 * ROWS_PER_DECISION) == 600
 
 
+@pytest.mark.slow
 def test_a_long_calm_does_not_stand_in_the_way():
     """A planted defect: a half-life that is costly in a calm had to make up for that first."""
     X = np.random.default_rng(0).uniform(0, 10, size=(13_000, 3))
@@ -396,6 +400,7 @@ def test_losses_of_any_magnitude_are_compared():
         assert wide.winner(SHORTER, 10_000)[0] == 1
 
 
+@pytest.mark.slow
 def test_rivals_are_judged_by_the_models_that_a_block_began_with():
     X, y = drifting(1_000)
     often = refresh.Geometric(1.02, start=20)
@@ -439,6 +444,7 @@ def test_a_window_keeps_the_losses_of_its_own_rows():
         np.testing.assert_array_equal(trimmed.total, losses[:, last].sum(axis=1))
 
 
+@pytest.mark.slow
 def test_regret_of_a_window_is_what_its_rows_have_cost():
     """Rows that cost more and more: losses of the first rows of a segment are not those of the last."""
     X, y = stream(1_500)

@@ -158,6 +158,7 @@ def finished(run_once, tmp_path):
 
 
 @pytest.mark.parametrize("content", SIDE_FILES)
+@pytest.mark.slow
 def test_a_malformed_result_is_one_sentence(finished, capsys, content):
     out, path = finished
     (out / "result.json").write_bytes(content)
@@ -236,6 +237,7 @@ def test_many_columns_start_soon(tmp_path, suffix):
     np.testing.assert_array_equal(found, rows)
 
 
+@pytest.mark.full
 def test_fuzzed_tables_never_end_in_a_signal(full):
     """The full campaign: ``python -m torture readers`` from this folder, 100,000 tables."""
     from torture.readers import readers

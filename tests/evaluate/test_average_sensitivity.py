@@ -51,6 +51,7 @@ def test_uniform_sampling_of_everything_is_as_sensitive_as_can_be():
     "construction", [leverage(2), coresets.Uniform(epsilon=EPSILON, coreset_size=2)], ids=["leverage", "uniform"]
 )
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_coupling_is_an_upper_bound_of_what_enumeration_gives(construction, n):
     """False alarms: 1e-6."""
     rows, targets = X[:n, :1], Y[:n]
@@ -126,6 +127,7 @@ def test_a_tolerance_makes_small_reactions_none():
     ],
 )
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_a_model_reacts_no_more_often_than_its_coreset(online):
     """Deletions and seeds are the same, so this holds for each single trial."""
     targets = Y if online._needs_targets else None
@@ -158,6 +160,7 @@ def test_the_bound_of_the_theory_holds_on_real_rows_and_a_defect_is_caught():
 # -- classifier -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_lower_bound_is_below_and_finds_what_is_there():
     """False alarms: 1e-6. A draw of 1 or 0 by the row that matters half the time: TV is 1/2 for it, 0 for others."""
 
@@ -170,6 +173,7 @@ def test_the_lower_bound_is_below_and_finds_what_is_there():
     assert (estimate.high, estimate.kind) == (1.0, "lower")
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_nothing_is():
     """False alarms: 1e-6."""
 

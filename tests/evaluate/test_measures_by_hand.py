@@ -211,6 +211,7 @@ def test_the_lower_bound_is_twice_the_accuracy_less_one(correct, asked, monkeypa
     assert found.high == 1.0
 
 
+@pytest.mark.slow
 def test_noise_cannot_be_told_apart():
     """Accuracy of 200 fair guesses: above 150 in fewer than one of 10^12 runs."""
 

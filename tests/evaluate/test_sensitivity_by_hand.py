@@ -126,12 +126,14 @@ def same(some, others):
     return all(np.array_equal(one, other) for one, other in zip(some, others, strict=True))
 
 
+@pytest.mark.slow
 def test_a_clustering_without_a_row_does_not_start_from_the_one_with_it():
     """So that where the solver starts on a stream makes no difference here."""
     warm, cold = outputs_of_clustering(True), outputs_of_clustering(False)
     assert all(same(one, other) for one, other in zip(warm, cold, strict=True))
 
 
+@pytest.mark.slow
 def test_a_warm_start_would_be_noticed(monkeypatch):
     forgotten = Stream.forget
 

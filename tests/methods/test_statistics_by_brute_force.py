@@ -71,6 +71,7 @@ def test_a_row_that_wins_by_little_behind_all_that_were_looked_at_first_wins(z, 
 @pytest.mark.parametrize("z", [1.0, 1.5, 2.0, 4.0])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.covering
+@pytest.mark.slow
 def test_seeds_of_every_stage_are_those_of_the_plain_race(z, weighted):
     """Hostile shapes: opposite far groups, heavy tails, a mean far from zero, in one part and in several."""
     rng = RNG(int(10 * z))
@@ -116,6 +117,7 @@ def test_the_factor_of_the_race_is_a_bound(z):
 
 
 @pytest.mark.parametrize("z", [1.0, 2.0])
+@pytest.mark.slow
 def test_all_stages_have_the_law_of_sampling_by_distance(z):
     """Triples of seeds of five weighted points over 600 seeds of the generator: chi-square, false alarms 1e-6."""
     points = np.array([[0.0], [1.0], [3.0], [3.5], [10.0]])

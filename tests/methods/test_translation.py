@@ -76,6 +76,7 @@ def _compare(plain, moved, rows, far, scale):
 
 @pytest.mark.parametrize("settings", CASES, ids=lambda settings: " ".join(map(str, settings.values())))
 @pytest.mark.covering(axes=lambda settings: settings.values())
+@pytest.mark.slow
 def test_clusters_move_with_their_rows(settings, tmp_path):
     pairs = zip(_learned(settings, tmp_path / "a", X), _learned(settings, tmp_path / "b", X + FAR), strict=True)
     for (_, plain), (_, moved) in pairs:

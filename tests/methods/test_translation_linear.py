@@ -129,6 +129,7 @@ def test_penalties_move_with_rows_and_scale_with_alpha(name, at_once):
         agree(learned(model, points, Y + offset, at_once=at_once), points, plain, origin=offset)
 
 
+@pytest.mark.slow
 def test_an_elastic_net_and_penalised_classes_move_with_rows():
     for make, targets, origin in (
         (lambda: OnlineRegression(alpha=0.1, l1_ratio=0.5, random_state=0), Y, 1.0),

@@ -73,7 +73,25 @@ def test_measured_tables_are_what_the_stored_results_give(page, results):
         assert text.count("<!-- results:") == text.count(page.END)
         places += page.PLACE.findall(text)
     assert len(places) == len(set(places))
-    assert set(results) <= set(places) <= {"speed"} | files("studies")
+    assert {name for name, _ in places} <= {"speed"} | files("studies")
+    whole = (ROOT / "benchmarks" / "results" / "README.md").read_text(encoding="utf-8")
+    assert whole == page.every_table(results), "benchmarks/results/README.md: run `make docs-tables`"
+
+
+def test_a_selection_shows_the_cells_that_it_names(page, results):
+    text = page.rendered("peers", results, " | table=2 | columns=learner; cps1988, 28,155 x 9 | learner=batch2online")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    record = next(r for r in results["peers"]["tables"][2]["records"] if r["learner"] == "batch2online")
+    assert rows[:2] == ["| learner | cps1988, 28,155 x 9 |", "|---|---|"]
+    assert rows[2].startswith(f"| batch2online | {record['cps1988, 28,155 x 9']['ratio']:.4f} ")
+    assert results["peers"]["commit"][:8] in text
+
+
+def test_a_selection_of_nothing_fails(page, results):
+    with pytest.raises(ValueError, match="learner=nobody: no row of the table has it"):
+        page.rendered("peers", results, " | learner=batch2online; nobody")
+    with pytest.raises(ValueError, match="no column 'nothing'"):
+        page.rendered("peers", results, " | columns=nothing")
 
 
 def test_measured_tables_stand_between_marks(page):
@@ -96,7 +114,8 @@ def test_stored_results_name_command_commit_and_date(results):
 def test_figures_show_the_stored_results(page, results):
     plots = import_module("benchmarks.suite.plots")
     for name, curves in plots.figures(results).items():
-        assert plots.digest(curves) in (ROOT / "docs" / name).read_text(encoding="utf-8"), name
+        folder = "docs" if name == "compare.svg" else "benchmarks/results"
+        assert plots.digest(curves) in (ROOT / folder / name).read_text(encoding="utf-8"), name
 
 
 def test_what_pages_say_of_other_losses_holds(results):

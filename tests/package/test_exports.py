@@ -33,6 +33,7 @@ def test_the_version_is_that_of_the_distribution():
         ("from batch2online import coresets, reference, refresh, theory", {"sklearn"}),
     ],
 )
+@pytest.mark.slow
 def test_imports_bring_in_no_more_than_they_need(statement, absent):
     command = f"import sys; {statement}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.split()

@@ -37,11 +37,13 @@ def imported(*, at_the_top):
     return found - {"batch2online"} - sys.stdlib_module_names
 
 
+@pytest.mark.slow
 def test_every_import_is_declared():
     extras = [name for requirements in PROJECT["optional-dependencies"].values() for name in requirements]
     assert imported(at_the_top=False) <= modules([*PROJECT["dependencies"], *extras])
 
 
+@pytest.mark.slow
 def test_every_core_dependency_is_imported():
     assert modules(PROJECT["dependencies"]) <= imported(at_the_top=True)
 

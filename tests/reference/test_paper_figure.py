@@ -15,6 +15,7 @@ def figure(tmp_path_factory):
     return evaluate.paper_figure(tmp_path_factory.mktemp("figure"), rows=60, seeds=1, epsilons=(0.2,), jobs=1)
 
 
+@pytest.mark.slow
 def test_the_files_are_what_they_are_called(figure):
     assert figure.png.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in figure.svg.read_text()[:1000]

@@ -74,11 +74,13 @@ def sampled_cost(errata, seed):
     return weights @ np.square(A[indices] @ [1.0, 0.0, 1.0])
 
 
+@pytest.mark.slow
 def test_algorithm_2_keeps_expected_costs():
     A, _ = regression_data()
     assert has_mean([sampled_cost(True, seed) for seed in range(500)], np.square(A @ [1.0, 0.0, 1.0]).sum())
 
 
+@pytest.mark.slow
 def test_algorithm_2_as_printed_returns_a_single_point_and_a_common_factor():
     A, _ = regression_data()
     printed = reference.coreset(rng(), A, scores.leverage, 50, EPSILON, errata=False)
@@ -118,6 +120,7 @@ def sketched_costs(errata, n=1500):
     return [np.square(SA @ x - Sb).sum() for SA, Sb in sketches]
 
 
+@pytest.mark.slow
 def test_algorithm_5_keeps_expected_costs_and_as_printed_the_square_of_its_perturbation():
     A, b = regression_data()
     exact = np.square(A @ [1.0, -1.0, 2.0] - b).sum()
@@ -187,6 +190,7 @@ def projection_costs(errata, n=1500):
     return [np.square(C - C @ Z @ Z.T).sum() for C in sketches]
 
 
+@pytest.mark.slow
 def test_algorithm_4_keeps_expected_costs_and_as_printed_those_of_m_rows_in_t():
     A, _ = regression_data()
     exact = np.square(A[:, [0, 2]]).sum()

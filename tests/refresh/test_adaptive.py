@@ -179,6 +179,7 @@ def times_of(model):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.few(2)
+@pytest.mark.slow
 def test_any_chunking_gives_the_same_looks_and_models(name, tmp_path):
     X, y = stream("heavy_tailed", N)
     whole = MODELS[name](refresh=POLICY).partial_fit(X, y)
@@ -334,6 +335,7 @@ def allowed(policy, n=20_000, d=4):
     return theory.allowed_regret(n, 3 * (d + 1), policy.growth, policy.kappa * (d + 1), slack=1.0)
 
 
+@pytest.mark.slow
 def test_keeping_models_costs_no_more_than_the_theorem_allows():
     policy = Adaptive(kappa=2.0)
     excess = np.array([excess_over_geometric(policy, seed) for seed in range(8)])

@@ -113,6 +113,7 @@ def test_a_lazy_run_written_out(weighted, tolerance):
     np.testing.assert_allclose(gained, w[9:] @ unsquared[9:], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_only_a_change_of_the_coreset_makes_a_new_model_and_a_change_of_weights_is_one():
     """At every row: solved again if and only if ids or weights of the coreset differ from those of the row before."""
     X, y, _ = regression_stream(300)
@@ -180,6 +181,7 @@ def model_of(learner):
     raise AssertionError
 
 
+@pytest.mark.slow
 def test_nothing_of_a_forgotten_row_is_left_in_model_changes_or_regret():
     """Two streams that differ in one row, which both forget: everything is the same afterwards."""
     X, y, _ = regression_stream(300)

@@ -119,6 +119,7 @@ def rounds_weights_down(q, words, epsilon):
     return np.where(sampled_weights(q, words, epsilon) > 0, grid(q, epsilon)[0], 0.0)
 
 
+@pytest.mark.slow
 def test_large_samples_have_the_right_law():
     assert has_the_right_law(sampled_weights)
 

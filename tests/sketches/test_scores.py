@@ -163,12 +163,14 @@ def assert_falling_below_bounds(points, cuts, intercept, slack):
 
 @given(points=awkward_rows(), intercept=st.booleans(), step=st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_a_score_never_rises_and_never_exceeds_its_early_bound(points, intercept, step):
     assert_falling_below_bounds(points, range(20, len(points), step), intercept, slack=TOLERANCE)
 
 
 @given(points=awkward_rows(deficient=True), intercept=st.booleans(), step=st.integers(1, 40))
 @settings(max_examples=100, deadline=None, derandomize=True)
+@pytest.mark.slow
 def test_rounding_hardly_raises_scores_of_rows_without_full_rank(points, intercept, step):
     assert_falling_below_bounds(points, range(30, len(points), step), intercept, slack=TOLERANCE)
 

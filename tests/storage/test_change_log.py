@@ -34,6 +34,7 @@ def path(tmp_path):
     return tmp_path / "model.b2o"
 
 
+@pytest.mark.slow
 def test_the_newest_changes_are_held_and_all_are_counted(path, few, monkeypatch):
     monkeypatch.setattr(results, "KEPT", FEW)
     assert KEPT >= 1_000  # no ordinary stream meets it
@@ -60,6 +61,7 @@ def test_merged_rows_are_known_when_their_change_is_not_held(few):
     assert dict(online._stream.current.change_counts)["merged"] == 1
 
 
+@pytest.mark.slow
 def test_a_file_logs_every_change_if_it_is_asked_to(path, few):
     whole = []
     twin = model()

@@ -589,6 +589,7 @@ def test_labels_that_no_row_may_have_are_refused(tmp_path):
         load(tmp_path / "model")
 
 
+@pytest.mark.full
 def test_forgeries_end_in_an_error_or_in_a_model_that_works(full):
     n = 120 if full else 6
     assert sum(campaign(n).values()) == n

@@ -19,6 +19,7 @@ from torture.machine import state_machine
 FEW = ("clustering, disk", "wrapped LogisticRegression")
 
 
+@pytest.mark.slow
 def test_killed_models_lose_nothing(full):
     n = 14 if full else 3
     assert sum(kills.durables(n).values()) >= n
@@ -29,26 +30,31 @@ def test_killed_saves_leave_a_whole_file(full):
     assert sum(kills.saves(n).values()) == n
 
 
+@pytest.mark.full
 def test_killed_runs_go_on(full):
     n = 6 if full else 2
     assert sum(kills.command_line(n).values()) >= n
 
 
+@pytest.mark.full
 def test_interrupted_runs_end_with_their_exit_code(full):
     n = len(stops.WAYS) if full else 1
     assert sum(stops.interrupts(n, loops=0).values()) == n
 
 
+@pytest.mark.full
 def test_a_loss_of_power_leaves_a_prefix_and_says_so():
     outcomes = damage.power_loss(18, names=FEW[:1])
     assert outcomes["every: nothing lost"] == 6
     assert outcomes["os: a prefix of the calls"] > 0
 
 
+@pytest.mark.full
 def test_files_that_are_lost_are_noticed():
     assert damage.lost_files(FEW[:1])["refused; accept_loss opens a prefix"] > 5
 
 
+@pytest.mark.full
 def test_flipped_bits_are_noticed_or_harmless():
     outcomes = damage.bit_flips(60, batch=15, names=FEW[:1])
     assert all(outcomes[f"{kind}: noticed"] > 5 for kind in ("saved", "closed", "crashed"))
@@ -58,15 +64,18 @@ def test_cut_files_are_refused():
     assert sum(damage.truncations(FEW, step=5 * 4096).values()) > 40
 
 
+@pytest.mark.full
 def test_conditions_of_the_system_end_in_a_clear_error(full):
     names = FEW if full else FEW[:1]
     assert sum(conditions.every_condition(names).values()) == len(names) * len(conditions.CONDITIONS)
 
 
+@pytest.mark.full
 def test_a_full_disk_leaves_everything_as_it_was():
     assert conditions.full_disk(42)["limit: error, as it was, done later"] > 5
 
 
+@pytest.mark.slow
 def test_forgotten_rows_are_nowhere(full):
     assert "pickle: none of 150 rows" in forgetting(FEW if full else FEW[1:])
 
@@ -75,19 +84,23 @@ def test_any_sequence_of_steps_ends_in_the_same_model(full):
     assert state_machine(8 if full else 2, steps=12)
 
 
+@pytest.mark.slow
 def test_predictions_during_learning_belong_to_one_version(full):
     names = tuple(threads.READERS)[:: 1 if full else 6]
     assert set(threads.predictions(40 * len(names), names=names).values()) == {40}
 
 
+@pytest.mark.full
 def test_fuzzed_files_are_refused_or_read():
     assert sum(fuzz.loaders(150).values()) == 150
 
 
+@pytest.mark.full
 def test_bad_input_leaves_no_trace():
     assert bad_input.campaign(150)["error, no trace"] > 75
 
 
+@pytest.mark.slow
 def test_a_fork_that_ends_as_programs_end_does_no_harm(tmp_path):
     """The interpreter of the child closes all that it knows of."""
     program = f"""

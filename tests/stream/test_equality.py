@@ -243,6 +243,7 @@ def cases(draw):
 @given(case=cases(), size=st.sampled_from([10, 40]), intercept=st.booleans(), first_id=st.integers(0, 50))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_constructions_are_pure_functions_of_rows_and_seed(kind, case, size, intercept, first_id):
     """With blocks of 16 ids, so that few rows fill many of them."""
     with small_blocks(16):
@@ -305,6 +306,7 @@ def test_a_construction_that_forgot_all_its_rows_starts_again(kind):
 
 @given(case=cases(), intercept=st.booleans(), first_id=st.integers(600, 1_000), exact=st.booleans())
 @settings(max_examples=20, deadline=None)
+@pytest.mark.slow
 def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, exact):
     def new():
         return OnlineRegression(
@@ -324,6 +326,7 @@ def test_models_of_any_rows_do_not_depend_on_chunks(case, intercept, first_id, e
 
 @given(case=cases(), absent=st.floats(0, 0.9))
 @settings(max_examples=30, deadline=None)
+@pytest.mark.slow
 def test_a_row_of_weight_zero_is_absent(case, absent):
     present = case.rng.random(len(case.X)) >= absent
     present[0] = True

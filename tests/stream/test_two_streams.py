@@ -91,6 +91,7 @@ def assert_same(one, other):
     [pytest.param(p, n, name, id=f"{name}, {key}") for key, (p, n, names) in POLICIES.items() for name in names],
 )
 @pytest.mark.covering(axes=lambda policy, n, name: (type(policy), name.partition(",")[0]))
+@pytest.mark.slow
 def test_nothing_is_left_of_what_is_forgotten(policy, n, name):
     """Forgotten rows are replaced by others of any size: heavy ones, seeds and the first row among them."""
     X, y = stream("heavy_tailed", n + 30)
@@ -203,6 +204,7 @@ def mean_loss(model, X, y, scale):
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if "any" not in name])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_merged_models_cost_more_than_the_fit_on_all_rows_by_about_their_error(name):
     X, y = stream("gaussian", 3_000)
     y = targets_of(name, y)

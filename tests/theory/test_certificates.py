@@ -47,7 +47,7 @@ def squared(theta, points):
 
 SETTINGS = {"epsilon": EPSILON, "coreset_size": SIZE, "refresh": Geometric(1.5, start=40), "random_state": 3}
 
-#: For each problem: the model, n times its average sensitivity by the table of docs/theory.md, whether the solver
+#: For each problem: the model, n times its average sensitivity by the table of docs/proofs.md, whether the solver
 #: starts from the current model, and whether costs and optimum are those of all rows.
 PROBLEMS = {
     "regression": (lambda s: OnlineRegression(solve="coreset", **s), SIZE * (1 + K), False, True, True),

@@ -1,4 +1,4 @@
-"""The lemmas behind the bounds of docs/theory.md, for every deletion of small data sets."""
+"""The lemmas behind the bounds of docs/proofs.md, for every deletion of small data sets."""
 
 from __future__ import annotations
 

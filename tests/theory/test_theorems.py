@@ -1,4 +1,4 @@
-"""The theorems of docs/theory.md, measured: average sensitivity, regret, inconsistency.
+"""The theorems of docs/proofs.md, measured: average sensitivity, regret, inconsistency.
 
 Counts are judged by exact binomial or Poisson limits at a false-alarm rate of 1e-6, and every test has a planted defect
 that it must convict.
@@ -92,6 +92,7 @@ TRIALS = 700
 
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_average_sensitivity_is_below_its_bound_and_falls_like_one_over_n(name):
     counts = {n: sum(is_changed(name, n, seed) for seed in range(TRIALS)) for n in (300, 1200)}
     for n, count in counts.items():
@@ -107,6 +108,7 @@ def test_without_the_coupling_the_bound_is_convicted(name):
     assert not is_below(count, 100, BOUNDS[name](1200, SIZE / SCORES[name][2]))
 
 
+@pytest.mark.slow
 def test_the_construction_changes_as_the_formula_says():
     """The same, by forgetting a row of a real construction."""
     count = 0

@@ -220,9 +220,9 @@ def test_a_solver_that_remembers_the_order_is_promised_less():
 @pytest.mark.parametrize(
     ("problem", "construction", "message"),
     [
-        (LeastSquares(), coresets.Uniform(), "LeastSquares is solved on a coreset of the kind Leverage, got Uniform"),
-        (ClusteringProblem(2), coresets.Leverage(), "ClusteringProblem is solved on .* Clustering, got Leverage"),
-        (LowRank(2), coresets.Everything(), "LowRank is solved on .* RidgeLeverage, got Everything"),
+        (LeastSquares(), coresets.Uniform(), "LeastSquares is fitted on a coreset of type Leverage, got Uniform"),
+        (ClusteringProblem(2), coresets.Leverage(), "ClusteringProblem is fitted on .* Clustering, got Leverage"),
+        (LowRank(2), coresets.Everything(), "LowRank is fitted on .* RidgeLeverage, got Everything"),
         (LeastSquares(), None, "got NoneType"),
         (object(), coresets.Uniform(), "A problem must have the methods of Problem; object lacks"),
     ],

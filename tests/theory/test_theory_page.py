@@ -1,4 +1,4 @@
-"""docs/theory.md names functions and tests; all of them must exist."""
+"""docs/theory.md and docs/proofs.md name functions and tests; all of them must exist."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from batch2online.methods import scores
 from batch2online.theory import bounds
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+PAPER, PROOFS = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("theory.md", "proofs.md"))
 TESTS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
 MODULES = {"bounds": bounds, "sampling": sampling, "regret": results, "scores": scores}
 
 
 def named(pattern):
-    return sorted(set(re.findall(pattern, PAGE)))
+    return sorted(set(re.findall(pattern, PAPER + PROOFS)))
 
 
 @pytest.mark.parametrize("name", named(r"`(test_\w+?)(?:_?\.\.\.)?`"))
@@ -41,12 +41,12 @@ def test_every_function_named_exists(name):
 
 def test_every_algorithm_and_theorem_of_the_paper_is_on_the_page():
     for item in [*(f"Algorithm {k}" for k in range(1, 8)), "Theorem 4.1", "Theorem 6.1", "Theorem 7.2", "Theorem 8.1"]:
-        assert item in PAGE
-    assert all(f"\n{slip}. **" in PAGE for slip in range(1, 11))
+        assert item in PAPER
+    assert all(f"\n{slip}. **" in PAPER for slip in range(1, 11))
 
 
 def test_every_statement_of_ours_has_a_number_of_its_own():
-    ours = PAGE[PAGE.index("## Our statements and their proofs") :]
+    ours = PROOFS[PROOFS.index("## Our statements and their proofs") :]
     numbered = re.findall(r"(?:^### |\*\*)((?:Lemma|Theorem) \d+)(?= \(|\.\*\*)", ours, flags=re.MULTILINE)
     assert len(numbered) >= 13
     assert len(set(numbered)) == len(numbered)

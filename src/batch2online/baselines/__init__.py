@@ -1,10 +1,10 @@
 """Algorithms that the paper compares itself with, all with ``partial_fit``.
 
-Each does what its reference says, in a form that can be run: where a reference asks for sizes, rates or repetitions
-that theory needs and practice cannot have, its Notes say what stands in their place.
+Each implements its reference. Where the reference requires sizes, rates or repetitions that are impractical, the Notes
+state what replaces them.
 """
 
-from batch2online.baselines.clustering import Consistent, MacQueen, WeightedSolutions
+from batch2online.baselines.clustering import Consistent, KMeansRefits, MacQueen, WeightedSolutions
 from batch2online.baselines.general import FollowTheLeader, Reservoir
 from batch2online.baselines.low_rank import ExponentiatedGradient, FrequentDirections, Oja, SubspaceDescent
 from batch2online.baselines.low_sensitivity import LowSensitivity
@@ -18,6 +18,7 @@ __all__ = [
     "Forward",
     "FrequentDirections",
     "GradientDescent",
+    "KMeansRefits",
     "LowSensitivity",
     "MacQueen",
     "Oja",

@@ -131,7 +131,8 @@ class Oja(BaseEstimator):  # type: ignore[misc]
     n_components : int
         The rank k.
     step : float
-        Too small never arrives, too large is noisy; the best depends on the gap in the spectrum.
+        Step size: too small a step converges slowly, too large a step is noisy; the best one depends on the spectral
+        gap.
     random_state : None, int or generator
         For the first basis.
 

@@ -21,9 +21,9 @@ class LowSensitivity(BaseEstimator):  # type: ignore[misc]
 
     .. math:: \sigma(x) = D^z(x) / \textstyle\sum_y D^z(y) + 1 / n_{c(x)},
 
-    each with a weight drawn uniformly from [1, 1 + epsilon] / (size p(x)). When rows come, each draw is kept with the
-    largest probability that gives it the law for all rows so far, and drawn anew from what is missing otherwise. The
-    centers are a k-means solution of the weighted rows, solved again when one of these has changed.
+    each with a weight drawn uniformly from [1, 1 + epsilon] / (size p(x)). When rows arrive, each draw is kept with the
+    largest probability that is consistent with the distribution over all rows so far, and otherwise drawn again from
+    the difference. The centers are a k-means solution of the weighted rows, solved again when one of these has changed.
 
     Yoshida & Ito (NeurIPS 2022): any approximation algorithm gets low average sensitivity by running on such a coreset,
     and in random order few changes, :math:`\mathrm{poly}(d, k, 2^z, 1/\epsilon) \log n`.
@@ -151,7 +151,7 @@ def transported(
     draw: Callable[[], Any],
     rng: np.random.Generator,
 ) -> Any:
-    """Return a value of the law ``after``, given one of the law ``before``: the same one as often as can be.
+    """Return a draw from the distribution ``after``, given one from ``before``, unchanged as often as possible.
 
     It is kept with probability min(1, after / before); otherwise draws from ``after`` are taken or refused until one
     falls into what ``after`` has more than ``before``. So it changes with the total variation distance of the two.

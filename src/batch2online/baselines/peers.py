@@ -1,4 +1,4 @@
-"""Learners to stand beside ours, under one set of names: for ``batch2online compare`` and for the benchmarks.
+"""Learners to compare with ours, under common names: for ``batch2online compare`` and for the benchmarks.
 
 A further one is a file in this folder with a tuple ``PEERS``, which is found by itself.
 """
@@ -41,7 +41,7 @@ def learners(
 ) -> dict[str, Any]:
     """Names and unfitted learners of a comparison, ours first.
 
-    Those are left out that are not installed, or too slow for so many columns. ``batch2online compare`` makes
+    Learners that are not installed, or too slow for this number of columns, are omitted. ``batch2online compare`` makes
     our learner itself, from its settings.
 
     >>> list(learners("clustering", PeerSettings(k=3), COMPARE))[:2]

@@ -68,7 +68,7 @@ class ProjectionDescent(BaseEstimator):  # type: ignore[misc]
 
 
 def leading(rows: FloatArray, k: int) -> FloatArray:
-    """Return k orthonormal directions, those along which rows have most length; any others where rows are too few.
+    """Return k orthonormal leading directions of the rows, completed arbitrarily if there are too few rows.
 
     >>> np.abs(leading(np.array([[0.0, 2.0, 0.0]]), 2)).tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]

@@ -118,9 +118,9 @@ class Forward(Ridge):
 
     .. math:: \hat b_t = a_t^\top \Big(\lambda I + \sum_{s\le t} a_s a_s^\top\Big)^{-1} \sum_{s<t} b_s a_s
 
-    It sees a_t before it answers, which no fixed model may, and so can have less loss than hindsight. Vovk (Competitive
-    on-line statistics, 2001), Azoury & Warmuth (2001); in stochastic order Ouhamma, Maillard & Perchet (NeurIPS
-    2021). Parameters are those of :class:`Ridge`.
+    It uses a_t for its prediction, which no fixed model can, so its loss can be below that of hindsight. Vovk
+    (Competitive on-line statistics, 2001), Azoury & Warmuth (2001); in stochastic order Ouhamma, Maillard & Perchet
+    (NeurIPS 2021). Parameters are those of :class:`Ridge`.
 
     Examples
     --------

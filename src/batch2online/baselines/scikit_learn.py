@@ -19,7 +19,7 @@ from batch2online.baselines.peer import COMPARE, EVERYWHERE, LOSS, MEASURED, STA
 
 
 class LogisticOrConstant(LogisticRegression):  # type: ignore[misc]
-    """Logistic regression that takes rows of a single class as well, and gives it all."""
+    """Logistic regression that also accepts rows of a single class, which it predicts with probability 1."""
 
     def __init__(self, max_iter: int = 1000) -> None:
         super().__init__(max_iter=max_iter)
@@ -94,7 +94,7 @@ def passive_aggressive_classifier() -> Any:
 
 
 def _has_moved() -> bool:
-    """Whether scikit-learn has made it a setting of stochastic gradients, which it has since 1.8."""
+    """Whether scikit-learn implements it by ``SGDRegressor`` and ``SGDClassifier``, as since version 1.8."""
     return tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 8)
 
 

@@ -36,7 +36,7 @@ def fit_files(
     Parameters
     ----------
     model : an estimator of batch2online
-        It stays as it was if anything fails.
+        Unchanged if anything fails.
     paths : str, path or several
         A pattern like ``"rows-*.parquet"``, a file or several: Parquet, CSV, or ``.npy`` arrays of rows.
     target, sample_weight : str, optional

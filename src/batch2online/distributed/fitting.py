@@ -29,20 +29,20 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
     """Fit a model to the rows of a cluster, and return it.
 
     Each span of 250,000 ids becomes a shard, and shards merge in a tree. Coreset and model are the same bits whatever
-    the partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, see
-    ``docs/cluster.md`` for what holds of which estimator. Rows have ids but no order here, so that none is predicted
-    before it is learned: ``regret_`` has an optimum and no loss.
+    the partitions, the workers and the failures on the way: those of ``model.fit`` on one machine, ``docs/cluster.md``
+    has a table of all estimators. Rows have ids but no order here, so that none is predicted before it is learned:
+    ``regret_`` has an optimum and no loss.
 
     Parameters
     ----------
     model : an estimator of batch2online
-        It stays as it was if anything fails.
+        Unchanged if anything fails.
     X : Dask array, Dask DataFrame or list of delayed chunks
         The rows. Columns of a DataFrame may come in any order.
     y : the same, an array, or the name or number of a column of X
         Targets, where the problem has any.
     sample_weight : the same or an array, optional
-        Rows of weight 0 are as if absent.
+        Rows of weight 0 are ignored.
     progress : function, optional
         It is called with the number of partitions that are done, and of all; with a distributed scheduler alone.
 
@@ -60,7 +60,7 @@ def fit(model: Model, X: Any, y: Any = None, sample_weight: Any = None, *, progr
 
 def fit_table(model: Model, table: Table, progress: Progress | None = None) -> Model:
     """Fit a model to partitions that have their places, and return it."""
-    template = _template(model, seed_from(model.random_state))
+    template = _with_columns(_template(model, seed_from(model.random_state)), table)
     return _replace_state(model, _root(template, table, progress))
 
 
@@ -69,9 +69,9 @@ def partial_fit(
 ) -> Model:
     """Learn from further rows of a cluster; parameters are those of :func:`fit`.
 
-    What a model has learned on a cluster or by ``fit`` and what it learns now give the coreset and, up to rounding, the
-    model of all rows at once; the same bits if it has learned whole spans of 250,000 ids. Clusters are an exception:
-    their rows stay in the cluster, so that a model of them goes on with its coreset alone.
+    If the model was fitted on a cluster or by ``fit``, the result is the coreset and, up to rounding, the model of a
+    fit on all rows at once; bit for bit if the model has learned whole spans of 250,000 ids. Clustering is an
+    exception: its rows stay in the cluster, so the model continues with its coreset alone.
     """
     _check_model(model)
     if not model.__sklearn_is_fitted__():
@@ -91,9 +91,20 @@ def _check_model(model: Any) -> None:
 
 
 def _template(model: Any, seed: int, is_shard: bool = True) -> Any:
-    """Return an estimator without rows, of which workers make shards of this seed."""
+    """Return an estimator without rows, from which workers create shards with this seed."""
     template = model._unfitted_copy()
     template.random_state, template._origin = seed, int(model.first_id) if is_shard else None
+    if model.__sklearn_is_fitted__():
+        template._shard_columns = model._fixed().columns
+    return template
+
+
+def _with_columns(template: Any, table: Table) -> Any:
+    """Return the template with features that are inferred from the first partition, for ``columns="auto"``."""
+    if getattr(template, "columns", None) is not None and template._shard_columns is None:
+        part = with_rows(table)[0]
+        (first,) = computed(learned(template, None, part, Piece.all_of(part.place), table))
+        template._shard_columns = first._with_final_columns().columns
     return template
 
 
@@ -141,7 +152,7 @@ def tree(leaves: list[Any]) -> Any:
 
 
 def _replace_state(model: Model, root: Any) -> Model:
-    """Make a model all that has been learned, in one step."""
+    """Install everything that was learned in a model, in one step."""
     fresh: Any = model._unfitted_copy()
     fresh.__dict__.update({name: value for name, value in vars(root).items() if name in LEARNED})
     fresh._stream = root._stream.whole().map(StreamState.without_scores)

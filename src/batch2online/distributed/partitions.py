@@ -34,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Partition:
-    """Rows that are somewhere: what computes them, their targets and weights, and where they stand among all rows."""
+    """Rows of a cluster: the tasks that compute rows, targets and weights, and their position among all rows."""
 
     rows: Any
     targets: Any
@@ -126,12 +126,14 @@ def _matching(values: Any, what: str, rows: list[Any], lengths: list[int] | None
         values = values.rechunk({0: tuple(lengths)})
     elif isinstance(values, np.ndarray):
         if lengths is None:
-            raise TypeError(f"{what} is an array in memory, but how long the partitions of X are is not known.")
+            raise TypeError(f"{what} is an array in memory, but the lengths of the partitions of X are unknown.")
         _check_length(len(values), what, sum(lengths))
         return [delayed(part) for part in np.split(values, np.cumsum(lengths)[:-1])]
     pieces, _ = _pieces(values, what)
     if len(pieces) != len(rows):
-        raise ValueError(f"X has {len(rows)} partitions and {what} has {len(pieces)}: they must be cut alike.")
+        raise ValueError(
+            f"X has {len(rows)} partitions and {what} has {len(pieces)}: they must have the same partitions."
+        )
     return pieces
 
 

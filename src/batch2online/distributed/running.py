@@ -1,4 +1,4 @@
-"""Running what is delayed, on whatever scheduler Dask is set to; a scheduler that is lost is one clear error."""
+"""Run delayed work on the scheduler that Dask is configured with; a lost scheduler raises one clear error."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def one_error() -> Iterator[None]:
         kind = type(error).__name__
         if kind in _LOST:
             raise ClusterError(
-                f"The scheduler was lost ({kind}: {error}). The model is as it was: fit again with another scheduler."
+                f"The scheduler was lost ({kind}: {error}). The model is unchanged: fit again with another scheduler."
             ) from error
         if kind == _KILLED:
             raise ClusterError(
-                f"Workers died again and again over the same partition ({error}): most often it is too large for their "
-                "memory. The model is as it was."
+                f"Workers died repeatedly on the same partition ({error}): it is probably too large for their "
+                "memory. The model is unchanged."
             ) from error
         raise
 
 
 def _watched(wanted: tuple[Any, ...], leaves: list[Any], progress: Progress) -> tuple[Any, ...]:
-    """Start the work and wait for the leaves one by one, where the scheduler tells of them."""
+    """Start the work and wait for the leaves one by one, if the scheduler reports them."""
     try:
         from distributed import as_completed, futures_of, get_client
 

@@ -1,16 +1,16 @@
-"""Several half-lives side by side: the current one is the one that has cost the least lately, beyond chance.
+"""Several half-lives side by side: the current one has the lowest recent loss, by a significant margin.
 
 Each candidate is a state of its own that learns the same rows. Two sums of losses decay:
 
 - a slow one, of what rows cost under the model that each candidate had when the block of ``ROWS_PER_REFERENCE`` rows
-  began. So one sees it who asks for predictions a block at a time: what is good for the very next row alone has no
-  advantage.
+  began. This is the loss for a user who requests predictions a block at a time: a model that is good for the very next
+  row alone has no advantage.
 - a quick one, of what rows cost as they came, for changes that are large and sudden.
 
 A candidate takes over when it leads by a share of the loss that is worth a change, and by a multiple of the root of the
-sum of squares of differences, over groups of ``_GROUP`` rows. That ratio is small, whatever the losses, where a lead
-comes from a few rows: a wild row decides nothing, and a calm stream keeps all rows. Nor does it stand in the way for
-long: a loss counts as no more than ``_MOST`` times the mean of those around it.
+sum of squares of differences, over groups of ``_GROUP`` rows. If a lead comes from a few rows, that ratio is small,
+whatever the losses: a single extreme row decides nothing, and a stationary stream keeps all rows. Nor can an extreme
+row block a decision: a loss counts as at most ``_MOST`` times the mean of its neighbours.
 
 The quick sum only ever decides for a shorter half-life, by a lead over what rows cost *usually*: where rows change
 suddenly all candidates cost many times that, and a share of it would be reached too late. Such a decision says that
@@ -29,6 +29,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.answers import Answered
 from batch2online.decay import ForwardDecay
 from batch2online.history import History
 from batch2online.record import RECENT
@@ -73,7 +74,7 @@ _DOUBT, MOST_DOUBTS = 8.0, 2
 @storable
 @dataclass(frozen=True)
 class HalfLifeScores:
-    """What candidates have cost lately; arrays hold the current half-life first.
+    """Recent losses of the candidates; arrays hold the current half-life first.
 
     ``noted`` are the current models when the block began, None where there was none. ``waiting`` (2, k, m) are the
     losses of the last rows, as they came and under the models noted. ``sums`` (3, k) are the quick sum, a slow one of
@@ -118,7 +119,7 @@ class HalfLifeScores:
         return replace(self._emptied(), sums=sums, rows=rows, spreads=spreads)
 
     def winner(self, half_lives: FloatArray, n_learned: int) -> tuple[int, bool]:
-        """Return the place of the half-life that is to be current, 0 for the present one, and if by the quick sum."""
+        """Return the position of the half-life to activate, 0 for the current one, and if the quick sum decided."""
         if n_learned < _FIRST:
             return 0, False
         with np.errstate(all="ignore"):
@@ -132,7 +133,7 @@ class HalfLifeScores:
         return (quick[0], True) if quick[1] > slow[1] else (slow[0], False)
 
     def _best(self, which: int, surplus: FloatArray, worth: Any) -> tuple[int, float]:
-        """Return the place that costs the least in one of the sums of those that lead by enough, and its surplus."""
+        """Return the position of the lowest cost in a sum, among those that lead by enough, and its surplus."""
         sums = self.sums[which]
         leads = (surplus > 1) & (sums[0] - sums > worth)
         place = int(np.where(leads, sums, np.inf).argmin()) if leads.any() else 0
@@ -230,7 +231,7 @@ class HalfLifeSelection:
 
     @property
     def within(self) -> str:
-        """What rows lose their weight in."""
+        """The decay of the rows."""
         return "a half-life"
 
     def map(self, change: Callable[[StreamState], StreamState]) -> HalfLifeSelection:
@@ -246,10 +247,12 @@ class HalfLifeSelection:
         """Return what a problem reads of the current state."""
         return self.current.snapshot(history)
 
-    def step(self, rows: Rows, history: History | None) -> tuple[HalfLifeSelection, StepInfo]:
+    def step(
+        self, rows: Rows, history: History | None, answered: Answered | None = None
+    ) -> tuple[HalfLifeSelection, StepInfo]:
         """Return the learner after one segment; after so many rows another half-life may become the current one."""
         former = [state.model if state.has_model else None for state in self.states]
-        stepped = [step(state, rows, history) for state in self.states]
+        stepped = [step(state, rows, history, answered) for state in self.states]
         losses = [
             _compared(state, info, scored_by, reference, rows)
             for (state, info), scored_by, reference in zip(stepped, former, self.scores.noted, strict=True)

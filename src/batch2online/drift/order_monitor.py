@@ -33,7 +33,7 @@ from batch2online.schema import (
     storable,
 )
 
-_REMEDY = "the guarantee does not apply; --order random for a file, --half-life for a stream"
+_REMEDY = "the guarantee does not apply: shuffle the rows of a file, set a half-life for a stream"
 
 _BEYOND = 100
 """Evidence beyond this is not printed in digits."""

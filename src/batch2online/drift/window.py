@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from batch2online._types import FloatArray, IntArray
+from batch2online.answers import Answered
 from batch2online.history import History
 from batch2online.rows import Rows, all_ones, check_ascending, check_ids, check_width
 from batch2online.schema import at_least, require, require_equal, storable
@@ -45,7 +46,7 @@ class Window:
 
     @classmethod
     def of(cls, size: object) -> Window | None:
-        """Return an empty window of this size, none for None; refuse what is no number of rows."""
+        """Return an empty window of this size, or None for None; raise ValueError unless it is a number of rows."""
         if size is None:
             return None
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
@@ -81,7 +82,7 @@ class Window:
             yield Rows.concatenate(list(group))
 
     def history(self, block: int) -> History | None:
-        """Return the rows as a history; None of no rows."""
+        """Return the rows as a history; None if there are none."""
         if not self.parts:
             return None
         rows = self.parts[0]
@@ -149,7 +150,7 @@ class SlidingWindow:
 
     @property
     def within(self) -> str:
-        """What rows lose their weight in."""
+        """The decay of the rows."""
         return "the window"
 
     def map(self, change: Callable[[StreamState], StreamState]) -> SlidingWindow:
@@ -168,10 +169,12 @@ class SlidingWindow:
         """Return what a problem reads: the sketch and the rows that it is of."""
         return self.current.snapshot(self._history)
 
-    def step(self, rows: Rows, history: History | None) -> tuple[SlidingWindow, StepInfo]:
+    def step(
+        self, rows: Rows, history: History | None, answered: Answered | None = None
+    ) -> tuple[SlidingWindow, StepInfo]:
         """Return the learner after one segment; at a check it goes over to a sketch of the rows in the window."""
-        state, scores = score(self.current, rows)
-        losses, events = np.stack(scores), Events()
+        state, scores = score(self.current, rows, answered)
+        losses, events = np.stack(scores if answered is None else answered.over(rows, *scores)), Events()
         window = self.window.after(rows, losses if all_ones(rows.weights) else losses * rows.weights)
         new = replace(self, current=learn(state, rows, scores), window=window)
         if new.rows_to_cut() == 0:
@@ -188,7 +191,15 @@ class SlidingWindow:
             sketch = sketch.update(rows)
         loss, secondary = map(float, window.total)
         unscored = state.unscored.within(window.parts)
-        state = replace(state, sketch=sketch, loss=loss, secondary_loss=secondary, unscored=unscored)
+        state = replace(
+            state,
+            sketch=sketch,
+            loss=loss,
+            secondary_loss=secondary,
+            late_loss=0.0,
+            late_secondary_loss=0.0,
+            unscored=unscored,
+        )
         return replace(self, current=state, window=window)
 
     def refit(self, history: History | None, kind: str, **details: Any) -> tuple[SlidingWindow, Events]:

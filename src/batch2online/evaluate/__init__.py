@@ -1,4 +1,4 @@
-"""Measuring online learners, any of them: regret against hindsight, model changes, average sensitivity."""
+"""Evaluation of online learners of any library: regret against hindsight, model changes, average sensitivity."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""One face for all learners, found by what an object offers.
+"""A common interface for all learners, selected by the methods that an object has.
 
 ==================  ==========================================================================
 to learn            ``partial_fit(X[, y])``, or row by row ``learn_one(x[, y])`` with dictionaries

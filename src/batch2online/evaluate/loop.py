@@ -64,8 +64,8 @@ def ask(learner: Adapter, loss: Loss, X: FloatArray) -> Any:
 class Watch:
     """Counts the changes of a model as they are seen from outside, chunk by chunk, and how far it moved.
 
-    All learners are counted alike: the model after a scored chunk against that before it. The first model counts as
-    none. A learner that counts its own changes is not asked again while that count stands still.
+    All learners are counted alike: the model after a scored chunk against that before it. The first model does not
+    count. A learner that counts its own changes is not asked again while that count stands still.
     """
 
     loss: Loss
@@ -170,10 +170,10 @@ def peak_memory(model: Any, loss: Loss, stream: Arrivals) -> int:
 
 
 def peeks(model: Any, X: Any, y: Any = None, *, loss: Any, chunk: int = 1, seed: int = 0) -> bool:
-    """Whether asking a learner about rows moves its model: it learns from rows before it has been handed them.
+    """Whether ``predict`` changes the model of a learner, which then learns from rows before it receives them.
 
-    Its answers on fixed probe rows are compared before and after each question. The forward algorithm passes: its
-    prediction for a row depends on that row, as any prediction may, but the question leaves no trace.
+    Its predictions on fixed probe rows are compared before and after each call. The forward algorithm passes: its
+    prediction depends on the row, but the call leaves no trace.
 
     >>> from sklearn.linear_model import SGDRegressor
     >>> from batch2online import datasets

@@ -82,11 +82,11 @@ class AnswersSoFar:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was seen: the first row is its own answer, and costs nothing."""
+        """Whether no row was seen: the first row is its own prediction and has no loss."""
         return not self.counts and self.mean.first is None
 
     def before(self, y: Any) -> tuple[Any, Self]:
-        """Return an answer for each target, from those before it, and what knows these as well."""
+        """Return a prediction of each target from those before it, and the updated baseline."""
         if y.dtype.kind == "f":
             away, mean = self.mean.residuals(y.reshape(len(y), -1), np.ones(len(y)))
             return y - away.reshape(y.shape), type(self)(mean, self.counts)
@@ -117,7 +117,7 @@ class Loss(ABC):
         return MeanSoFar(of_targets=False)
 
     def without_model(self, warm_up: Any, X: FloatArray, y: FloatArray | None) -> tuple[FloatArray, Any]:
-        """Loss of each row by those before it, as ``regret_`` has it, and what has seen these as well."""
+        """Return the loss of each row, predicted from those before it as in ``regret_``, and the updated baseline."""
         (losses, _), warm_up = warm_up.score(X, _columns(X, y), np.ones(len(X)))
         return losses, warm_up
 
@@ -134,7 +134,7 @@ class Loss(ABC):
         """How far the answers on probe rows moved between two models."""
 
     def bound_to(self, model: Any) -> Self:
-        """Return the loss with the size of the models in hindsight decided: as many clusters as the learner has."""
+        """Return the loss with the size of the hindsight model set: as many clusters as the learner has."""
         return self
 
 
@@ -262,7 +262,7 @@ class LowRankLoss(Loss):
         return MeanSoFar(of_targets=False, power=2.0 if self.squared else 1.0)
 
     def differ(self, old: Any, new: Any) -> bool:
-        """Bases of the same subspace are the same model, and so are subspaces that rounding tells apart."""
+        """Bases of the same subspace count as the same model, and so do subspaces that differ by rounding alone."""
         return subspace_angle(old[0], new[0]) > ROUNDING or changed(old[1:], new[1:])
 
     def hindsight(self, X: FloatArray, y: FloatArray | None) -> FloatArray:
@@ -347,7 +347,7 @@ LEAST = 1e-15
 
 @dataclass(frozen=True)
 class LogarithmicLoss(Loss):
-    """Minus the logarithm of the probability of the own class, which is a number.
+    """Negative logarithm of the predicted probability of the true class.
 
     Hindsight: ``LogisticRegression`` on all rows.
     """

@@ -55,7 +55,7 @@ class Sorted(Order):
 
 @dataclass(frozen=True)
 class Drifting(Order):
-    """A slow slide along the first principal direction, with noise of this many of its standard deviations."""
+    """Slow drift along the first principal direction, plus noise of this many of its standard deviations."""
 
     noise: float = 1.0
 
@@ -127,7 +127,7 @@ def _first_direction(X: FloatArray) -> FloatArray:
 
 
 def order_test(X: Any, y: Any = None, *, random_state: Any = 0) -> OrderVerdict:
-    r"""Test whether rows come in random order; of rows that do, at most one stream in a thousand is called otherwise.
+    r"""Test whether rows arrive in random order, with a false positive rate of at most 1/1,000.
 
     The rows are scored under a model of the first 600 of them (and from row 4,800 on, of later ones), and each score is
     ranked among those before it. In random order, ranks are independent and uniform. Bets against that multiply an

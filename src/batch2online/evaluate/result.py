@@ -23,7 +23,7 @@ class Outcome:
     model, seed : which learner, and the seed of the order and of its randomness
     loss, optimum : prequential loss, and the loss of the best single model in hindsight on the same rows
     ratio, regret : ``loss / optimum`` and ``loss - optimum``
-    changes : how often the model changed; the first model counts as none
+    changes : number of changes of the model; the first model does not count
     churn : how far it moved in all, in the problem's measure, on a fixed set of probe rows: share of rows whose
         label changed, largest angle of the subspaces, root mean square change of predictions; summed over changes
     rows_per_second : of the learner alone, predicting and learning, on one thread

@@ -77,7 +77,7 @@ def fitted(algorithm: Any, X: FloatArray, y: Any, seed: int) -> Any:
 
 
 def described(fitted: Any, probe: FloatArray) -> FloatArray:
-    """Return the fitted parameters as a flat array, whatever the numbering of clusters or the turn of a basis.
+    """Return the fitted parameters as a flat array, invariant to the numbering of clusters and the rotation of a basis.
 
     A coreset: ids and weights. Centers: in lexicographic order. A subspace: its projection. A linear model: its
     coefficients. Anything else: predictions on probe rows.
@@ -159,7 +159,7 @@ _PAIRS = 40
 def accuracy_with_and_without(
     algorithm: Any, X: FloatArray, y: Any, trials: int, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """How many fresh outputs were told apart, of how many, over random deletions."""
+    """Return how many new outputs were classified correctly, and their number, over random deletions."""
     n_rows = max(1, trials // _PAIRS)
     deleted = rng.choice(len(X), size=min(n_rows, len(X)), replace=False)
     results = [_correctly_classified(algorithm, X, y, int(row), rng) for row in deleted]
@@ -233,8 +233,8 @@ def average_sensitivity(
     method : {"coupled", "exact", "classifier"}
         "coupled": the probability that the output changes when a random row is deleted and the seed is kept, an
         upper bound for any algorithm. "exact": by enumeration, for coresets of up to nine rows that draw rows
-        independently. "classifier": a lower bound for any randomised algorithm, by how well outputs with and without a
-        row can be told apart.
+        independently. "classifier": a lower bound for any randomised algorithm, by how well a classifier distinguishes
+        outputs with and without a row.
     trials : int
         Pairs of runs.
     tolerance : float

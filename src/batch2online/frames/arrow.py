@@ -41,7 +41,9 @@ def of_array(array: Any, form: str | None = None) -> EncodedColumn:
         all_names = array.dictionary.to_pylist if form == "Enum" or array.type.ordered else None
         return of_categories(indices, form, lambda used: of_array(array.dictionary.take(used)), all_names)
     if found == ColumnType.STRING:
-        return of_objects(array.to_pylist(), form)
+        encoded = (array.cast("large_string") if pa.types.is_string_view(array.type) else array).dictionary_encode()
+        indices = np.where(missing, -1, _filled(encoded.indices.cast("int64"), 0))
+        return of_categories(indices, form, lambda used: of_objects(encoded.dictionary.take(used).to_pylist()), None)
     if found == ColumnType.ALL_MISSING:
         return EncodedColumn(found, form, np.full(len(array), MISSING))
     codes = _codes(array, found, missing)

@@ -67,7 +67,7 @@ class ColumnType(StrEnum):
 
 
 class ColumnValueError(ValueError):
-    """A value that a column cannot hold: in which row it is, and why."""
+    """A value that a column cannot hold, with its row and the reason."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Self
@@ -15,6 +16,9 @@ from batch2online.schema import storable, stores
 
 _SPARE_STRINGS, _SPARE_CHARACTERS = 4_096, 2**24
 """Unused strings, and characters of them, that are kept before any is dropped."""
+
+_ENTRY_BYTES = 128
+"""Bytes of an entry of a dictionary and its key, a float."""
 
 
 def hash_code(string: str) -> float:
@@ -65,6 +69,11 @@ class StringTable:
         return both
 
     @property
+    def by_hash(self) -> Mapping[float, str]:
+        """The strings by their hash."""
+        return self._known
+
+    @property
     def are_many(self) -> bool:
         """Whether so many were added that unused ones should be dropped."""
         return len(self._known) > self._limits[0] or self._size > self._limits[1]
@@ -84,6 +93,10 @@ class StringTable:
         values = np.empty(len(different), dtype=object)
         values[:] = [missing if key == MISSING else self._known[key] for key in different.tolist()]
         return values[inverse.reshape(-1)]
+
+    def bytes_of(self, codes: FloatArray) -> int:
+        """Return the bytes that the different strings of hashes take, with their entries in the table."""
+        return sum(sys.getsizeof(string) + _ENTRY_BYTES for string in self.listed(codes))
 
     def listed(self, codes: FloatArray) -> list[str]:
         """Return the different strings of hashes, in the order of the hashes."""

@@ -7,6 +7,8 @@ follows from its numbers of columns, classes and rows, so that a call can be ref
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +52,19 @@ def in_units(size: float) -> str:
     return f"{size:,.0f} {_UNITS[power]}" if size >= 100 or not power else f"{size:.1f} {_UNITS[power]}"
 
 
+def parsed_bytes(size: int | str, name: str) -> int:
+    """Return a number of bytes that is given as one or with a unit; ``name`` is that of the parameter.
+
+    >>> parsed_bytes("512MB", "memory"), parsed_bytes("1.5 GB", "memory"), parsed_bytes(4096, "memory")
+    (512000000, 1500000000, 4096)
+    """
+    powers = {unit: power for power, unit in enumerate(("", *_UNITS[1:]))}
+    match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", str(size))
+    if isinstance(size, bool) or match is None or match[2].upper() not in powers or not float(match[1]) > 0:
+        raise ValueError(f'{name} must be a number of bytes, or a string such as "512MB" or "2GB", got {size!r}.')
+    return int(float(match[1]) * 1000 ** powers[match[2].upper()])
+
+
 def available() -> float | None:
     """Return the bytes that this process can still allocate; None if the system does not report it.
 
@@ -64,7 +79,7 @@ def _of_machine() -> Iterator[float]:
     free = _fields(_PROC / "meminfo").get("MemAvailable")
     if free is not None:
         yield 1024 * free
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS reports the total alone
+    elif sys.platform != "win32" and "SC_PHYS_PAGES" in os.sysconf_names:  # macOS reports the total alone
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
@@ -96,10 +111,10 @@ def _groups() -> Iterator[Path]:
 
 
 def _of_limits() -> Iterator[float]:
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits
+    if sys.platform == "win32":  # has no such limits
         return
+    import resource
+
     used = _fields(_PROC / "self" / "status")
     for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         most = resource.getrlimit(limit)[0]

@@ -3,7 +3,7 @@
 Such a sketch keeps statistics of the rows seen and its candidates, the rows that may still be in the coreset. Scores
 are *antitone*: a row once dropped never returns, and nothing else needs to be stored.
 
-A new sketch implements a :class:`Statistics`, see "Adding a problem" in the documentation.
+A new sketch implements a :class:`Statistics`, see "Extend" in the documentation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from batch2online._types import FloatArray, IntArray, WordArray
 from batch2online.rows import Rows, check_ascending, check_width, ones
 from batch2online.sampling import exponents, kept, probabilities, weights_of
 from batch2online.schema import Count, require, stores
-from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings
+from batch2online.sketches.base import Coreset, RowSource, Sketch, SketchSettings, with_settings
 from batch2online.sketches.candidates import Candidates, copied
 from batch2online.theory import sizes
 
@@ -53,7 +53,7 @@ class Statistics(Protocol):
     """Whether ``grown`` and ``coarse_bounds`` are implemented: candidates are then chosen from many rows at a time."""
 
     def add(self, rows: Rows) -> tuple[Self, FloatArray]:
-        """Return statistics with these rows, and cheap upper bounds of their scores, now and ever after."""
+        """Return statistics with these rows, and cheap upper bounds of their scores, valid from now on."""
 
     def merged(self, other: Self) -> Self:
         """Return the statistics of the rows of both."""
@@ -63,7 +63,7 @@ class Statistics(Protocol):
         raise TypeError(f"{type(self).__name__} cannot be scaled, which half_life needs.")
 
     def settled(self) -> Self:
-        """Return the same, before a refit: a chance to compute once what is needed often."""
+        """Return the same before a refit; override it to compute once what a refit needs several times."""
         return self
 
     def sharpened(self) -> Any:
@@ -301,6 +301,11 @@ class AntitoneSketch(Sketch):
             statistics = statistics.sharpened()
             candidates = self._not_ruled_out(statistics, candidates)
         return candidates, statistics.scores(candidates.rows)
+
+    def with_size(self, size: float) -> Self:
+        new = with_settings(self, size=size)
+        new.constant = self.constant * (size / self.settings.size)
+        return new
 
     def scores(self, rows: Rows) -> FloatArray:
         """Return the scores of rows that are among those seen."""

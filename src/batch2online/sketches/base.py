@@ -104,8 +104,8 @@ class SketchSettings:
         The seed of all random draws.
     shape : (int, int)
         Columns of the rows, and of the targets.
-    size, max_size : float
-        Expected rows of the coreset, and up to how many it may grow; sketches of different sizes can be merged.
+    size : float
+        Expected rows of the coreset; sketches of different sizes can be merged.
     flat_targets : bool
         Whether the targets of the coreset have shape (n,) rather than (n, n_targets).
     """
@@ -115,18 +115,12 @@ class SketchSettings:
     seed: Annotated[int, at_least(0), below(2**64)]
     shape: tuple[int, int]
     size: Annotated[float, above(0)] = field(default=math.inf, compare=False)
-    max_size: Annotated[float, at_least(0)] = field(default=0.0, compare=False)
     flat_targets: bool = field(default=False, compare=False)
 
     def validate(self) -> None:
         width, n_targets = self.shape
         require(width >= 1 and n_targets >= 0, f"shape: found {self.shape}")
         require(n_targets == 1 or not self.flat_targets, f"flat_targets: found {n_targets} targets")
-
-    @property
-    def can_grow(self) -> bool:
-        """Whether the coreset may become larger."""
-        return self.size < self.max_size
 
     @property
     def block(self) -> int:
@@ -145,7 +139,7 @@ class SketchTotals:
 
     @property
     def effective_rows(self) -> float:
-        """Rows of equal weight that say as much: squared sum of weights over the sum of squares."""
+        """Effective sample size: squared sum of weights over the sum of squares."""
         return self.weight / self.mean_weight
 
     @property
@@ -275,16 +269,16 @@ class Sketch(ABC):
         """Return the same sketch with seeds and spectra computed that a refit asks for several times."""
         return self
 
-    def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
+    def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:
         """Return the sketch that scores further rows by a new model.
 
-        ``gradient_norms`` are those of the rows of the coreset under it, in the order of ids.
+        ``gradient_norms`` are those of the rows of ``sample``, a part of the coreset, under it.
         """
         return self
 
-    def grown(self) -> Self | None:
-        """Return a sketch whose coreset is expected to have twice the size; None if it may not grow."""
-        return None
+    def with_size(self, size: float) -> Self:
+        """Return a sketch whose coreset has this expected size, at most the present one once a row was dropped."""
+        return self
 
     # -- to be implemented ------------------------------------------------------------------------------
 

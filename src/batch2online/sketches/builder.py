@@ -42,8 +42,8 @@ class CoresetBuilder(ABC):
     epsilon : float in (0, 1)
         Accuracy: sets the default size and the grid of powers of ``1 + epsilon`` for the weights.
     coreset_size : int, "theory", "audit" or None
-        Expected number of points, the size that the theory asks for, or a size measured to be enough: to measure with,
-        or for models as accurate as ``epsilon`` says.
+        Expected number of rows; "theory" for the size of the theorems, "audit" for a size that suffices for
+        measurements, None for one at which models are as accurate as ``epsilon``.
     random_state : None, int or generator
         The seed. Shards that are to be merged must share it.
     first_id : int
@@ -90,7 +90,7 @@ class CoresetBuilder(ABC):
         """Return an empty sketch."""
 
     def _statistics_size(self, width: int, n_targets: int) -> float:
-        """Return how many numbers statistics of rows of this shape hold at most, with what a refit takes beside them.
+        """Return the maximum number of values that statistics of rows of this shape hold, including those of a refit.
 
         Factors were measured. Rows are not counted.
         """
@@ -143,7 +143,7 @@ class CoresetBuilder(ABC):
         targets : array-like of shape (n,) or (n, n_targets), optional
             What belongs to the rows and may enter their scores.
         weights : array-like of shape (n,), optional
-            Weights of the rows; a row of weight zero is as if absent.
+            Weights of the rows; a row of weight zero is ignored.
         """
         shape = None if self._sketch is None else self._sketch.settings.shape
         points = check_rows(rows, width=None if shape is None else shape[0], largest=self.largest)
@@ -182,7 +182,7 @@ class CoresetBuilder(ABC):
         return self._become(draft)._tidy()
 
     def forget(self, ids: Any) -> Self:
-        """Become what it would be had the rows with these ids never been added. Needs the history."""
+        """Forget the rows with these ids, as if they had never been added. Needs the history."""
         now = self._flushed()
         if not self.keep_history:
             raise ValueError(f"forget needs the history: create with {self._history_parameter}.")

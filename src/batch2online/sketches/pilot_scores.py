@@ -1,9 +1,9 @@
-r"""What rows are worth under a model of any kind: how much they pull at it, and how far out they lie.
+r"""Scores of rows under a model of any type: gradient norm and leverage.
 
-The score of a row is :math:`s = u + l\,\ell / \bar\ell + g\, a / \bar a`: a share for all rows alike, one for the
-leverage :math:`\ell` of ``[1 | x | y]``, classes as indicators, and one for the size a of the gradient of its loss with
-respect to the prediction of the current model. Means are those of the coreset when the model became current, or of
-all rows since where these are larger: rows of another kind than before cannot take the whole coreset.
+The score of a row is :math:`s = u + l\,\ell / \bar\ell + g\, a / \bar a`: a share for every row, one for the leverage
+:math:`\ell` of ``[1 | x | y]``, classes as indicators, and one for the norm a of the gradient of its loss with respect
+to the prediction of the current model. Means are those of the coreset when the model became current, or of all rows
+since where these are larger: rows of another kind than before cannot take the whole coreset.
 
 No row is kept more than once, whatever its score. Where few rows have most of the scores, the coreset would hold fewer
 rows than it has room for. So all scores are multiplied by a factor f, such that :math:`\min(f s, c)` is 1 on average, c
@@ -68,7 +68,7 @@ class Gauge:
         leverage: bool,
         certain: float = np.inf,
     ) -> Gauge:
-        """Return the gauge of a model under which these weighted rows have gradients of these sizes.
+        """Return the score scaling of a model under which these weighted rows have these gradient norms.
 
         Rows of a score of ``certain`` will be kept for certain.
         """
@@ -90,7 +90,7 @@ class Gauge:
         return replace(known, factor=filled(scores, weights / total, certain))
 
     def scored(self, rows: Rows, sizes: FloatArray, *, labels: bool) -> tuple[FloatArray, Gauge]:
-        """Return the scores of rows that have just come, about 1 on average, and the gauge that has seen them."""
+        """Return the scores of new rows, about 1 on average, and the updated score scaling."""
         parts, weights = self._parts(rows, sizes, labels), np.ascontiguousarray(rows.weights)
         totals = self.totals + [weights @ part for part in parts]
         weight = self.weight + float(weights.sum())
@@ -105,7 +105,7 @@ class Gauge:
         return replace(self, totals=factor * self.totals, weight=factor * self.weight)
 
     def _parts(self, rows: Rows, sizes: FloatArray, labels: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the leverage of each row, zero where it does not count, and the size of its gradient."""
+        """Return the leverage of each row, zero if it is not used, and its gradient norm."""
         if not self.whitening.size:
             return np.zeros(len(rows)), sizes
         white = self.frame.design(_columns(rows, self.classes, labels)) @ self.whitening

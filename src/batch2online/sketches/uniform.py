@@ -46,7 +46,7 @@ class TotalWeight(Statistics):
 @storable
 @stores(statistics=Spans)
 class UniformSketch(AntitoneSketch):
-    """The weight of all rows, and candidates that are as good as each other."""
+    """The weight of all rows, and candidates of equal score."""
 
     takes_any_rows: ClassVar[bool] = True
     _patience = 0.5  # scores are at hand

@@ -1,4 +1,4 @@
-"""Files that appear as a whole, with the mode, the owner and the links of those that they replace."""
+"""Files that are replaced as a whole, with the mode, the owner and the links of the old file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from batch2online.storage.system import copy_owner, sync_path
+
 
 @contextmanager
 def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write to; what is there at the end takes the place of the file, durably, or an error leaves it.
+    """Yield a path to write to; at the end it replaces the file durably, and an error leaves the file unchanged.
 
     A symbolic link stays one, and the file that it points to is replaced.
     """
@@ -24,18 +26,18 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[Path]:
         if not os.path.samestat(created, temporary.lstat()):
             raise FileExistsError(f"{temporary} was replaced by another file while it was written")
         _take_over_rights(target, temporary)
-        sync(temporary)
+        sync_path(temporary)
         os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    sync(target.parent)
+    sync_path(target.parent)
 
 
 def _created(path: Path, mode: int) -> os.stat_result:
     """Make an empty file with this mode, less what the umask takes: asking for the umask would change it for all."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), mode)
     try:
         return os.fstat(descriptor)
     finally:
@@ -48,14 +50,4 @@ def _take_over_rights(old: Path, new: Path) -> None:
     except FileNotFoundError:
         return
     os.chmod(new, stat.S_IMODE(rights.st_mode))
-    with suppress(OSError):  # only the superuser may give a file away
-        os.chown(new, rights.st_uid, rights.st_gid)
-
-
-def sync(path: Path) -> None:
-    """Make sure that a file or folder outlives a loss of power as it is."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    copy_owner(rights, new)

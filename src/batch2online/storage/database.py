@@ -1,13 +1,16 @@
 """The SQLite file of a model: its tables, its checksums and counts, one transaction for every change.
 
-===========  =======================================================================================================
-``meta``     format, counts of everything, positions of sources; under a checksum of its own
-``state``    the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
-``journal``  rows learned since the state was written, a call each, to be learned again when the file is opened
-``history``  all rows seen, where they are kept, in segments
-``request``  hashes of the keys of calls that were carried out, in buckets: a call sent twice is carried out once
-``change``   all changes of the model, where these are logged
-===========  =======================================================================================================
+============  ======================================================================================================
+``meta``      format, counts of everything, positions of sources; under a checksum of its own
+``state``     the tree of the model as JSON (part 0) and its arrays, each with its SHA-256
+``journal``   rows learned since the state was written, a call each, to be learned again when the file is opened
+``history``   all rows seen, where they are kept, in segments
+``request``   hashes of the keys of calls that were carried out, in buckets: a call sent twice is carried out once
+``change``    all changes of the model, where these are logged
+``row_key``   keys of rows, with the ids of learned rows and the numbers of questions; from the first key on
+``question``  rows that were predicted and wait for their targets; from the first one on
+``answer``    the models that have predicted them
+============  ======================================================================================================
 
 Every blob has a checksum that covers its place too. Counts in ``meta`` make a lost end an error.
 """
@@ -19,7 +22,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ APPLICATION_ID = 0x62326F6E
 SCHEMA = 4
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 65_536
+_FEW_VALUES = 500
 
 _TABLES = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -46,12 +50,22 @@ _TABLES = {
     " crc INTEGER NOT NULL)",
     "change": "CREATE TABLE change (number INTEGER PRIMARY KEY, content TEXT NOT NULL, crc INTEGER NOT NULL)",
 }
+_LATER_TABLES = {
+    "row_key": "CREATE TABLE row_key (key NOT NULL PRIMARY KEY, id INTEGER NOT NULL, crc INTEGER NOT NULL)"
+    " WITHOUT ROWID",
+    "question": "CREATE TABLE question (number INTEGER PRIMARY KEY, key NOT NULL, at REAL, answer INTEGER NOT NULL,"
+    " strings TEXT NOT NULL, content BLOB NOT NULL, crc INTEGER NOT NULL)",
+    "answer": "CREATE TABLE answer (number INTEGER PRIMARY KEY, waiting INTEGER NOT NULL, sha256 BLOB NOT NULL,"
+    " content BLOB NOT NULL)",
+}
+"""Tables that a file has from their first use on."""
+
 _PRAGMAS = {
     "read": ("query_only=ON", "mmap_size=0"),
     "inspect": ("query_only=ON", "mmap_size=0"),
     "copy": ("journal_mode=MEMORY", "synchronous=OFF"),
     "scratch": ("journal_mode=MEMORY", "synchronous=OFF"),
-    "live": ("journal_mode=WAL", "secure_delete=ON", "wal_autocheckpoint=256"),
+    "live": ("journal_mode=WAL", "secure_delete=ON", "wal_autocheckpoint=256", "fullfsync=ON"),
 }
 
 
@@ -112,8 +126,12 @@ class Database:
 
     def _check_tables(self) -> None:
         """Refuse a file with anything but our tables: no trigger, no view, no table with computed columns."""
-        found = sorted(self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
-        if found != sorted(("table", name, name, statement) for name, statement in _TABLES.items()):
+        found = set(self._connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
+        needed, later = (
+            {("table", name, name, statement) for name, statement in tables.items()}
+            for tables in (_TABLES, _LATER_TABLES)
+        )
+        if not needed <= found <= needed | later:
             raise StoreCorrupted(f"{self.path} has other tables than batch2online writes, or a trigger, view or index.")
 
     def _check_size(self) -> None:
@@ -123,7 +141,7 @@ class Database:
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             (size,) = self._connection.execute("PRAGMA page_size").fetchone()
             if pages * size != self.path.stat().st_size:
-                raise StoreCorrupted(f"{self.path} is cut off, or something stands behind its end.")
+                raise StoreCorrupted(f"{self.path} is truncated, or has data after its end.")
 
     # -- meta -----------------------------------------------------------------------------------------
 
@@ -150,13 +168,21 @@ class Database:
 
     # -- changes --------------------------------------------------------------------------------------
 
+    def create_table(self, name: str) -> None:
+        """Create one of the tables that files have from their first use on, inside a transaction."""
+        self._connection.execute(_LATER_TABLES[name])
+
     def transact(self, act: Callable[[], object]) -> None:
         """Carry out changes of tables and of ``meta`` as one; an error, or an interrupt at any moment, undoes them.
 
         This takes a function because ``with`` is not atomic: an interrupt may come between entering and the body.
+        Inside another transaction the changes are a part of it that is undone by itself.
         """
         self.check_process()
         before = dict(self.meta)
+        if self.in_transaction:
+            self._transact_inside(act, before)
+            return
         try:
             with typed(f"cannot write to {self.path}"):
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -169,6 +195,19 @@ class Database:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 self.meta = self._read_meta()
+            raise
+
+    def _transact_inside(self, act: Callable[[], object], before: dict[str, Any]) -> None:
+        try:
+            with typed(f"cannot write to {self.path}"):
+                self._connection.execute("SAVEPOINT inside")
+                act()
+                self._connection.execute("RELEASE inside")
+        except BaseException:
+            self.meta, self.segment_keys = before, {}
+            with suppress(sqlite3.Error):  # without one, SQLite has undone the whole transaction, or nothing yet
+                self._connection.execute("ROLLBACK TO inside")
+                self._connection.execute("RELEASE inside")
             raise
 
     @property
@@ -184,6 +223,16 @@ class Database:
     def run(self, statement: str, values: tuple[Any, ...] = ()) -> None:
         """Change a table, inside a transaction."""
         self._connection.execute(statement, values)
+
+    def run_many(self, statement: str, values: Iterable[tuple[Any, ...]]) -> None:
+        """Change a table by one statement with many values, inside a transaction."""
+        self._connection.executemany(statement, values)
+
+    def select_many(self, statement: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Iterate over the rows of a query in which ``IN (?)`` stands for these values, some at a time."""
+        for start in range(0, len(values), _FEW_VALUES):
+            some = tuple(values[start : start + _FEW_VALUES])
+            yield from self.select(statement.replace("IN (?)", f"IN ({','.join('?' * len(some))})"), some)
 
     def select(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """Return all rows of a query."""

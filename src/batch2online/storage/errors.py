@@ -19,6 +19,14 @@ class StoreLocked(StoreError):  # noqa: N818
     """Another process or object has the file open."""
 
 
+class DuplicateKey(ValueError):  # noqa: N818
+    """A row has this key already, or a row that waits for its target."""
+
+
+class UnknownKey(ValueError):  # noqa: N818
+    """No row has this key, and none waits for its target."""
+
+
 @contextmanager
 def typed(what: str) -> Iterator[None]:
     """Turn errors of SQLite and of the system into errors of this package that name the operation."""

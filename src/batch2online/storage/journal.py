@@ -27,14 +27,20 @@ BUCKETS = 1024
 # -- rows -----------------------------------------------------------------------------------------------------
 
 
-def append(database: Database, model: Any, batches: list[Batch], problem: Any) -> int:
+def append(database: Database, model: Any, batches: list[Batch], prepared: Any) -> int:
     """Write the rows of one call, with the labels and strings that decode them; return their number."""
     stream, number, rows = model._stream, database.meta["journal"], database.meta["journal_rows"]
     empty = (np.empty((0, stream.width)), np.empty((0, stream.n_targets)), np.empty(0))
     points, targets, weights = (np.concatenate(parts) for parts in zip(*(batches or [empty]), strict=True))
     own = np.empty(0) if all_ones(weights) else weights
-    entry = json.dumps(model._journal_entry(points, problem or stream.problem))
-    shape, content, crc = packed(_row_place(number, entry), points, targets, own)
+    entry = model._journal_entry(points, prepared.problem or stream.problem)
+    if prepared.table is not None:
+        schema, strings = prepared.table
+        table = {"kinds": [column.kind for column in schema.columns], "strings": list(strings.values())}
+        entry = {"rows": entry, "table": table}
+    entry = json.dumps(entry)
+    late = () if prepared.answers is None else (prepared.answers,)
+    shape, content, crc = packed(_row_place(number, entry), points, targets, own, *late)
     database.run("INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (number, shape, entry, content, crc))
     database.meta |= {"journal": number + 1, "journal_rows": rows + len(points)}
     return len(points)
@@ -49,9 +55,10 @@ def replay(database: Database, model: Any) -> int:
     for (number,) in stored:
         statement = "SELECT shape, entry, content, crc FROM journal WHERE number = ?"
         ((shape, entry, content, crc),) = database.select(statement, (number,))
-        points, targets, weights = unpacked(_row_place(number, entry), shape, content, crc)
+        points, targets, weights, *late = unpacked(_row_place(number, entry), shape, content, crc)
         try:
-            model._replay((points, targets, weights if len(weights) else ones(len(points))), json.loads(entry))
+            batch = points, targets, weights if len(weights) else ones(len(points))
+            model._replay(batch, json.loads(entry), *late)
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             why = f"the rows of call {number} cannot be learned again: {error}"
             raise StoreCorrupted(f"{database.path} is damaged: {why}") from error

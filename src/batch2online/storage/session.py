@@ -21,7 +21,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from batch2online.storage.atomic import replaced, sync
+from batch2online.storage import system
+from batch2online.storage.atomic import replaced
 from batch2online.storage.database import Database
 from batch2online.storage.errors import StoreCorrupted, StoreError, StoreLocked, typed
 
@@ -36,7 +37,7 @@ SIDE_FILES = ("-owner", "-wal", "-shm", "-journal")
 
 @dataclass(frozen=True)
 class Reopened:
-    """How a model was brought back.
+    """How a model was restored.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class Owner:
         self.last = self._read()
 
     def _read(self) -> Acknowledged | None:
-        words = os.pread(self._file.fileno(), 1000, 0).decode("ascii", "replace").split()
+        words = system.read_start(self._file, 1000).decode("ascii", "replace").split()
         if len(words) != 3 or not words[2].isdigit():
             return None
         return Acknowledged(words[0], words[1], int(words[2]))
@@ -81,13 +82,13 @@ class Owner:
     def acknowledge(self, token: str, commit: int) -> None:
         """Note a transaction as acknowledged."""
         if not self._file.closed:
-            os.pwrite(self._file.fileno(), f"{token} {boot()} {commit:020d}\n".encode(), 0)
+            system.write_start(self._file, f"{token} {boot()} {commit:020d}\n".encode())
 
     def sync(self) -> None:
         """Make sure that the note outlives a loss of power."""
         if not self._file.closed:
-            os.fsync(self._file.fileno())
-            sync(self.path.parent)
+            system.sync_file(self._file.fileno())
+            system.sync_path(self.path.parent)
 
     def is_in_place(self) -> bool:
         """Return whether the file is still where it was, so that nobody else has taken the right."""
@@ -99,7 +100,7 @@ class Owner:
     def release(self, remove: bool) -> None:
         """Give the right back; remove the file where the model was closed."""
         if remove and self.is_in_place():
-            self.path.unlink(missing_ok=True)
+            system.remove_locked(self._file, self.path)
         self._file.close()
 
     def forget(self) -> None:
@@ -122,12 +123,10 @@ def boot() -> str:
 
 def _locked(path: Path, of: Path) -> FileIO:
     """Open and lock the file; once more if its last owner has removed it in between."""
-    import fcntl  # not on every system, and needed here alone
-
     while True:
         file = FileIO(path, "r+", opener=_opened)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(file)
             if os.path.lexists(path) and os.path.samestat(os.fstat(file.fileno()), path.lstat()):
                 return file
         except BlockingIOError as error:
@@ -140,7 +139,7 @@ def _locked(path: Path, of: Path) -> FileIO:
 
 
 def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    return os.open(path, flags | os.O_CREAT | system.OPEN_FLAGS, 0o600)
 
 
 def check_side_files(path: Path) -> None:
@@ -195,7 +194,7 @@ class Session:
                 Database(temporary, "copy").close()
 
     def _look_at_calls(self, accept_loss: bool) -> None:
-        """See what the file has lost before SQLite tidies up: a refusal leaves all as it is."""
+        """Detect losses of the file before SQLite cleans up; a refused file stays unchanged."""
         has_log = self.path.with_name(f"{self.path.name}-wal").exists()
         database = Database(self.path, "inspect" if has_log else "read")
         database.close()
@@ -229,7 +228,7 @@ class Session:
         return not self.database.meta.get("in_use")
 
     def begin(self) -> None:
-        """Note beside the file, then in the file itself and not only in its log, that it is open.
+        """Record beside the file, then in the file itself and not only in its log, that it is open.
 
         What was not closed keeps its token, so that there is no moment at which the two notes disagree.
         """
@@ -251,7 +250,13 @@ class Session:
         return int(self.database.meta.get("commit", 0))
 
     def carry_out(self, act: Callable[[], object], counts: bool = True) -> None:
-        """Carry out the changes of one call. What leaves the model as it is does not count: nothing is lost with it."""
+        """Carry out the changes of one call. What leaves the model as it is does not count: nothing is lost with it.
+
+        A call inside another one is committed and counted with it.
+        """
+        if self.database.in_transaction:
+            self.database.transact(act)
+            return
 
         def counted() -> None:
             act()
@@ -296,7 +301,7 @@ class Session:
             raise StoreError(f"{self.path} was moved, replaced or removed while it was open.")
 
     def erase_log(self) -> None:
-        """Bring all into the file itself, so that the log holds nothing of the earlier content."""
+        """Write everything to the file itself, so that the log holds no earlier content."""
         self.database.pragma("wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -333,7 +338,7 @@ _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def _let_go_in_fork() -> None:
-    """Keep a fork from closing files that its parent works on: SQLite would tidy up under the parent's feet."""
+    """Keep a fork from closing files that its parent works on: SQLite would clean up files that the parent uses."""
     for session in list(_open):
         session._owner.forget()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(session.database._connection))

@@ -1,4 +1,4 @@
-"""Sizes and bounds, every constant in one place; and what they promise for a run, next to what it measured."""
+"""Sizes and bounds with all constants, and certificates that compare them with a run."""
 
 from batch2online.theory.bounds import (
     allowed_regret,

@@ -1,6 +1,6 @@
 """Average sensitivity, regret and inconsistency: the paper's bounds and ours, every constant explicit.
 
-Proofs of ours are in ``docs/theory.md``. Bounds on the loss are for rows in random order and losses between 0 and L.
+Proofs of ours are in ``docs/proofs.md``. Bounds on the loss are for rows in random order and losses between 0 and L.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def general_sensitivity(n: int, constant: float, total: float, largest_total: fl
 
 
 def exact_stability(n: int, columns: int) -> float:
-    """6 p / n: what leaving a row out costs it on average, in L, where least squares of p columns is solved exactly.
+    """6 p / n: mean increase of the loss of a row that is left out, in units of L, for exact least squares.
 
     Lemma 6. It takes the place of an average sensitivity in Theorems 2 and 5.
 
@@ -159,7 +159,7 @@ REGULARITY = 2.0
 
 
 def kept_model(slack: float, regularity: float = REGULARITY) -> float:
-    """(1 + 1/eta) rho Gamma: how far what a kept model costs more, on rows seen, may count for rows to come."""
+    """(1 + 1/eta) rho Gamma: bounds the excess cost of a kept model on future rows, relative to that on rows seen."""
     return (1 + 1 / slack) * regularity
 
 

@@ -58,6 +58,7 @@ def result_of(*words, capsys):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_run_is_the_estimator_on_the_prepared_rows(stream, tmp_path, capsys):
     out = tmp_path / "out"
     result = result_of("run", stream.path, "--task", "regression", "--target", "y", "--out", out, capsys=capsys)
@@ -121,6 +122,7 @@ def test_the_curve_is_the_regret_at_its_row_counts(stream, capsys):
         assert (point["loss"], point["optimum"]) == (model.regret_.loss, model.regret_.optimum)
 
 
+@pytest.mark.slow
 def test_closing_table_names_what_matters(stream, tmp_path, capsys):
     assert (
         run_safely(["run", str(stream.path), "--task", "regression", "--target", "y", "--out", str(tmp_path / "o")])
@@ -434,6 +436,7 @@ def pairs_of(words):
     return flags + [pair for pair in pairwise(words) if pair[0] in ("--order", "--missing")]
 
 
+@pytest.mark.slow
 def test_resuming_continues_where_it_was_and_sees_new_rows(long_stream, tmp_path, capsys):
     lines = long_stream.read_text().splitlines(keepends=True)
     growing = tmp_path / "growing.csv"

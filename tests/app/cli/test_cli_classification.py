@@ -54,7 +54,7 @@ def test_a_run_equals_the_library(stream, tmp_path, capsys):
     assert result["last_model"]["classes"] == sorted(set(stream.y.tolist()))
     assert result["last_model"]["error"] == model.error_
     assert result["inputs"] == ["a", "b"]
-    assert result["headline"].startswith("kind: accuracy ")
+    assert result["headline"].startswith("kind: better than guessing: wrong on ")
     assert "log loss" in result["headline"]
     stored = batch2online.load(tmp_path / "out" / "model.b2o")
     assert stored.classes_.tolist() == model.classes_.tolist()
@@ -124,6 +124,7 @@ def test_emitted_predictions_are_labels(stream, capsys):
     assert {line["prediction"] for line in lines[100:]} <= set(stream.y.tolist())
 
 
+@pytest.mark.slow
 def test_the_report_tells_of_classes(stream, tmp_path, capsys):
     run_safely(
         ["run", str(stream.path), "--task", "classification", "--target", "kind", "--out", str(tmp_path / "o"), "-q"]
@@ -199,6 +200,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_losses_and_penalties_equal_the_library(loss, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))

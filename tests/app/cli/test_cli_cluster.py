@@ -56,6 +56,7 @@ def test_files_are_learned_side_by_side(folder):
     np.testing.assert_allclose(model.coef_[0], 2.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_files_may_be_cut_otherwise(folder):
     def coefficients(pattern, out):
         assert ran(pattern, *OPTIONS, "--out", folder / out).exit_code == 0

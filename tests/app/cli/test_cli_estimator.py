@@ -65,6 +65,7 @@ def test_a_run_equals_the_library(rows, capsys):
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_each_task_runs_reports_shows_and_predicts(task, rows, tmp_path, capsys):
     named = TASKS[task][TASKS[task].index("--estimator") :]
     headline = said("run", rows, "--task", task, *TASKS[task], "--out", tmp_path, capsys=capsys)
@@ -91,6 +92,7 @@ def test_rivals_are_refits_on_all_rows(rows, capsys):
     assert "has no other learners" in said(*density, capsys=capsys, code=2)
 
 
+@pytest.mark.slow
 def test_a_python_file_with_a_model(rows, tmp_path, capsys):
     path = tmp_path / "mine.py"
     path.write_text("from sklearn.linear_model import Ridge\n\nmodel = Ridge(alpha=2.0)\n")
@@ -101,6 +103,7 @@ def test_a_python_file_with_a_model(rows, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_a_file_makes_no_estimator_that_was_not_named(rows, tmp_path, capsys):
     said("run", rows, "--task", "anomaly", *TASKS["anomaly"], "--out", tmp_path, capsys=capsys)
     assert "give --estimator and --set again" in said("predict", tmp_path, rows, capsys=capsys, code=2)
@@ -131,6 +134,7 @@ def test_what_cannot_be_is_said_in_a_sentence(words, message, rows, capsys):
     assert message in said("run", rows, *words, capsys=capsys, code=2)
 
 
+@pytest.mark.slow
 def test_gaps_are_kept_where_the_estimator_takes_them(rows, tmp_path, capsys):
     frame = pd.read_csv(rows)
     frame.loc[::7, "a"] = None

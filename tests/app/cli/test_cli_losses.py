@@ -26,6 +26,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_compare_knows_all_losses(loss, capsys):
     further, rival = LOSSES[loss]
     words = ["compare", "--dataset", "diabetes", "--task", "regression", "--loss", loss, *further, "--seeds", "1"]
@@ -63,6 +64,7 @@ def test_named_sets_of_classes_equal_the_library(name, capsys):
     assert result["last_model"]["coef"] == model.coef_.tolist()
 
 
+@pytest.mark.slow
 def test_all_sets_of_classes_have_their_labels():
     assert set(LABELS) == set(datasets.CLASSIFICATION)
     for name, label in LABELS.items():
@@ -88,6 +90,7 @@ def test_classes_of_equal_weight_on_the_command_line(capsys):
 
 @pytest.mark.parametrize("loss", ["quantile", "absolute", "huber", "poisson", "gamma"])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
     words = ["run", "--dataset", "diabetes", "--task", "regression", "--loss", loss, "--out", str(tmp_path), "-q"]
     assert run_safely([*words, "--quantile", "0.8"] if loss == "quantile" else words) == 0
@@ -110,6 +113,7 @@ def test_the_report_shows_residuals_and_coverage(loss, tmp_path, capsys):
         assert f"{share:.1%}".replace("%", " %") in page
 
 
+@pytest.mark.slow
 def test_least_squares_has_no_section_of_residuals(tmp_path, capsys):
     words = ["run", "--dataset", "diabetes", "--task", "regression", "--out", str(tmp_path), "-q"]
     assert run_safely(words) == 0

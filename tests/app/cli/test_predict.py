@@ -201,6 +201,7 @@ print(max(before), max(map(max, during)), threads() == before)
 
 
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core has one thread")
+@pytest.mark.slow
 def test_the_library_keeps_blas_to_one_thread():
     """More threads than one only wait for each other on a busy machine; 250 columns are many."""
     asked = [name for name in os.environ if name.endswith("_NUM_THREADS")]

@@ -13,9 +13,9 @@ import pytest
 from batch2online.app.inputs import DataError, Layout, open_source
 from batch2online.app.inputs.batch import Batch, row_place, with_plain_types
 from batch2online.app.inputs.delimited import is_number
-from batch2online.app.inputs.infer import PreparationOptions, identifiers, index_columns, prepare
-from batch2online.app.inputs.preparation import PARTS
+from batch2online.app.inputs.infer import PreparationOptions, prepare
 from batch2online.frames.columns import ColumnType
+from batch2online.frames.preparation import PARTS, identifiers, index_columns
 
 
 def opened(folder, text, name="t.csv", **layout):
@@ -128,15 +128,14 @@ def test_json_heeds_words_for_missing_values_and_knows_dates(tmp_path):
 
 @pytest.mark.parametrize("first", [0.0, 1.0])
 def test_columns_that_count_rows_are_found(first):
-    counted = batch_of(index=first + np.arange(5.0), a=first + np.arange(5.0))
-    assert index_columns([counted], ["index", "a"]) == ["index"]
-    other = batch_of(index=np.array([first, 5.0, 2.0, 3.0, 1.0]))
-    assert index_columns([other], ["index"]) == []
+    kinds = dict.fromkeys(("index", "a"), ColumnType.NUMBER)
+    assert index_columns({"index": first + np.arange(5.0), "a": first + np.arange(5.0)}, kinds) == ["index"]
+    assert index_columns({"index": np.array([first, 5.0, 2.0, 3.0, 1.0]), "a": np.ones(5)}, kinds) == []
 
 
 def test_a_category_of_many_levels_that_recur_is_no_identifier():
-    batch = batch_of(key=[str(i) for i in range(40)], kind=[str(i % 10) for i in range(40)])
-    assert identifiers([batch], ["key", "kind"], 5) == ["key"]
+    table = {"key": np.arange(40.0), "kind": np.arange(40.0) % 10}
+    assert identifiers(table, ["key", "kind"], 5) == ["key"]
 
 
 def test_the_commonest_levels_get_columns_in_the_order_of_their_names():

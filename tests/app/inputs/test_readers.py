@@ -204,6 +204,7 @@ def test_missing_file_and_folder(tmp_path):
         open_source(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_text_far_down_is_found_in_bounded_memory(tmp_path):
     path = tmp_path / "far.csv"
     lines = [b"a,b\n", *[b"%d,0.5\n" % i for i in range(200_000)], b"oops,1\n", *[b"1,2\n"] * 1000]
@@ -354,3 +355,14 @@ def test_random_order_is_a_permutation_that_follows_the_seed(tmp_path):
     np.testing.assert_array_equal(shuffled[0], again[0])
     assert not np.array_equal(shuffled[0], other[0])
     np.testing.assert_array_equal(np.sort(shuffled[0], axis=0), given[0])
+
+
+def test_numbers_that_are_written_true_and_false_are_known_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("ok,when\nTrue,2024-01-02\nFalse,2024-01-03\n")
+    kinds = {"ok": ColumnType.NUMBER, "when": ColumnType.TIME}
+    source = open_source(str(tmp_path / "t.csv"), Layout(kinds=kinds))
+    assert source.kinds == kinds
+    assert [batch.table.column("ok").to_pylist() for batch in source.batches(["ok"])] == [[1.0, 0.0]]
+    (tmp_path / "t.csv").write_text("ok,when\nx,2024-01-02\nFalse,2024-01-03\n")
+    with pytest.raises(DataError, match="line 2, column 'ok': 'x' is not a number"):
+        open_source(str(tmp_path / "t.csv"), Layout(kinds=kinds))

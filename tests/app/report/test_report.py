@@ -53,6 +53,7 @@ class Checker(HTMLParser):
             assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_page_is_well_formed_and_refers_to_nothing_outside(page):
     text = page.read_text()
     checker = Checker()
@@ -83,6 +84,7 @@ def test_page_tells_what_the_result_says(page):
 
 
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_equal_runs_give_equal_reports(page, tmp_path):
     command = json.loads(page.with_name("result.json").read_text())["command"]
     task = next(words for words in TASKS.values() if " ".join(words) in command)
@@ -97,6 +99,7 @@ def timeless(page):
     return text
 
 
+@pytest.mark.slow
 def test_names_cannot_break_the_page(tmp_path):
     path = tmp_path / "odd.csv"
     names = ["<script>alert(1)</script>", "cost_$x^2$", "a&b", "naïve ☃"]
@@ -110,6 +113,7 @@ def test_names_cannot_break_the_page(tmp_path):
     Checker().feed(text)
 
 
+@pytest.mark.slow
 def test_a_stream_too_short_for_a_model_has_a_report(tmp_path):
     path = tmp_path / "short.csv"
     path.write_text("a,b,y\n1,2,3\n4,5,7\n")
@@ -182,6 +186,7 @@ def browse(page, folder, width, *flags):
     ("width", "flags"), [(1200, ()), (390, ()), (1200, ("--blink-settings=preferredColorScheme=0",))]
 )
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_a_browser_draws_it_without_errors_or_requests(page, tmp_path, width, flags):
     found, console = browse(page, tmp_path, width, *flags)
     assert console == []

@@ -35,6 +35,7 @@ def models():
 
 @pytest.mark.parametrize("name", models())
 @pytest.mark.few(3)
+@pytest.mark.slow
 def test_every_model_has_a_report_a_picture_and_a_card(name, tmp_path):
     model = models()[name]
     text = model.report(tmp_path / "report.html", target="price").read_text()
@@ -60,6 +61,7 @@ def test_the_verdict_comes_first_and_words_are_explained(tmp_path):
     assert all('"' not in meaning and "<" not in meaning for meaning in TOOLTIPS.values())
 
 
+@pytest.mark.slow
 def test_cards_tell_sizes_traits_typical_rows_and_history(tmp_path):
     model = models()["clusters"]
     text = model.report(tmp_path / "r.html").read_text()
@@ -137,6 +139,7 @@ def test_columns_that_drown_the_others_are_named():
     assert dominance_warning(np.array([9.0, 1.0]), ["a", "b"]) == ""
 
 
+@pytest.mark.slow
 def test_values_are_shown_in_original_units(tmp_path, capsys):
     table, out = tmp_path / "table.csv", tmp_path / "out"
     price, age = 1000 * X[:, 0] + 5e4, X[:, 1] + 40
@@ -150,6 +153,7 @@ def test_values_are_shown_in_original_units(tmp_path, capsys):
     assert "yes, shown in original units" in text
 
 
+@pytest.mark.slow
 def test_a_wrapped_model_has_a_report(tmp_path):
     from sklearn.linear_model import Ridge
 

@@ -44,7 +44,7 @@ def test_the_share_found_is_that_of_the_true_class():
     for i, label in enumerate(found.labels):
         own = found.truth == i
         recall = np.average(found.probabilities[own].argmax(axis=1) == i, weights=found.weights[own])
-        assert re.search(rf"{100 * recall:.1f} %</td><td>{label}<", text)
+        assert re.search(rf"<tr><td>{label}<.*?{100 * recall:.1f} %</td></tr>", text)
 
 
 def test_what_is_claimed_of_two_classes_is_the_second():

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, SGDClassifier
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 from batch2online import BatchToOnline, coresets
-from batch2online.methods.any_estimator import defaults
 from batch2online.methods.any_estimator.problem import LossBoundWarning
 from batch2online.methods.any_estimator.row_losses import LOSSES
 from batch2online.methods.any_estimator.weighted_fit import copy_counts, subsample
@@ -41,7 +45,7 @@ from wrapped_cases import (
     ("estimator", "settings", "kind"),
     [
         (Ridge(), {}, coresets.PilotSampling),
-        (Ridge(), {"window": 100}, coresets.Leverage),
+        (Ridge(), {"window": 100}, coresets.Uniform),
         (make_pipeline(StandardScaler(), Lasso()), {}, coresets.PilotSampling),
         (make_pipeline(PCA(2), Ridge()), {"resample": True}, coresets.Uniform),
         (DecisionTreeRegressor(), {}, coresets.PilotSampling),
@@ -76,20 +80,64 @@ def test_settings_of_a_given_construction_count_and_the_seed_given_here_wins():
         BatchToOnline(Ridge(), coreset=alone).fit(X, y)
 
 
-def test_5000_rows_are_kept_when_nothing_is_said():
+def test_all_rows_are_kept_while_memory_holds_them_and_then_the_largest_sample():
     X = np.random.default_rng(0).normal(size=(30_000, 2))
-    model = BatchToOnline(weighted_mean, loss=squared_from, random_state=0).partial_fit(X)
-    assert 4_700 < len(model.coreset_) < 5_300
+    for memory, least, most in (("512MB", 30_000, 30_000), (24 * 8 * 5_000, 4_700, 5_300), ("0.96 mb", 4_700, 5_300)):
+        model = BatchToOnline(weighted_mean, loss=squared_from, random_state=0, memory=memory).partial_fit(X)
+        assert least <= len(model.coreset_) <= most
+    given = BatchToOnline(weighted_mean, loss=squared_from, random_state=0, coreset=coresets.Uniform).partial_fit(X)
+    assert 4_700 < len(given.coreset_) < 5_300
+
+
+def test_kept_rows_take_no_more_than_the_memory():
+    rng, memory = np.random.default_rng(0), 4_000_000
+    X, y = rng.normal(size=(40_000, 10)), rng.normal(size=40_000)
+    model = BatchToOnline(DecisionTreeRegressor(max_depth=3), random_state=0, memory=memory).partial_fit(X, y)
+    held = sum(
+        rows.points.nbytes + rows.targets.nbytes + rows.weights.nbytes + rows.ids.nbytes
+        for rows in model._stream.held_rows()
+    )
+    assert 0.4 * memory < held < memory
+
+
+def test_strings_count_towards_the_memory():
+    rng, memory = np.random.default_rng(0), 1_000_000
+    texts = [" ".join(map(str, rng.integers(0, 50, size=100))) for _ in range(6_000)]
+    labels = rng.integers(2, size=6_000)
+    words = make_pipeline(HashingVectorizer(n_features=64), SGDClassifier(loss="log_loss"))
+    model = BatchToOnline(words, random_state=0, memory=memory).partial_fit(texts, labels)
+    held = sum(map(sys.getsizeof, set(model.coreset_.points)))
+    assert 0.3 * memory < held < memory
+    pieces = BatchToOnline(words, random_state=0, memory=memory)
+    for start in range(0, 6_000, 700):
+        pieces.partial_fit(texts[start : start + 700], labels[start : start + 700])
+    assert pieces.coreset_ == model.coreset_
+    with_categories = pd.DataFrame({"a": np.array(["x" * 1_000, "y"])[labels], "b": rng.normal(size=6_000)})
+    encoded = make_pipeline(make_column_transformer((OneHotEncoder(), ["a"]), remainder="passthrough"), Ridge())
+    few = BatchToOnline(encoded, random_state=0, memory=memory).partial_fit(with_categories, labels.astype(float))
+    assert len(few.coreset_) > 3_000, "a string counts once, however many rows hold it"
+
+
+def test_linear_models_are_fitted_to_a_part_of_the_kept_rows_and_others_to_all():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30_000, 2))
+    y = X @ [1.0, 2.0] + rng.normal(size=30_000)
+    linear = BatchToOnline(LinearRegression(), random_state=0).partial_fit(X, y)
+    tree = BatchToOnline(DecisionTreeRegressor(max_depth=3), random_state=0).partial_fit(X, y)
+    assert len(linear.coreset_) == len(tree.coreset_) == 30_000
+    assert 4_500 < max(change.n_fit_rows for change in linear.changes_) < 5_500
+    assert [change.n_fit_rows for change in tree.changes_] == [change.at for change in tree.changes_]
+    assert all(later.at <= 1.6 * one.at for one, later in pairwise(tree.changes_)), "a refit was skipped"
 
 
 @pytest.mark.parametrize(
     ("estimator", "settings", "size"),
     [
-        (KNeighborsRegressor(), {}, 100_000),
-        (make_pipeline(PCA(1), KNeighborsRegressor()), {}, 100_000),
+        (KNeighborsRegressor(), {}, 512_000_000 // (24 * 8)),
+        (make_pipeline(PCA(1), KNeighborsRegressor()), {}, 512_000_000 // (24 * 8)),
         (make_pipeline(PCA(1), SVR()), {}, 20_000),
         (make_pipeline(PCA(1), GaussianProcessRegressor(optimizer=None)), {}, 5_000),
-        (KNeighborsRegressor(), {"coreset_memory": 2**20}, 2**20 // (16 * (2 + 6))),
+        (KNeighborsRegressor(), {"memory": 2**20}, 2**20 // (24 * 8)),
         (KNeighborsRegressor(), {"coreset_size": 70}, 70),
     ],
 )
@@ -99,11 +147,6 @@ def test_without_weights_all_rows_are_kept_up_to_what_the_estimator_bears(estima
     assert model._stream.sketch.settings.size == size
     shard = BatchToOnline(estimator, resample=True, random_state=0, **settings).new_shard(0).partial_fit(X, y[:, 0])
     assert shard._stream.sketch.settings.size == size
-
-
-def test_wide_rows_without_weights_are_fewer_and_not_below_5000():
-    assert defaults.unweighted_size(KNeighborsRegressor(), None, 1_000) == 2**29 // (16 * 1_006)
-    assert defaults.unweighted_size(KNeighborsRegressor(), None, 50_000) == 5_000
 
 
 def test_models_without_weights_are_refits_on_all_rows_at_doublings():
@@ -121,6 +164,7 @@ def test_models_without_weights_are_refits_on_all_rows_at_doublings():
     np.testing.assert_array_equal(model.predict(X[:100]), plain.predict(X[:100]))
 
 
+@pytest.mark.slow
 def test_costs_of_many_rows_without_weights_are_estimated_on_some_of_them():
     X = np.random.default_rng(0).normal(size=(8_000, 2))
     coreset = coresets.Everything().add(X, X[:, 0], weights=np.linspace(1, 3, len(X))).coreset()
@@ -287,9 +331,12 @@ def test_a_loss_bound_that_holds_says_nothing():
         ({"loss": lambda model, X, y: 1.0}, ValueError, "loss must return an array of shape"),
         ({"loss": lambda model, X, y: np.full(len(X), np.nan)}, ValueError, "loss gave NaN for row 0 of"),
         ({"loss_bound": 0}, ValueError, "loss_bound must be a finite number above 0"),
-        ({"coreset": 3}, TypeError, "coreset must be one of batch2online.coresets"),
-        ({"coreset": dict}, TypeError, "coreset must be one of batch2online.coresets"),
+        ({"coreset": 3}, TypeError, "coreset must be a coreset of batch2online.coresets"),
+        ({"coreset": dict}, TypeError, "coreset must be a coreset of batch2online.coresets"),
         ({"refresh": 1.2}, TypeError, "refresh must be a policy"),
+        ({"memory": 0}, ValueError, "memory must be a number of bytes, or a string such as"),
+        ({"memory": "512 apples"}, ValueError, "memory must be a number of bytes"),
+        ({"memory": None}, ValueError, "memory must be a number of bytes"),
     ],
 )
 def test_bad_settings_of_wrapped_estimators_are_refused(settings, error, message):
@@ -300,7 +347,7 @@ def test_bad_settings_of_wrapped_estimators_are_refused(settings, error, message
 @pytest.mark.parametrize("resample", [False, True])
 def test_a_coreset_without_rows_says_that_it_is_too_small(resample):
     X, y = data("regression")
-    model = BatchToOnline(Ridge(), coreset=coresets.Uniform, coreset_size=1, resample=resample, random_state=1)
+    model = BatchToOnline(Ridge(), coreset=coresets.Uniform, coreset_size=1, resample=resample, random_state=0)
     with pytest.raises(ValueError, match="coreset_size is too small"):
         model.partial_fit(X, y)
 

@@ -38,6 +38,7 @@ def whole():
 
 @settings(max_examples=4)
 @given(SIZES)
+@pytest.mark.slow
 def test_chunks_do_not_matter(whole, sizes):
     assert_same(learned(regressor(), X, Y, sizes), whole)
 
@@ -51,6 +52,7 @@ def test_chunks_of_strings_do_not_matter(sizes):
 
 @settings(max_examples=4)
 @given(st.integers(1, N - 1), st.sampled_from(["file", "pickle", "copy"]))
+@pytest.mark.slow
 def test_a_copy_goes_on_as_the_original(whole, tmp_path_factory, at, path):
     model = regressor().partial_fit(X[:at], Y[:at])
     if path == "file":
@@ -65,6 +67,7 @@ def test_a_copy_goes_on_as_the_original(whole, tmp_path_factory, at, path):
 
 @settings(max_examples=4)
 @given(st.integers(30, N - 30))
+@pytest.mark.slow
 def test_shards_merge_to_the_coreset_of_all_rows(at):
     new = partial(regressor, coreset=coresets.Uniform)
     whole, first, second = new().fit(X, Y), new().fit(X[:at], Y[:at]), new(first_id=at).fit(X[at:], Y[at:])
@@ -76,6 +79,7 @@ def test_shards_merge_to_the_coreset_of_all_rows(at):
 
 @settings(max_examples=6)
 @given(st.sets(st.integers(0, N - 1), min_size=1, max_size=20))
+@pytest.mark.slow
 def test_what_is_forgotten_was_never_there(ids):
     unwanted = sorted(ids)
     model = classifier(keep_history=True).partial_fit(DOCUMENTS, LABELS).forget(unwanted)
@@ -86,6 +90,7 @@ def test_what_is_forgotten_was_never_there(ids):
 
 @settings(max_examples=6)
 @given(st.integers(0, 40), st.integers(1, 40))
+@pytest.mark.slow
 def test_rows_one_by_one_are_rows(start, n):
     one, other = regressor().partial_fit(X[: start + 30], Y[: start + 30]), regressor()
     other.partial_fit(X[: start + 30 + n], Y[: start + 30 + n])
@@ -243,6 +248,7 @@ def test_lists_of_dictionaries_and_single_strings():
 
 
 @pytest.mark.parametrize("rows", [X, DOCUMENTS], ids=["table", "texts"])
+@pytest.mark.slow
 def test_a_report_of_rows_of_any_kind(rows, tmp_path):
     model = regressor() if rows is X else classifier()
     model.fit(rows, Y if rows is X else LABELS).report(tmp_path / "report.html")

@@ -161,8 +161,8 @@ def test_losses_beyond_all_numbers_leave_scores_that_are_numbers():
 class RisingSketch(PilotSamplingSketch):
     """A defect: with each model rows count for more than before, also those beside which others were dropped."""
 
-    def with_model(self, model, gradient_norms=None):
-        new = super().with_model(model, gradient_norms)
+    def with_model(self, model, sample=None, gradient_norms=None):
+        new = super().with_model(model, sample, gradient_norms)
         if not new.is_complete:
             new.constant *= 1.4
         return new
@@ -200,5 +200,6 @@ def test_weights_are_unbiased_whatever_the_models_were():
     assert (np.abs(deviations(coresets.PilotSampling)) < 5.5).all()
 
 
+@pytest.mark.slow
 def test_the_law_notices_probabilities_that_rise():
     assert (np.abs(deviations(Rising)) > 5.5).any()

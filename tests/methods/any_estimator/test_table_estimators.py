@@ -21,6 +21,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="ut
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.few(6)
+@pytest.mark.slow
 def test_an_estimator_takes_rows_or_names_the_way_on_as_the_page_says(name):
     if name in OPTIONAL:
         pytest.importorskip(OPTIONAL[name])

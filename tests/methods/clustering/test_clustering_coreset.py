@@ -56,6 +56,7 @@ def test_few_rows_are_kept_as_any_seeds_would_keep_them(weights):
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([1.0, 1.5, 2.0, 3.0]), st.booleans())
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_scores_sum_to_one_and_bound_the_share_of_a_row_in_any_cost(seed, k, z, weighted):
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(50, 2))
@@ -73,6 +74,7 @@ def test_scores_sum_to_one_and_bound_the_share_of_a_row_in_any_cost(seed, k, z, 
 
 
 @pytest.mark.parametrize("bias", [1.0, 1.05])
+@pytest.mark.slow
 def test_total_weights_are_unbiased_and_sizes_as_expected(bias):
     """A planted bias of 5 % in the weights is found."""
     X, size, seeds = mixture(2_000), 800, 60
@@ -175,6 +177,7 @@ def test_memory_without_a_history_does_not_grow_with_the_rows():
 
 
 @pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.slow
 def test_weights_without_a_history_are_unbiased(shards):
     """Over 60 seeds the mean total weight is within five standard errors of the number of rows (false alarms 1e-6)."""
     n, totals = 4_000, []

@@ -383,6 +383,7 @@ def cases(draw):
 @settings(max_examples=16, deadline=None)
 @patch.multiple(race, _KEPT=8, _FIRST_CANDIDATES=2, _FIRST_ROWS=32)
 @small_blocks(16)
+@pytest.mark.slow
 def test_seeds_and_coresets_are_pure_functions_of_rows_and_seed(case, k, z, size, first_id):
     """With blocks of 16 ids and 8 leaders, so that few rows fill many blocks and often have to be searched."""
     X, weights, pieces, rng = case

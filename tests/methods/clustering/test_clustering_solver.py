@@ -123,6 +123,7 @@ def test_bounded_steps_give_up_when_a_cluster_is_empty():
 
 @given(problems())
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_refining_never_ends_above_its_start_and_more_steps_never_above_fewer(problem):
     points, weights, k, z, rng = problem
     k = min(k, len(points))
@@ -141,6 +142,7 @@ def test_refining_never_ends_above_its_start_and_more_steps_never_above_fewer(pr
 
 @given(problems())
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_no_cluster_is_empty_and_few_points_are_their_own_centers(problem):
     points, weights, k, z, _ = problem
     centers = solver.solve(points, weights, k, z, seed=1)

@@ -83,6 +83,7 @@ def test_sums_of_the_points_themselves_change_nothing():
 
 @pytest.mark.parametrize("columns", [4, 100])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_exact_sums_remove_most_of_the_noise_of_a_small_coreset(columns):
     """Over ten streams more than half of it; with the noise left in, nothing."""
     excess = []

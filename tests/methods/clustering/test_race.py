@@ -145,6 +145,7 @@ def seed_changes(k, n, seed):
     return changes
 
 
+@pytest.mark.slow
 def test_seeds_change_as_rarely_as_theory_says():
     """Row t is among the seeds of the first t with probability k / t, so k + k (H_n - H_k) changes are expected.
 
@@ -190,6 +191,7 @@ def streams(draw):
 
 @given(streams(), st.sampled_from([1, 3, 10]), st.sampled_from([1.0, 1.001, 1.5, 2.0, 3.0]), st.sampled_from([4, 256]))
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_the_race_of_few_is_the_race_of_all(stream, k, z, kept):
     X, weights, cuts = stream
     with patch.object(race, "_KEPT", kept):
@@ -232,6 +234,7 @@ def test_rows_are_searched_once_for_the_same_seeds():
 
 
 @pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
+@pytest.mark.slow
 def test_seeds_of_kept_rows_are_those_of_the_plain_function(z):
     for seed in range(12):
         rng = np.random.default_rng(seed)

@@ -30,6 +30,7 @@ def overlaps(draw):
 
 @given(overlaps())
 @settings(max_examples=300, deadline=None)
+@pytest.mark.slow
 def test_as_much_weight_as_possible_keeps_its_label_and_distance_decides_ties(overlap):
     shared, distances = overlap
     olds = np.arange(len(shared))

@@ -97,6 +97,7 @@ def z_scores(name, samples, truth):
     return (found.mean(axis=0) - truth) / (found.std(axis=0) / np.sqrt(len(found)))
 
 
+@pytest.mark.slow
 def test_the_objective_is_unbiased_whatever_the_anchors(draws):
     assert np.abs(z_scores(*draws)).max() < 6
     name, samples, truth = draws
@@ -194,6 +195,7 @@ def test_shards_that_know_other_classes_merge():
     assert mean_log_loss(one, rows, names) < 1.02 * mean_log_loss(best, rows, names)
 
 
+@pytest.mark.slow
 def test_a_class_that_appears_late_is_learned_whatever_the_chunks():
     rows, y = stream(4_000, 5, 4)
     order = np.concatenate([np.flatnonzero(y < 2), np.random.default_rng(0).permutation(4_000)])

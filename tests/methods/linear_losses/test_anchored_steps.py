@@ -164,6 +164,7 @@ def test_minima_and_noise_are_the_same_without_the_matrix(monkeypatch):
     assert (estimates / noise).std() < 0.5
 
 
+@pytest.mark.slow
 def test_many_classes_are_solved_as_scikit_learn_solves_them():
     from sklearn.linear_model import LogisticRegression
 

@@ -62,6 +62,7 @@ def is_calibrated(estimated, actual):
 @pytest.mark.parametrize("is_stream", [False, True])
 @pytest.mark.parametrize("name", ["two classes", "counts"])
 @pytest.mark.few(1)
+@pytest.mark.slow
 def test_the_error_is_what_models_cost_too_much(name, is_stream):
     estimated, actual = measured(name, is_stream=is_stream)
     assert is_calibrated(estimated, actual)

@@ -157,7 +157,8 @@ _keep_formulas = click.option(
 def run_safely(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code; an error of the input is printed as one sentence, with exit code 2."""
     try:
-        app(list(arguments), prog_name="batch2online", standalone_mode=False)
+        code = app(list(arguments), prog_name="batch2online", standalone_mode=False)
+        return code if isinstance(code, int) else 0  # click returns the code of Exit
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
@@ -232,6 +233,52 @@ def _task(dataset: str | None, given: dict[str, Any]) -> Any:
 
 
 _model_path = click.Path(path_type=Path)
+_EXCESS = "Share by which the loss of a replaced model must exceed that of the new one for an alarm."
+
+
+@app.command()
+@click.argument("model", type=_model_path)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--again", is_flag=True, help="Learn FILE although its content was learned before.")
+@_list("--alarms", "Alarms: order, changes, none. Default: order,changes.")
+@_number("--alarm-excess", _EXCESS, click.FloatRange(0), default=0.05)
+@click.option("--webhook", metavar="URL", help="On an alarm, post the result as JSON to this address.")
+@click.option("--on-alarm", metavar="CMD", help="On an alarm, run this command with the result on standard input.")
+@click.option("--query", metavar="SQL", help="Query that selects the rows if FILE is a SQLite or DuckDB database.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print neither progress nor notes.")
+def learn(
+    model: Path,
+    files: tuple[str, ...],
+    again: bool,
+    alarms: tuple[str, ...],
+    alarm_excess: float,
+    webhook: str | None,
+    on_alarm: str | None,
+    query: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Append the rows of FILE to MODEL, as one transaction.
+
+    MODEL is the file of --state of a run, which determines settings, columns and categories. Earlier files are not
+    needed. A file that was learned before is recognised by its content and refused.
+
+    The exit code is 3 if there was an alarm: rows that are not in random order, or a change of the model that says that
+    the rows have changed.
+
+    \b
+    batch2online run night-1.csv --task regression --target delay --state delays.b2o
+    batch2online learn delays.b2o night-2.csv
+    """  # noqa: D301 (\b keeps lines apart)
+    from batch2online.app.cli.commands.learn import LearnOptions
+    from batch2online.app.cli.commands.learn import learn as learn_command
+
+    chosen = alarms or ("order", "changes")
+    options = LearnOptions(again, chosen, alarm_excess, webhook, on_alarm, query, as_json, quiet)
+    code = learn_command(model, files, options)
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 @app.command()
@@ -348,3 +395,29 @@ def paper(out: Path, full: bool, rows: int | None, seeds: int, jobs: int, as_jso
     from batch2online.app.cli.commands.paper import paper as paper_command
 
     paper_command(out, full, rows, seeds, jobs, as_json)
+
+
+@app.command()
+@click.argument("models", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--host", default="127.0.0.1", help="Address to listen on; others than this machine need --token-file.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, help="Port to listen on.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with one token a line; 'read TOKEN' may not change models.",
+)
+@_count("--max-models", "Maximum number of models.", default=100)
+@_count("--max-megabytes", "Maximum size of a request.", default=64)
+@_list("--estimators", "Packages whose estimators requests may name. Default: sklearn.")
+def serve(models: Path, host: str, port: int, token_file: Path | None, **limits: Any) -> None:
+    """Serve the models in a folder over HTTP, and let them learn.
+
+    \b
+    batch2online serve models
+    curl -X PUT localhost:8000/models/price -d '{"task": "regression", "target": "y"}'
+    curl localhost:8000/models/price/learn -H 'Content-Type: application/json' -d '[{"x": 1, "y": 2}]'
+    curl localhost:8000/models/price/predict -H 'Content-Type: application/json' -d '[{"x": 3}]'
+    """  # noqa: D301 (\b keeps lines apart)
+    from batch2online.app.cli.commands.serve import serve as serve_command
+
+    serve_command(models, host, port, token_file, **limits)

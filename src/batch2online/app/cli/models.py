@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ from batch2online.app.cli.run.source import check_columns
 from batch2online.app.cli.run.state import INPUT
 from batch2online.app.cli.tasks.wrapped import named_estimator
 from batch2online.app.inputs import DataError, Source
+from batch2online.app.inputs.batch import UNITS
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.frames.columns import ColumnType
+from batch2online.frames.preparation import ColumnPreparation
 from batch2online.storage.model_file import sources_in
 from batch2online.storage.tree import CheckpointError
 
@@ -41,7 +43,23 @@ def load_model(path: Path, estimator: str | None = None, sets: Sequence[str] = (
     if not found.is_file():
         raise DataError(f"{path} is neither a model nor a folder with a model.b2o.")
     model = _loaded(found, estimator, sets)
+    if model._stream.columns is not None:
+        return _of_table(model)
     return StoredModel(model, _preparation(found, in_place(file.parent, "result.json"), file.name == "model.b2o"))
+
+
+def _of_table(model: Any) -> StoredModel:
+    """Return a model of tables as a model of features, and how columns become these."""
+    stream, known = model._stream, model.columns_
+    shared = {each.name: getattr(known, each.name) for each in fields(ColumnPreparation)}
+    as_times = {ColumnType.DATE: ColumnType.TIME}
+    used = [column for column in stream.columns.schema.columns if column.name in known.inputs]
+    kinds = {column.name: as_times.get(column.kind, column.kind) for column in used}
+    times = {name: kind for name, kind in kinds.items() if kind in UNITS}
+    prepared = Preparation(**shared, target=None, missing="mean", handle_unknown="other", kinds=times)
+    model._stream, model.n_features_in_ = replace(stream, columns=None), stream.width
+    model.feature_names_in_ = known.get_feature_names_out()
+    return StoredModel(model, prepared)
 
 
 def _loaded(path: Path, estimator: str | None, sets: Sequence[str]) -> Any:
@@ -91,7 +109,10 @@ def preparation_for(stored: StoredModel, source: Source) -> Preparation:
     if known is None:
         names = [str(column) for column in getattr(stored.model, "feature_names_in_", source.names)]
         zeros, ones = [0.0] * len(names), [1.0] * len(names)
-        preparation = Preparation(names, {}, False, None, "drop", zeros, ones, False, 0)
+        preparation = Preparation(
+            numbers=names, categories={}, drop_first=False, target=None, missing="drop", means=zeros, scales=ones,
+            standardised=False, known_rows=0
+        )  # fmt: skip
     else:
         preparation = known.for_prediction()
     check_columns(source.names, source.kinds, source.name, preparation)

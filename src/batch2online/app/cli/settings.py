@@ -12,10 +12,8 @@ from typing import Any
 from batch2online import refresh as policies
 from batch2online.app.cli.tasks import task_for
 from batch2online.app.inputs import DataError, FileFormat, Layout
-from batch2online.app.inputs.infer import MAX_CATEGORIES
+from batch2online.frames.preparation import MAX_CATEGORIES
 from batch2online.refresh import Policy
-
-LOOKAHEAD = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batch2online.app.report.formatting import visible
-from batch2online.headline import HUGE
+from batch2online.headline import HUGE, count_of
 
 if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
@@ -136,6 +136,7 @@ def show_result(result: dict[str, Any], rate: float, report_path: str | None) ->
     dropped = f", {result['rows_dropped']:,} more dropped" if result["rows_dropped"] else ""
     share = result["coreset_size"] / max(1, result["rows"])
     lines: list[tuple[str, Value]] = [
+        *result["summary"].items(),
         ("model", unbroken(f"{result['title']} from {result['source']}")),
         ("rows", f"{result['rows']:,} at {rate:,.0f} rows/s{dropped}"),
         ("final model", f"loss {format_ratio(result['last_model']['ratio'])}, on {result['regret_of']}"),
@@ -145,8 +146,10 @@ def show_result(result: dict[str, Any], rate: float, report_path: str | None) ->
         lines.append(("report", unbroken(report_path, style="cyan")))
     screen = console(soft_wrap=True)
     screen.print()
-    screen.print(printable(f" {result['headline']}", style="bold"))
-    screen.print()
+    about = ": ".join(part for part in (result["settings"].get("target"), result["verdict"]) if part)
+    if about:
+        print_paragraphs([paragraph(printable(about, style="bold"), Text(" "))], screen)
+        screen.print()
     print_paragraphs(pairs(lines), screen)
     screen.print()
 
@@ -233,7 +236,7 @@ def _losses(learner: LearningLoop | ClusterRun) -> Iterator[Text]:
         weighted = f", half-life {last['half_life']:,}" if last.get("half_life") else ""
         ratio = f"{last['ratio']:.4f} x optimum" if last["ratio"] <= HUGE else "exact fit in hindsight"
         yield Text(f"{ratio}{weighted}", style="cyan")
-        yield Text(f"{last['changes']} changes")
+        yield Text(count_of(last["changes"], "change"))
 
 
 def _duration(seconds: float) -> str:

@@ -155,6 +155,7 @@ class Delimited:
         self.notes: list[str] = []
         self.dropped_lines = 0
         self.kinds: dict[str, ColumnType] = {}
+        self._types: dict[str, Any] = {}
         first = first_block(self._blocks, name, layout.min_rows + layout.header)
         number, line = next(first.records())
         text = self._decoded(number, line)
@@ -199,7 +200,7 @@ class Delimited:
         numbers = dict.fromkeys(self.names, pa.float64())
         if self._first.is_blank or (set(self.kinds.values()) <= {ColumnType.NUMBER} and self._holds(numbers)):
             return numbers
-        known = {name: arrow_type(kind) for name, kind in self.kinds.items() if arrow_type(kind) is not None}
+        known = self._known_types()
         table, self._first = self._parsed(self._first, known, only=False)
         found = {name: final_type(table.column(name)) for name in self.names}
         for name in (name for name in self.names if pa.types.is_string(found[name]) and name not in known):
@@ -210,6 +211,18 @@ class Delimited:
                 remedies = [] if found_kind in DATES else [Remedy.DATE_FORMAT]
                 raise DataError(f"{self._name}: {mismatch(name, self.kinds[name], found_kind)}", *remedies)
         return found | known
+
+    def _known_types(self) -> dict[str, Any]:
+        """Return the Arrow types of columns whose types are known in advance; numbers may be written true and false."""
+        known = {name: arrow_type(kind) for name, kind in self.kinds.items() if arrow_type(kind) is not None}
+        if self._holds(known):
+            return known
+        strings = {name: dtype for name, dtype in known.items() if pa.types.is_string(dtype)}
+        try:
+            found = self._read(self._first, strings, only=False).schema
+        except (pa.ArrowInvalid, pa.ArrowKeyError):
+            return known
+        return {name: dtype for name, dtype in known.items() if not pa.types.is_boolean(found.field(name).type)}
 
     def _place(self, block: LineBlock) -> Callable[[int], str]:
         return lambda row: f"{self._name}, line {block.line_of(row):,}"
@@ -291,7 +304,7 @@ class Delimited:
             return True
         if kind is ColumnType.NUMBER:
             return is_number(cell.replace(self._layout.decimal, "."))
-        return is_of_type(cell, self._types[column], self._layout.date_format)
+        return column not in self._types or is_of_type(cell, self._types[column], self._layout.date_format)
 
     def _decoded(self, number: int, line: bytes) -> str:
         try:

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from batch2online._types import FloatArray
+from batch2online.app.report.formatting import reason
 from batch2online.frames.columns import MISSING
 from batch2online.headline import Headline, number
+from batch2online.reasons import explained
+from batch2online.results import ChangeEvent
 from batch2online.sketches.base import Coreset
 
 SCALED_UNIT = "standard deviations"
@@ -95,9 +98,8 @@ def shared_scale(prepared: dict[str, Any] | None) -> dict[str, Any]:
 
 def model_context(model: Any, target: str | None = None) -> ReportContext:
     """Return the context of a model without a run."""
-    given = getattr(model, "feature_names_in_", None)
-    width = model.n_features_in_
-    names = [f"x{j + 1}" for j in range(width)] if given is None else [str(name) for name in given]
+    names = model._feature_names() or [f"x{j + 1}" for j in range(model.n_features_in_)]
+    width = len(names)
     title = f"{type(model).__name__} of {width:,} columns"
     return ReportContext(model, title, "Python", names, target, np.zeros(width), np.ones(width))
 
@@ -116,11 +118,17 @@ def run_context(model: Any, result: dict[str, Any], run_time: RunTime | None = N
     )
 
 
+def described(context: ReportContext, event: ChangeEvent) -> str:
+    """Return the reason of a change, and which inputs and predictions it moved, in the units of the columns."""
+    labels, unit = getattr(context.model._view().problem, "labels", {}), context.units.get(str(context.target), "")
+    return explained(event, reason(event), names=context.names, labels=labels, scales=context.scales, unit=unit)
+
+
 def numeric_coreset(model: Any) -> tuple[Coreset, list[int]]:
     """Return the coreset with its numeric columns alone, missing values filled by the mean, and their positions."""
     encoding = getattr(model._view().problem, "encoding", None)
     if encoding is None or encoding.schema is None:
-        return model.coreset_, list(range(model.n_features_in_))
+        return model.coreset_, list(range(model._view().width))
     coreset, places = model._view().coreset(), encoding.schema.numeric_columns
     points = coreset.points[:, places]
     missing = points == MISSING

@@ -8,10 +8,8 @@ import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements
-from batch2online.app.report.context import ReportContext
-from batch2online.app.report.formatting import reason
+from batch2online.app.report.context import ReportContext, described
 from batch2online.app.report.model_figures import importance_figure, response_figure
-from batch2online.headline import number
 from batch2online.rows import Rows
 
 MAX_ROWS = 2_000
@@ -21,8 +19,8 @@ MAX_FEATURES, STEPS = 3, 15
 
 
 def describe(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and how much the losses of rows changed."""
-    return f"{reason(event)}; losses changed by {number(event.magnitude)}"
+    """Return the reason of a change, and what it has changed."""
+    return described(context, event)
 
 
 def section(context: ReportContext) -> str:

@@ -11,21 +11,15 @@ from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regresso
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
 from batch2online.methods.any_estimator.sketch import PilotSampling
 from batch2online.methods.clustering.sketch import Clustering
-from batch2online.methods.least_squares.sketch import Leverage
 from batch2online.methods.low_rank.sketch import RidgeLeverage
 from batch2online.sketches.uniform import Uniform
 
 DEFAULT_SIZE = 5_000
-"""Expected rows of a weighted coreset by default, to begin with."""
-
-LARGEST_SIZE = 20_000
-"""Rows up to which a weighted coreset grows by default, where models gain by it."""
-
-UNWEIGHTED_SIZE, UNWEIGHTED_BYTES = 100_000, 2**29
-"""Rows up to which all are kept to draw unweighted samples of, and the bytes that they may take."""
+"""Expected rows of a coreset that is not sized by memory."""
 
 _FEWER_ROWS = dict.fromkeys(
     (
@@ -34,8 +28,8 @@ _FEWER_ROWS = dict.fromkeys(
         *("Isomap", "LocallyLinearEmbedding", "MDS", "SpectralEmbedding", "TSNE"),
     ),
     DEFAULT_SIZE,
-) | dict.fromkeys(("BaseLibSVM",), LARGEST_SIZE)
-"""Estimators that take the square of their rows in memory, or in time: the rows that they are fitted to at most."""
+) | dict.fromkeys(("BaseLibSVM",), 20_000)
+"""Estimators that take the square of their rows in memory, or in time: the rows that are kept for them at most."""
 
 
 class Choice(NamedTuple):
@@ -44,7 +38,7 @@ class Choice(NamedTuple):
     make: Callable[..., Any]
     name: str
     reason: str
-    grows: bool = False
+    by_memory: bool = True
 
 
 def kind_of(estimator: Any) -> str:
@@ -65,6 +59,26 @@ def kind_of(estimator: Any) -> str:
     if get_tags(estimator).estimator_type == "density_estimator":
         return "density"
     return "transformer" if hasattr(estimator, "transform") else "estimator"
+
+
+def check_supported(estimator: Any, kind: str) -> None:
+    """Raise TypeError for an estimator that needs more than rows, or that does nothing for rows to come."""
+    name = type(estimator).__name__
+    is_other = kind == "estimator"
+    group = next(
+        (each for each in ("group", "qid", "group_id") if is_other and has_fit_parameter(estimator, each)), None
+    )
+    if group is not None:
+        raise TypeError(
+            f"{name} ranks rows within groups, fit(X, y, {group}=...), and a stream of rows has no groups: wrap a "
+            "regressor of the relevance, or a function solve(points, weights, targets) that reads groups from a column."
+        )
+    methods = ("predict", "transform", "score_samples", "decision_function")
+    if kind in ("clusterer", "transformer", "estimator") and not any(hasattr(estimator, each) for each in methods):
+        raise TypeError(
+            f"{name} has no {' or '.join(methods[:2])}: it describes the rows that it is fitted to, and cannot score "
+            "rows that come later. Wrap one that predicts, such as KMeans or PCA, or pass a loss= of your own."
+        )
 
 
 def default_loss(kind: str, estimator: Any) -> str:
@@ -93,51 +107,46 @@ def default_coreset(
     last = final_step(estimator)
     if resample:
         return Choice(Uniform, "Uniform", "rows are drawn without weights")
-    if kind in ("regressor", "classifier") and not by_rows_alone:
+    if kind in ("regressor", "classifier"):
+        if by_rows_alone:
+            return Choice(Uniform, "Uniform", f"a {kind} of rows without scores")
         make = partial(PilotSampling, labels=kind == "classifier", leverage=is_numeric)
-        return Choice(make, "PilotSampling", f"a {kind}", grows=True)
-    if not is_numeric:
-        return Choice(Uniform, "Uniform", "rows are not all numbers")
-    if kind == "regressor":
-        return Choice(partial(Leverage, intercept=True), "Leverage", "a regressor")
-    if kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
+        return Choice(make, "PilotSampling", f"a {kind}")
+    if is_numeric and kind == "clusterer" and isinstance(getattr(last, "n_clusters", None), int | np.integer):
         k = int(last.n_clusters)
         return Choice(  # it always keeps its rows
-            lambda keep_history=True, **settings: Clustering(k, **settings), "Clustering", f"{k} clusters"
+            lambda keep_history=True, **settings: Clustering(k, **settings), "Clustering", f"{k} clusters", False
         )
-    if last is estimator and type(last) in (PCA, TruncatedSVD) and isinstance(last.n_components, int | np.integer):
+    is_decomposition = last is estimator and type(last) in (PCA, TruncatedSVD)
+    if is_numeric and is_decomposition and isinstance(last.n_components, int | np.integer):
         rank = int(last.n_components)
-        return Choice(partial(RidgeLeverage, rank, intercept=type(last) is PCA), "RidgeLeverage", f"rank {rank}")
+        decompose = partial(RidgeLeverage, rank, intercept=type(last) is PCA)
+        return Choice(decompose, "RidgeLeverage", f"rank {rank}", False)
     return Choice(Uniform, "Uniform", f"a {kind} of no particular structure")
 
 
-def unweighted_size(estimator: Any, memory: int | None, width: int) -> int:
-    """Return the rows up to which all are kept for an estimator without weights, when no size is given.
+def size_by_memory(estimator: Any, memory: int, columns: int) -> int:
+    """Return the rows up to which all are kept: those that the memory holds, fewer where a fit takes their square.
 
     >>> from sklearn.neighbors import KNeighborsRegressor
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
-    >>> [unweighted_size(estimator, None, 10) for estimator in (KNeighborsRegressor(), GaussianProcessRegressor())]
-    [100000, 5000]
+    >>> [size_by_memory(each, 10**9, 11) for each in (KNeighborsRegressor(), GaussianProcessRegressor())]
+    [2604166, 5000]
     """
-    if memory is not None:
-        return largest_size(memory, width)
     inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
     names = {each.__name__ for part in (estimator, *inside) for each in type(part).__mro__}
-    most = min((_FEWER_ROWS[name] for name in names & _FEWER_ROWS.keys()), default=UNWEIGHTED_SIZE)
-    return max(DEFAULT_SIZE, min(most, largest_size(UNWEIGHTED_BYTES, width)))
+    most = min((_FEWER_ROWS[name] for name in names & _FEWER_ROWS.keys()), default=2**40)
+    return min(most, rows_in_memory(memory, columns))
 
 
-def largest_size(memory: int | None, width: int) -> int:
-    """Return the rows up to which a coreset of no given size grows: 20,000, or as many as this many bytes hold.
+def rows_in_memory(memory: int, columns: int, string_bytes: float = 0.0) -> int:
+    """Return how many rows of so many columns, targets included, a memory holds.
 
-    A row has its numbers, a target, a score, a weight, an id, a random draw and a limit; while rows come, up to twice
-    as many are held.
+    A row has its numbers, a score, a weight, an id, a random draw and a limit. Up to half as many rows again wait to be
+    dropped, and the current model and the one before keep the rows that they were fitted to. ``string_bytes`` are those
+    of the strings of a row.
     """
-    if memory is None:
-        return LARGEST_SIZE
-    if isinstance(memory, bool) or not memory > 0:
-        raise ValueError(f"coreset_memory must be a positive number of bytes or None, got {memory!r}.")
-    return int(min(memory // (2 * 8 * (width + 6)), 2**40))
+    return max(1, int(memory / (3 * 8 * (columns + 5) + string_bytes)))
 
 
 def checked_budget(seconds: float | None) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -14,7 +13,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_clusterer
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
 from batch2online import sampling
 from batch2online._types import FloatArray
@@ -23,20 +21,22 @@ from batch2online.estimator import Trusted
 from batch2online.frames.encoding import Encoding, container_of, read_one
 from batch2online.frames.encoding import table as arrow_table
 from batch2online.frames.schema import FrameSchema
-from batch2online.frames.strings import hash_code
-from batch2online.headline import Metrics
+from batch2online.frames.strings import StringTable, hash_code
+from batch2online.headline import Metrics, classification_quality, regression_quality
 from batch2online.input import PreparedRow, PreparedRows
 from batch2online.labels import Labelled
 from batch2online.methods.any_estimator import defaults, input_support, serialization, skops_model
-from batch2online.methods.any_estimator.problem import EstimatorProblem, LossBoundWarning
-from batch2online.methods.any_estimator.row_losses import RowLoss, ZeroOne, loss_of
+from batch2online.methods.any_estimator.delegation import delegated, if_model_has
+from batch2online.methods.any_estimator.problem import EstimatorProblem, FittedEstimator, LossBoundWarning, rows_of
+from batch2online.methods.any_estimator.row_losses import Deviation, LogLoss, RowLoss, ZeroOne, loss_of
 from batch2online.methods.any_estimator.trust import Trust
 from batch2online.methods.any_estimator.weighted_fit import step_without_weights
 from batch2online.methods.least_squares.sketch import Leverage
+from batch2online.numerics.memory import parsed_bytes
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Measured, Policy
 from batch2online.results import Regret
-from batch2online.rows import Batch
+from batch2online.rows import Batch, Rows, check_width
 from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.storage import model_file
@@ -47,31 +47,29 @@ _CORESET_ATTRIBUTES = ("labels_",)
 """Fitted attributes with an entry for each row of the coreset: callers would take them for those of all rows."""
 
 
-def _delegated(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Offer a method only if the model has it: ``hasattr`` of the wrapper then returns what that of the model does."""
-    decorate: Callable[[Callable[..., Any]], Any] = available_if(lambda self: hasattr(self._model_or_estimator(), name))
-    return decorate
-
-
 @dataclass(frozen=True)
 class BoundedRegret(Regret):
     """A :class:`Regret` with ``excess``, the loss that was clipped at ``loss_bound``.
 
     The optimum is that of the best model known, the current one or one fitted now, measured on all rows if
-    they are kept and on the coreset otherwise. There is no secondary loss.
+    they are kept and on the coreset otherwise. That of a flexible model (trees, boosters, kernels, neighbours, fewer
+    than 50 rows for each parameter) is measured ``out_of_sample``: each half of the kept rows under a model of the
+    other half. There is no secondary loss.
     """
 
     excess: float = 0.0
+    out_of_sample: bool = False
 
 
 class BatchToOnline(Labelled):
-    """Any batch algorithm on a stream: refitted on a small coreset, at times that grow geometrically.
+    """Any batch algorithm on a stream: refitted on the rows that memory holds, at times that grow geometrically.
 
-    At each refresh the estimator is cloned, seeded and fitted to the weighted coreset of all rows seen, so the model is
-    a pure function of the sequence and the seed, whatever the chunks. ``predict``, ``transform``, ``predict_proba``,
-    ``score`` and whatever else the current model offers are passed on to it, fitted attributes as well. Rows are
-    arrays, tables of pandas, polars or Arrow with strings, categories, dates and missing values, or lists of strings or
-    dictionaries: the estimator receives them in the container in which they came, see ``docs/tables.md``.
+    At each refresh the estimator is cloned, seeded and fitted to all rows seen while they fit in ``memory``, then to a
+    weighted coreset of them, so the model is a pure function of the sequence and the seed, whatever the chunks.
+    ``predict``, ``transform``, ``predict_proba``, ``score`` and whatever else the current model offers are passed on to
+    it, fitted attributes as well. Rows are arrays, tables of pandas, polars or Arrow with strings, categories, dates
+    and missing values, or lists of strings or dictionaries: the estimator receives them in the container in which they
+    came, see ``docs/tables.md``.
 
     Parameters
     ----------
@@ -79,18 +77,19 @@ class BatchToOnline(Labelled):
         A scikit-learn regressor, classifier, clusterer or transformer, or pipeline of such; any object with
         ``fit(X[, y], sample_weight=...)``; or a function ``solve(points, weights[, targets])`` that returns a model.
     coreset : coreset, class or function, optional
-        An empty one of :mod:`batch2online.coresets`, whose own settings count; or what makes one from the
-        settings below, like ``coresets.Uniform``. None chooses by the type of estimator, and ``repr`` shows the choice:
+        An empty coreset of :mod:`batch2online.coresets`, whose own settings apply; or a class or function that creates
+        one from the settings below, such as ``coresets.Uniform``. None chooses by the type of estimator, and ``repr``
+        shows the choice:
 
         - regressors and classifiers: ``PilotSampling``, which keeps rows with large gradients under the current model,
-          outliers and a uniform sample; with a ``window`` and in shards, ``Leverage`` of rows with their targets and
-          ``Uniform``
+          outliers and a uniform sample; with a ``window`` and in shards ``Uniform``
         - ``PCA`` and ``TruncatedSVD`` of so many components: ``RidgeLeverage``
         - clusterers with ``n_clusters``: ``Clustering``, which keeps all rows
         - all others, and with ``resample``: ``Uniform``
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have doubled, unless the
-        gain of the last refit shows that the next one gains nothing, and when the loss of recent rows has risen.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Measured()``: when the rows have grown by half, unless
+        not all rows are kept and the gain of the last refit shows that the next one gains nothing, and when the loss of
+        recent rows has risen. ``Measured(growth=1.26)`` refits twice as often.
     loss : str or function, optional
         By name, ``"squared", "absolute", "zero_one", "log", "distance", "squared_distance", "reconstruction",
         "negative_log_likelihood"``, or a function ``loss(model, points[, targets])`` that returns an array (n,). None
@@ -100,18 +99,20 @@ class BatchToOnline(Labelled):
         Clip losses to [0, loss_bound], which the theorem needs. A :class:`LossBoundWarning` is issued when a loss is
         clipped; ``regret_.excess`` is the total amount.
     resample : bool, default False
-        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows as long as they are
-        kept (see ``coreset_size``), then a sample in which the copies of a row follow its weight.
+        Fit to rows without weights: for estimators without ``sample_weight``. These are all rows while they are kept
+        (see ``memory``), then a uniform sample.
     epsilon : float, default 0.1
         The grid of powers of ``1 + epsilon`` on which weights lie.
+    memory : int or str, default "512MB"
+        Bytes that the kept rows may take, their strings included, if no ``coreset_size`` is given: a number, or a
+        string with a unit. All rows are kept and fitted while they fit in it, then the largest coreset that does.
+        Linear models (with ``coef_``) are fitted to a part of the kept rows, 500 for each coefficient and at least
+        5,000. Estimators that take the square of their rows in memory, like Gaussian processes, keep 5,000 rows at
+        most, support vector machines 20,000. Increase it if the model still gains by more rows, decrease it if refits
+        take too long.
     coreset_size : int or None
-        Expected number of rows to fit to. None starts with 5,000; for regressors and classifiers the size doubles
-        while models of more rows gain at least 1 %, up to 20,000 rows or what ``coreset_memory`` holds.
-        With ``resample`` None keeps all rows up to 100,000, as far as 512 MB or ``coreset_memory`` hold them, and then
-        a uniform sample of as many; 5,000 for estimators that take the square of their rows in memory, like Gaussian
-        processes, and 20,000 for support vector machines.
-    coreset_memory : int or None
-        Bytes that a coreset of no given size may grow to.
+        Expected number of rows to keep and to fit to, whatever memory they take. None is by ``memory``; 5,000 for
+        clusterers, ``PCA`` and ``TruncatedSVD`` with coresets of their own, and if ``coreset`` is a class or function.
     budget_seconds_per_million_rows : float or None
         Seconds that refits may take for a million rows seen: a refit that would exceed them is skipped. Results then
         depend on the clock; with None they do not.
@@ -119,7 +120,7 @@ class BatchToOnline(Labelled):
         Rows after which a row counts half as much, for streams that drift, see ``docs/drift.md``. "auto" compares
         5,000 and none, and uses the one with the lower recent loss. None is no decay.
     window : int or None
-        Learn from the last so many rows alone, which are kept. None is all rows.
+        Fit to this many of the last rows alone, which are stored. None is all rows.
     keep_history : bool, default False
         Keep all rows, which :meth:`forget` needs.
     first_id : int, default 0
@@ -175,8 +176,8 @@ class BatchToOnline(Labelled):
         loss_bound: float | None = None,
         resample: bool = False,
         epsilon: float = 0.1,
+        memory: int | str = "512MB",
         coreset_size: int | None = None,
-        coreset_memory: int | None = None,
         budget_seconds_per_million_rows: float | None = None,
         half_life: int | str | None = None,
         window: int | None = None,
@@ -191,8 +192,8 @@ class BatchToOnline(Labelled):
         self.loss_bound = loss_bound
         self.resample = resample
         self.epsilon = epsilon
+        self.memory = memory
         self.coreset_size = coreset_size
-        self.coreset_memory = coreset_memory
         self.budget_seconds_per_million_rows = budget_seconds_per_million_rows
         self.half_life = half_life
         self.window = window
@@ -214,6 +215,8 @@ class BatchToOnline(Labelled):
 
     def _new_problem(self, settings: CoresetBuilder | SketchSettings) -> EstimatorProblem:
         kind = defaults.kind_of(self.estimator)
+        if self.loss is None:
+            defaults.check_supported(self.estimator, kind)
         part = None if kind == "function" or self.resample else step_without_weights(self.estimator)
         if part is not None:
             raise TypeError(
@@ -230,6 +233,7 @@ class BatchToOnline(Labelled):
             epsilon=settings.epsilon,
             loss_bound=self.loss_bound,
             resample=bool(self.resample),
+            memory=self._memory,
             encoding=self._encoding,
         )
 
@@ -242,25 +246,28 @@ class BatchToOnline(Labelled):
         return coreset
 
     def _made_coreset(self) -> CoresetBuilder:
-        make, settings = self.coreset, self._sampling()
-        if self.coreset_size is None:
+        settings = self._sampling()
+        make = self._chosen_coreset().make if self.coreset is None else self.coreset
+        if self._memory is not None:
+            columns = (
+                getattr(self, "n_features_in_", 1) + 1
+            )  # not known yet where only the type of coreset is asked for
+            settings["coreset_size"] = defaults.size_by_memory(self.estimator, self._memory, columns)
+        elif self.coreset_size is None:
             settings["coreset_size"] = defaults.DEFAULT_SIZE
-        if make is None:
-            choice = self._chosen_coreset()
-            make = choice.make
-            if self.coreset_size is None:
-                settings |= self._default_sizes(choice)
         coreset = make(**settings) if callable(make) else make
         if not isinstance(coreset, CoresetBuilder):
-            raise TypeError(f"coreset must be one of batch2online.coresets, or make one, got {make!r}.")
+            raise TypeError(
+                f"coreset must be a coreset of batch2online.coresets, its class or a function, got {make!r}."
+            )
         return coreset
 
-    def _default_sizes(self, choice: defaults.Choice) -> dict[str, int]:
-        """Return the sizes of the default coreset that differ from those of other coresets."""
-        width = getattr(self, "n_features_in_", 1)  # not known yet where only the type of coreset is asked for
-        if self.resample:
-            return {"coreset_size": defaults.unweighted_size(self.estimator, self.coreset_memory, width)}
-        return {"largest_size": defaults.largest_size(self.coreset_memory, width)} if choice.grows else {}
+    @property
+    def _memory(self) -> int | None:
+        """Bytes that the kept rows may take; None where the coreset has a size of its own."""
+        memory = parsed_bytes(self.memory, "memory")
+        is_free = self.coreset is None and self.coreset_size is None and self._chosen_coreset().by_memory
+        return memory if is_free else None
 
     def _chosen_coreset(self) -> defaults.Choice:
         encoding, kind = self._encoding, defaults.kind_of(self.estimator)
@@ -370,7 +377,7 @@ class BatchToOnline(Labelled):
         before = self._stream.learner.current.secondary_loss
         stream = input_support.without_unused_strings(super()._applied(rows))
         excess = stream.learner.current.secondary_loss
-        if excess > before == 0:
+        if self.loss_bound is not None and excess > before == 0:
             warnings.warn(
                 f"Losses outside [0, {self.loss_bound:g}] (loss_bound) were clipped, by {excess:g} so far: "
                 "the theorem holds for the clipped loss. regret_.excess is the total amount.",
@@ -378,6 +385,37 @@ class BatchToOnline(Labelled):
                 stacklevel=3,
             )
         return stream
+
+    def _question(self, X: Any) -> tuple[FloatArray, Any, list[list[str]]]:
+        schema = self._encoding.schema
+        if schema is None or not self._needs_targets:
+            return super()._question(X)
+        points, new, strings = input_support.read_rows(self, arrow_table(X), schema, reset=False)
+        input_support.check_coreset(self._stream.sketch, new, points)
+        codes = points[:, new.string_columns].tolist()
+        return points, encoded(new)[0], [[strings[code] for code in row if code in strings] for row in codes]
+
+    def _prepare_late(self, points: FloatArray, tables: list[tuple[Any, list[str]]], y: Any) -> PreparedRows:
+        rows, encoding = super()._prepare_late(points, tables, y), self._encoding
+        for schema, strings in tables:
+            if schema is not None:
+                own = StringTable({hash_code(string): string for string in strings})
+                encoding = encoding.merged(Encoding(decoded(schema, []), own))
+        encoding.check(points)
+        if encoding is self._encoding:
+            return rows
+        return rows._replace(problem=replace(rows.problem or self._stream.problem, encoding=encoding))
+
+    def _stored_answerer(self, answerer: Any) -> Any:
+        """Return the rows that a model was fitted on: a refit on them gives the same model."""
+        return rows_of(answerer) if isinstance(answerer, FittedEstimator) else answerer
+
+    def _restored_answerer(self, stored: Any) -> Any:
+        current = self._stream.current
+        if not isinstance(stored, Rows):
+            return super()._restored_answerer(stored)
+        check_width([stored], *current.shape)
+        return current.model if current.problem.same(current.model, stored) else current.problem.fitted_later(stored)
 
     def _finish_fit(self, X: Any) -> None:
         """Add the labels of the rows, if the estimator is a clusterer that predicts."""
@@ -416,7 +454,7 @@ class BatchToOnline(Labelled):
         return super()._merged(own.append([], replace(own.problem, encoding=encoding)), other)
 
     def forget(self, ids: Any) -> Self:
-        """Become what it would be had it never seen the rows with these ids; their strings are deleted as well."""
+        """Forget the rows with these ids, as if they had never been seen; their strings are deleted as well."""
         with self._check_fitted().lock:
             super().forget(ids)
             self._stream = input_support.without_unused_strings(self._stream, at_once=True)
@@ -430,7 +468,15 @@ class BatchToOnline(Labelled):
         return loss
 
     def _quality(self, rows: Averages) -> Metrics:
+        if self.loss_bound is None and isinstance(self._row_loss, LogLoss):
+            return classification_quality(rows)
+        if self.loss_bound is None and self._row_loss == Deviation(2.0):
+            return regression_quality(rows)
         return dict([self._row_loss.measure(rows.mean_loss)])
+
+    @property
+    def _counts_errors(self) -> bool:
+        return self.loss_bound is None
 
     def _handful(self) -> Handful | None:
         """Return the few rows that hold most of the loss, if there are any; errors that are counted are all alike."""
@@ -441,7 +487,18 @@ class BatchToOnline(Labelled):
         """Prequential loss, and the cost of the best model known, on all rows if they are kept or on the coreset."""
         plain = self._check_fitted().regret()
         known = vars(plain) | {"secondary_loss": None, "secondary_name": ""}
-        return BoundedRegret(**known, excess=plain.secondary_loss or 0.0)
+        excess = (self.loss_bound is not None and plain.secondary_loss) or 0.0
+        return BoundedRegret(**known, excess=excess, out_of_sample=self._is_flexible)
+
+    @property
+    def _is_flexible(self) -> bool:
+        stream = self._stream.view()
+        is_fitted = stream.current.model is not None
+        return is_fitted and bool(stream.problem.is_flexible(stream.current.model, len(stream.coreset())))
+
+    @property
+    def _best(self) -> str:  # type: ignore[override]
+        return "model in hindsight, out of sample" if self._is_flexible else "model known"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text: str = super().__repr__(N_CHAR_MAX)
@@ -479,27 +536,13 @@ class BatchToOnline(Labelled):
                 return getattr(model, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @_delegated("predict")
-    def predict(self, X: Any) -> Any:
-        """Predictions of the current model."""
-        return self.model_.predict(self._checked_rows(X))
+    predict = delegated("predict", "Predictions of the current model.")
+    predict_proba = delegated("predict_proba", "Probabilities of the classes that the current model knows.")
+    predict_log_proba = delegated("predict_log_proba", "Logarithms of :meth:`predict_proba`.")
+    decision_function = delegated("decision_function", "Decision function of the current model.")
+    score_samples = delegated("score_samples", "Log-likelihood of each row under the current model.")
 
-    @_delegated("predict_proba")
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes that the current model knows."""
-        return self.model_.predict_proba(self._checked_rows(X))
-
-    @_delegated("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of :meth:`predict_proba`."""
-        return self.model_.predict_log_proba(self._checked_rows(X))
-
-    @_delegated("decision_function")
-    def decision_function(self, X: Any) -> Any:
-        """Decision function of the current model."""
-        return self.model_.decision_function(self._checked_rows(X))
-
-    @_delegated("transform")
+    @if_model_has("transform")
     def transform(self, X: Any) -> Any:
         """Rows transformed by the current model."""
         transformed = self.model_.transform(self._checked_rows(X))
@@ -507,47 +550,42 @@ class BatchToOnline(Labelled):
             transformed.index = X.index
         return transformed
 
-    @_delegated("get_feature_names_out")
+    @if_model_has("get_feature_names_out")
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Names of the columns that ``transform`` returns."""
         return self.model_.get_feature_names_out(input_features)
 
-    @_delegated("set_output")
+    @if_model_has("set_output")
     def set_output(self, *, transform: str | None = None) -> Self:
         """Set what ``transform`` returns, arrays or data frames, for the estimator inside, as a pipeline does."""
         for model in (self.estimator, self._model_or_estimator()):
             model.set_output(transform=transform)
         return self
 
-    @_delegated("transform")
+    @if_model_has("transform")
     def fit_transform(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then transform them."""
         X = arrow_table(X)
         return self.fit(X, y, **settings).transform(X)
 
-    @_delegated("fit_predict")
+    @if_model_has("fit_predict")
     def fit_predict(self, X: Any, y: Any = None, **settings: Any) -> Any:
         """Learn from these rows alone, then predict their clusters."""
         X = arrow_table(X)
         return self.fit(X, y, **settings).predict(X)
 
-    @_delegated("inverse_transform")
+    @if_model_has("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:
-        """Rows from what the current model has transformed them to."""
+        """Return rows from their transformed values, by the current model."""
         return self.model_.inverse_transform(np.asarray(X))
 
-    @_delegated("score_samples")
-    def score_samples(self, X: Any) -> Any:
-        """Log-likelihood of each row under the current model."""
-        return self.model_.score_samples(self._checked_rows(X))
-
-    @_delegated("score")
+    @if_model_has("score")
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the score of the current model, as the estimator defines it."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.model_.score(self._checked_rows(X), *(() if y is None else (y,)), **weights))
 
-    @_delegated("predict")
+    @if_model_has("predict")
     def predict_one(self, x: Any) -> Any:
         """Prediction for one row: a mapping of column names to values, a sequence of values, or a string."""
         model, schema = self.model_, self._encoding.schema

@@ -51,7 +51,7 @@ def accepts_strings(estimator: Any) -> bool:
 
 
 def _is_open(estimator: Any) -> bool:
-    """Whether an estimator passes rows on, imputes or encodes them."""
+    """Whether an estimator passes rows through, imputes or encodes them."""
     module = type(estimator).__module__
     return module.startswith(("sklearn.compose", "sklearn.impute", "sklearn.dummy", "sklearn.feature_extraction")) or (
         type(estimator).__name__ in ("FunctionTransformer", "FeatureUnion", "TargetEncoder")

@@ -14,12 +14,18 @@ from typing import Any
 import joblib
 import numpy as np
 
+from batch2online import sampling
 from batch2online._types import BoolArray, FloatArray, IntArray
 from batch2online.frames.encoding import Encoding
-from batch2online.methods.any_estimator.row_losses import LastLosses, RowLoss
-from batch2online.methods.any_estimator.weighted_fit import copy_counts, fitted, subsample
+from batch2online.methods.any_estimator.defaults import rows_in_memory
+from batch2online.methods.any_estimator.row_losses import Deviation, LastLosses, LogLoss, RowLoss
+from batch2online.methods.any_estimator.sketch import rows_of as _as_rows
+from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, fitted, selected, subsample
+from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
-from batch2online.rows import Rows
+from batch2online.quality import Baseline, ClassBaseline, ClassScores
+from batch2online.results import most_moved
+from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
 
@@ -35,8 +41,8 @@ def degrees_of(model: Any) -> float | None:
     4.0
     """
     final = model.steps[-1][1] if hasattr(model, "steps") else model
-    if hasattr(final, "coef_"):
-        return float(np.shape(final.coef_)[-1] + 1)
+    if (coefficients := n_coefficients(model)) is not None:
+        return float(coefficients)
     for name in ("cluster_centers_", "means_", "components_"):
         if hasattr(final, name):
             return float(len(getattr(final, name)))
@@ -46,8 +52,33 @@ def degrees_of(model: Any) -> float | None:
     return float(np.mean(trees)) if trees else None
 
 
+def n_coefficients(model: Any) -> int | None:
+    """Return the number of coefficients and the intercept of one output of a linear model; None for other models."""
+    final = model.steps[-1][1] if hasattr(model, "steps") else model
+    shape = np.shape(getattr(final, "coef_", ()))
+    return shape[-1] + 1 if shape and shape[-1] else None
+
+
+def n_parameters(model: Any) -> int | None:
+    """Return the parameters of one output of a linear model, or of the centers or components of a model, if known."""
+    final = model.steps[-1][1] if hasattr(model, "steps") else model
+    sizes = (
+        np.size(getattr(final, name)) for name in ("cluster_centers_", "means_", "components_") if hasattr(final, name)
+    )
+    return n_coefficients(model) or next(sizes, None)
+
+
+_ROWS_PER_PARAMETER = 50
+"""A model of fewer rows for each of its parameters is flexible."""
+
+_LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
+"""Rows that a linear model is fitted to, and rows for each coefficient: its loss is within 1 / 500 of the least."""
+
 _COMPARISON_ROWS = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+
+_PREDICTED_ROWS = 1_000
+"""Rows whose predictions by two models are compared, for the reason of a change."""
 
 Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
@@ -101,6 +132,7 @@ class EstimatorProblem(Problem):
     """An estimator or a function, fitted on the coreset, and a loss measured on it.
 
     ``labels`` decodes the targets of classifiers and grows as labels come. A single target is passed as (n,).
+    ``memory`` are the bytes that the coreset may take; None where its size is given.
     """
 
     estimator: Any
@@ -110,12 +142,13 @@ class EstimatorProblem(Problem):
     epsilon: float
     loss_bound: float | None = None
     resample: bool = False
+    memory: int | None = None
     labels: dict[float, Any] = field(default_factory=dict)
     encoding: Encoding = field(default_factory=Encoding)
 
     @property
     def secondary_name(self) -> str:
-        return "clipped"
+        return "clipped" if self.loss_bound is not None else "secondary loss"
 
     def first_check(self, width: int, n_targets: int) -> int:
         return self.start
@@ -126,29 +159,60 @@ class EstimatorProblem(Problem):
         needs_numbers = isinstance(known, MeanSoFar) and not known.of_targets
         return Free() if needs_numbers and not self.encoding.is_numeric else known
 
+    def baseline(self) -> Baseline | None:
+        return self.loss.baseline()
+
+    def class_scores(self, model: FittedEstimator | None, rows: Rows, losses: Scored) -> ClassScores | None:
+        """Return errors, and the losses of probabilities; with ``loss_bound`` there are no errors."""
+        if self.loss_bound is not None or not isinstance(self.baseline(), ClassBaseline):
+            return None
+        return ClassScores(losses[1], losses[0] if isinstance(self.loss, LogLoss) else None)
+
+    def spread_of(self, rows: Rows) -> FloatArray | None:
+        """Return the targets of squared losses."""
+        return rows.targets if self.loss == Deviation(2.0) else None
+
     def as_numbers(self, rows: Rows) -> Rows:
         return self.encoding.as_numbers(rows)
 
     def initial_model(self, prediction: Any, width: int, n_targets: int) -> None:
         return None
 
+    @one_openmp_thread()
     def losses(self, model: FittedEstimator, points: FloatArray, targets: FloatArray) -> Scored:
-        """Return the loss of each row, clipped to [0, loss_bound] if there is one, and the amount that was clipped."""
+        """Return the loss of each row and its secondary loss; with ``loss_bound``, see :meth:`clip`."""
         targets = self._decoded(targets)
-        own = self.loss(model.model, self.encoding.decoded(points, model.rows.points), targets)
-        return self.clip(own, own)
+        return self.clip(
+            *self.loss.with_secondary(model.model, self.encoding.decoded(points, model.rows.points), targets)
+        )
 
     def clip(self, losses: FloatArray, second: FloatArray) -> Scored:
-        """Return losses clipped to [0, loss_bound], and the amount that was clipped."""
+        """Return losses and secondary losses, or losses clipped to [0, loss_bound] and the amount that was clipped."""
         if self.loss_bound is None:
-            return losses, np.zeros(len(losses))
+            return losses, second
         clipped = np.clip(losses, 0.0, self.loss_bound)
         return clipped, np.abs(losses - clipped)
 
     def fit(self, data: Snapshot, current: Any) -> FitResult:
-        """Fit the estimator on the coreset; the current model is not used."""
-        model = self.fit_on(self._training_rows(data.coreset))
+        """Fit the estimator on the kept rows; of the current model only the number of coefficients is used."""
+        model = self.fit_on(self._training_rows(self._training_coreset(data, current)))
         return FitResult(model, len(model.rows))
+
+    def n_fit_rows(self, data: Snapshot, current: Any) -> int:
+        return len(self._training_coreset(data, current))
+
+    def _training_coreset(self, data: Snapshot, current: FittedEstimator | None) -> Coreset:
+        """Return all kept rows; for a linear model a smaller coreset of them, from the same scores and draws."""
+        coefficients = None if current is None else n_coefficients(current.model)
+        if coefficients is None or self.memory is None:
+            return data.coreset
+        size = max(_LEAST_PART, _ROWS_PER_COEFFICIENT * coefficients)
+        if size >= len(data.coreset):
+            return data.coreset
+        if size not in data.cache:
+            data.cache[size] = data.sketch.with_size(size).coreset(data.history)
+        part: Coreset = data.cache[size]
+        return part
 
     def fitted_later(self, rows: Rows | None) -> FittedEstimator | None:
         """Return the model of these rows, fitted when it is first used; None is the model before the first refresh."""
@@ -163,6 +227,7 @@ class EstimatorProblem(Problem):
             raise ValueError("There are no rows to fit on: coreset_size is too small.")
         return rows
 
+    @one_openmp_thread()
     def fit_on(self, rows: Rows) -> FittedEstimator:
         """Return the model of these weighted rows, a pure function of them, the settings and the seed."""
         if not _may_fit.get():
@@ -173,7 +238,7 @@ class EstimatorProblem(Problem):
         if not hasattr(self.estimator, "fit"):
             given = () if flat is None else (flat,)
             return FittedEstimator(self.estimator(points, rows.weights, *given), rows)
-        weights = None if self.resample else rows.weights
+        weights = None if self.resample or all_ones(rows.weights) else rows.weights  # often slower
         return FittedEstimator(fitted(self.estimator, points, flat, weights, self.seed), rows)
 
     def _decoded(self, targets: FloatArray) -> Any:
@@ -184,7 +249,7 @@ class EstimatorProblem(Problem):
         return np.array([self.labels[float(code)] for code in codes])[inverse.reshape(-1)][:, None]
 
     def cost(self, model: FittedEstimator, data: Snapshot, scored: Scores | None = None) -> float:
-        """Total loss on all rows seen, estimated on the coreset, or on a part of it where it has no weights.
+        """Total loss on all rows seen, estimated on some of the kept rows.
 
         With ``scored``, it is that of the rows that were scored when they came.
         """
@@ -192,7 +257,7 @@ class EstimatorProblem(Problem):
 
     def _comparison_rows(self, data: Snapshot) -> Coreset:
         """Return the rows on which models are compared."""
-        return subsample(data.coreset, _COMPARISON_ROWS, self.seed) if self.resample else data.coreset
+        return subsample(data.coreset, _COMPARISON_ROWS, self.seed)
 
     def _cost_on(self, coreset: Coreset, model: FittedEstimator, scored: Scores | None = None) -> float:
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
@@ -211,8 +276,25 @@ class EstimatorProblem(Problem):
         """Return the gradient norms of rows with these losses, with respect to the prediction."""
         return self.loss.gradient_norms(losses)
 
-    def gradient_norms_on(self, model: FittedEstimator, coreset: Coreset) -> FloatArray:
-        return self.gradient_norms(self._losses_on(coreset, model))
+    def piloted(self, sketch: Any, model: FittedEstimator, data: Snapshot) -> Any:
+        """Return the sketch that scores further rows by a new model, measured on some of the kept rows.
+
+        Its size is that which the memory holds of rows like these.
+        """
+        sketch = self._sized(sketch, data)
+        if sketch.pilot != "gradients":
+            return sketch
+        some = self._comparison_rows(data)
+        return sketch.with_model(model, some, self.gradient_norms(self._losses_on(some, model)))
+
+    def _sized(self, sketch: Any, data: Snapshot) -> Any:
+        schema = self.encoding.schema
+        if self.memory is None or schema is None or not len(schema.string_columns):
+            return sketch
+        strings = self.encoding.strings.bytes_of(data.coreset.points[:, schema.string_columns])
+        size = rows_in_memory(self.memory, sum(sketch.settings.shape), strings / max(1, len(data.coreset)))
+        is_complete = sketch.totals.n_rows <= sketch.settings.size
+        return sketch.with_size(float(size if is_complete else min(size, sketch.settings.size)))
 
     def optimum(self, data: Snapshot, model: FittedEstimator | None) -> float:
         """Return the cost of the best model known, this one or one fitted now: on all rows if they are kept.
@@ -224,11 +306,16 @@ class EstimatorProblem(Problem):
     def hindsight(self, data: Snapshot, model: FittedEstimator | None, scored: Scores | None = None) -> Hindsight:
         """Return the optimum and, without a history, how far the coreset may be from all rows.
 
+        That of a flexible model is measured out of sample: each half of the kept rows under a model of the other half.
         With ``scored``, the optimum is that of the rows that were scored when they came.
         """
         coreset = data.coreset
         if model is None or (scored is not None and not scored(coreset.ids).any()):
             return Hindsight(math.nan)
+        if self.is_flexible(model, len(coreset)):
+            losses, certain = self._held_out_losses(coreset), certain_weight(data)
+            weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
+            return Hindsight(float(weights @ losses), sampling_error(weights, losses, certain=certain))
         options = [self.fit(data, None).model, model]
         costs = [self._full_cost(option, data, coreset, scored) for option in options]
         best = options[costs.index(min(costs))]
@@ -237,6 +324,23 @@ class EstimatorProblem(Problem):
         losses, certain = self._losses_on(coreset, best), certain_weight(data)
         weights = coreset.weights if scored is None else coreset.weights * scored(coreset.ids)
         return Hindsight(min(costs), sampling_error(weights, losses, certain=certain))
+
+    def is_flexible(self, model: FittedEstimator, n_rows: int) -> bool:
+        """Whether an estimator has so many parameters, or any number, that its loss on its own rows says little.
+
+        A function is fitted and measured on the same rows, as its optimum is defined.
+        """
+        known = n_parameters(model.model)
+        is_estimator = hasattr(self.estimator, "fit") and n_rows >= 2 * self.start
+        return is_estimator and (known is None or n_rows < _ROWS_PER_PARAMETER * known)
+
+    def _held_out_losses(self, coreset: Coreset) -> FloatArray:
+        """Return the loss of each row of the coreset under a model of the half that it is not in."""
+        losses, is_first = np.empty(len(coreset)), sampling.uniforms(self.seed, FOLDS, coreset.ids) < 0.5
+        for is_fitted in (is_first, ~is_first):
+            model = self.fit_on(self._training_rows(selected(coreset, is_fitted)))
+            losses[~is_fitted] = self._checked_losses(model, _as_rows(selected(coreset, ~is_fitted)))
+        return losses
 
     def _full_cost(self, model: FittedEstimator, data: Snapshot, coreset: Coreset, scored: Scores | None) -> float:
         if data.history is None:
@@ -258,7 +362,26 @@ class EstimatorProblem(Problem):
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
         coreset = self._comparison_rows(data)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
-        return {"magnitude": float(np.average(moved, weights=coreset.weights))}
+        magnitude = float(np.average(moved, weights=coreset.weights))
+        return {
+            "magnitude": magnitude,
+            **moved_importances(old.model, new.model),
+            **self._moved_predictions(old, new, data),
+        }
+
+    def _moved_predictions(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
+        """Return the share of classes that changed, or the change of numbers, on a sample of the coreset."""
+        if self.baseline() is None or not len(data.coreset) or not hasattr(new.model, "predict"):
+            return {}
+        some = subsample(data.coreset, _PREDICTED_ROWS, self.seed)
+        before, after = (
+            np.reshape(each.model.predict(self.encoding.decoded(some.points, each.rows.points)), (len(some), -1))
+            for each in (old, new)
+        )
+        if isinstance(self.baseline(), ClassBaseline):
+            return {"churn": float(np.average((before != after).any(axis=1), weights=some.weights))}
+        change = np.square(after - before).sum(axis=1)
+        return {"prediction_change": math.sqrt(np.average(change, weights=some.weights))}
 
     def same(self, old: FittedEstimator | Rows | None, new: FittedEstimator | Rows | None) -> bool:
         """Whether two models hold the same; None is the model before the first refresh."""
@@ -267,7 +390,7 @@ class EstimatorProblem(Problem):
         mine, theirs = rows_of(old), rows_of(new)
         if np.array_equal(mine.ids, theirs.ids) and np.array_equal(mine.weights, theirs.weights):
             return True
-        if isinstance(old, Rows) or isinstance(new, Rows):
+        if isinstance(old, Rows) or isinstance(new, Rows) or old.last.differ(new.last):
             return False
         try:
             return bool(joblib.hash(old.model) == joblib.hash(new.model))
@@ -275,11 +398,23 @@ class EstimatorProblem(Problem):
             return False
 
 
+def moved_importances(old: Any, new: Any) -> dict[str, Any]:
+    """Return the columns whose coefficients, or shares of ``feature_importances_``, moved most between two estimators.
+
+    Estimators in pipelines see other columns, and several targets or classes have several coefficients: nothing then.
+    """
+    for name, field_name in (("coef_", "coefficients"), ("feature_importances_", "importances")):
+        found = [getattr(each, name, None) for each in (old, new)]
+        if any(each is None or not isinstance(each, np.ndarray) or each.ndim != 1 for each in found):
+            continue
+        before, after = (np.asarray(each, dtype=np.float64) for each in found)
+        if name == "feature_importances_":
+            before, after = (each / (each.sum() or 1.0) for each in (before, after))
+        if before.shape == after.shape:
+            return {field_name: most_moved(np.abs(after - before), before, after)}
+    return {}
+
+
 def rows_of(model: FittedEstimator | Rows | None) -> Any:
     """Return the rows that a model was fitted on; None if there is no model."""
     return model if model is None or isinstance(model, Rows) else model.rows
-
-
-def _as_rows(coreset: Coreset) -> Rows:
-    targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
-    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)

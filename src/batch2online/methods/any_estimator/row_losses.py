@@ -18,8 +18,9 @@ from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 
 from batch2online._types import FloatArray
+from batch2online.quality import Baseline, ClassBaseline, MeanBaseline
 from batch2online.rows import Rows
-from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, WarmUp
+from batch2online.warm_up import Free, LabelsSoFar, MeanSoFar, Scored, WarmUp
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -31,9 +32,18 @@ class RowLoss(ABC):
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         """Return the loss of each row."""
 
+    def with_secondary(self, model: Any, points: FloatArray, targets: FloatArray) -> Scored:
+        """Return loss and secondary loss of each row: errors of classes, absolute residuals; 0 where there is none."""
+        losses = self(model, points, targets)
+        return losses, np.zeros(len(losses))
+
     def warm_up(self) -> WarmUp:
         """Return the scoring of rows before there is a model; by default they cost nothing."""
         return Free()
+
+    def baseline(self) -> Baseline | None:
+        """Return the simplest prediction, which is scored beside the model; None where there is none."""
+        return None
 
     def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return the gradient norms of rows with these losses: the losses themselves, if nothing else is known."""
@@ -51,11 +61,17 @@ class Deviation(RowLoss):
     power: float = 2.0
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
-        residuals = targets - np.reshape(model.predict(points), targets.shape)
-        return np.asarray(np.linalg.norm(residuals, axis=1) ** self.power)
+        return self.with_secondary(model, points, targets)[0]
+
+    def with_secondary(self, model: Any, points: FloatArray, targets: FloatArray) -> Scored:
+        distances = np.linalg.norm(targets - np.reshape(model.predict(points), targets.shape), axis=1)
+        return np.asarray(distances**self.power), distances
 
     def warm_up(self) -> WarmUp:
         return MeanSoFar(of_targets=True, power=self.power)
+
+    def baseline(self) -> Baseline:
+        return MeanBaseline(self.warm_up())
 
     def gradient_norms(self, losses: FloatArray) -> FloatArray:
         return np.asarray(losses ** (1 - 1 / self.power))
@@ -71,8 +87,15 @@ class ZeroOne(RowLoss):
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         return np.asarray(model.predict(points) != targets[:, 0], dtype=np.float64)
 
+    def with_secondary(self, model: Any, points: FloatArray, targets: FloatArray) -> Scored:
+        errors = self(model, points, targets)
+        return errors, errors
+
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=False)
+
+    def baseline(self) -> Baseline:
+        return ClassBaseline(is_log=False)
 
     def measure(self, mean: float) -> tuple[str, float]:
         return "error rate", mean
@@ -83,13 +106,20 @@ class LogLoss(RowLoss):
     """``-ln p`` of the true label, p at least 1e-15: a label that the model does not know costs 34.5."""
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
-        probability = np.zeros(len(points))
-        for column, label in zip(np.transpose(model.predict_proba(points)), model.classes_, strict=True):
+        return self.with_secondary(model, points, targets)[0]
+
+    def with_secondary(self, model: Any, points: FloatArray, targets: FloatArray) -> Scored:
+        probability, shares = np.zeros(len(points)), np.asarray(model.predict_proba(points))
+        for column, label in zip(shares.T, model.classes_, strict=True):
             probability = np.where(targets[:, 0] == label, column, probability)
-        return -np.log(np.clip(probability, _LEAST_PROBABILITY, 1.0))
+        errors = np.asarray(np.asarray(model.classes_)[shares.argmax(axis=1)] != targets[:, 0], dtype=np.float64)
+        return -np.log(np.clip(probability, _LEAST_PROBABILITY, 1.0)), errors
 
     def warm_up(self) -> WarmUp:
         return LabelsSoFar(is_log=True)
+
+    def baseline(self) -> Baseline:
+        return ClassBaseline()
 
     def gradient_norms(self, losses: FloatArray) -> FloatArray:
         """Return ``1 - p`` of the true label."""
@@ -107,7 +137,10 @@ class Distance(RowLoss):
 
     def __call__(self, model: Any, points: FloatArray, targets: FloatArray) -> FloatArray:
         model, points = _last_step(model, points)
-        centers = model.cluster_centers_ if hasattr(model, "cluster_centers_") else model.means_
+        centers = getattr(model, "cluster_centers_", None if not hasattr(model, "means_") else model.means_)
+        if centers is None:
+            name = type(model).__name__
+            raise TypeError(f"{name} has neither cluster_centers_ nor means_ to measure distances to: pass loss=.")
         return np.asarray(cdist(np.asarray(points), centers).min(axis=1) ** self.power)
 
     def warm_up(self) -> WarmUp:
@@ -206,6 +239,12 @@ class LastLosses:
         losses = measured()
         self._last = (key, losses)
         return losses
+
+    def differ(self, other: LastLosses) -> bool:
+        """Whether two models were seen to have different losses on the same rows."""
+        if self._last is None or other._last is None or self._last[0] != other._last[0]:
+            return False
+        return not np.array_equal(self._last[1], other._last[1])
 
     def __getstate__(self) -> dict[str, None]:
         return {"_last": None}

@@ -250,6 +250,8 @@ def with_restored_models(stream: Stream, content: Any, trust: Trust, may_fit: bo
         is_like = known is None or known.same_settings(expected) or (has_table and isinstance(known, Free))
         if not is_like:
             raise CheckpointError(f"warm_up: found {known}, expected {expected}, that of the loss")
+        if each.record is not None:
+            each.record.validate_for(problem, each.shape)
     later = problem.fitted_later
     with nullcontext() if may_fit else without_fitting():
         model = None if current.model is None else _restored_model(problem, current.model, content, trust, may_fit)

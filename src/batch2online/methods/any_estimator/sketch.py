@@ -13,12 +13,11 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from batch2online import sampling
 from batch2online._types import FloatArray
 from batch2online.rows import Rows, ones
 from batch2online.schema import Count, Weight, above, require, require_equal, storable, stores
 from batch2online.sketches.antitone import AntitoneSketch, Statistics, no_candidates
-from batch2online.sketches.base import SketchSettings, with_settings
+from batch2online.sketches.base import Coreset, SketchSettings
 from batch2online.sketches.builder import CoresetBuilder
 from batch2online.sketches.candidates import Candidates
 from batch2online.sketches.pilot_scores import Gauge
@@ -59,7 +58,7 @@ class FixedScores(Statistics):
 
 
 @storable
-@stores(statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None, growths=int)
+@stores(statistics=FixedScores, labels=bool, leverage=bool, gauge=Gauge | None)
 class PilotSamplingSketch(AntitoneSketch):
     """The weight of all rows, and candidates with the scores of the time when they came; see :class:`PilotSampling`."""
 
@@ -69,7 +68,6 @@ class PilotSamplingSketch(AntitoneSketch):
 
     def __init__(self, settings: SketchSettings, labels: bool, leverage: bool) -> None:
         self.labels, self.leverage = labels, leverage
-        self.growths = 0
         self.gauge: Gauge | None = None
         super().__init__(settings)
 
@@ -77,7 +75,6 @@ class PilotSamplingSketch(AntitoneSketch):
         """Require a positive score of each candidate beside its targets."""
         (width, n_targets), statistics, gauge = self.settings.shape, self.statistics, self.gauge
         n_rows, size = self.totals.n_rows, self.settings.size
-        require(self.growths >= 0, f"growths: found {self.growths}, expected at least 0")
         found = (statistics.rows, statistics.size, self.constant)
         require_equal("rows and size of statistics", found, (n_rows, size, size))
         require(n_targets == 1 or not self.labels, f"labels: found {n_targets} targets, expected 1")
@@ -98,8 +95,8 @@ class PilotSamplingSketch(AntitoneSketch):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the coreset has held all rows ever since, each as it came."""
-        return bool(self.totals.n_rows <= self.settings.size and not self.growths)
+        """Whether the coreset holds all rows, each as it came."""
+        return bool(self.totals.n_rows <= self.settings.size)
 
     def _new_statistics(self) -> tuple[Statistics, float, int]:
         return FixedScores(0.0, 0, 0.0), 1.0, sum(self.settings.shape) + 1
@@ -107,7 +104,7 @@ class PilotSamplingSketch(AntitoneSketch):
     def _begin(self) -> None:
         super()._begin()
         width, n_targets = self.settings.shape
-        self.gauge, self.growths, self.parts = None, 0, (no_candidates(width, n_targets + 1),)
+        self.gauge, self.parts = None, (no_candidates(width, n_targets + 1),)
         self.statistics = FixedScores(0.0, 0, self.settings.size)
 
     def _add(self, rows: Rows, gradient_norms: FloatArray | None) -> None:
@@ -117,46 +114,24 @@ class PilotSamplingSketch(AntitoneSketch):
             scores, self.gauge = self.gauge.scored(rows, norms, labels=self.labels)
         super()._add(_with_scores(rows, scores), None)
 
-    def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
-        """Return the sketch that scores further rows by a new model; all rows, as long as all are kept."""
-        rows, weights = self.sample()
-        if gradient_norms is None or not len(rows):
+    def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:
+        """Return the sketch that scores further rows by a new model, and all rows where all are in the sample."""
+        if sample is None or gradient_norms is None or not len(sample):
             return self
-        new, own, norms = self._copy(), _without_scores(rows), np.minimum(gradient_norms, _LARGEST)
-        certain = 4 * self.statistics.total / self.settings.size
-        gauge = Gauge.of(own, weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
-        new.gauge = gauge
-        if self.is_complete:  # nothing has been dropped yet, so nothing depends on former scores
-            scores, _ = gauge.scored(own, norms, labels=self.labels)
+        new, norms = self._copy(), np.minimum(gradient_norms, _LARGEST)
+        certain = 4 * self.statistics.total / min(self.settings.size, self.statistics.rows)
+        rows = rows_of(sample)
+        new.gauge = Gauge.of(rows, rows.weights, norms, labels=self.labels, leverage=self.leverage, certain=certain)
+        if self.is_complete and len(rows) == self.totals.n_rows:  # so nothing depends on former scores
+            scores, _ = new.gauge.scored(rows, norms, labels=self.labels)
             words = self._candidates().words
-            new.parts, new.n_unthinned = (Candidates(_with_scores(own, scores), words, ones(len(words))),), 0
+            new.parts, new.n_unthinned = (Candidates(_with_scores(rows, scores), words, ones(len(words))),), 0
         return new
 
-    def grown(self) -> Self | None:
-        """Return the sketch with twice the size, up to the largest; None if it has that.
-
-        The decision may rest on models of the coreset, so on which rows are in it, but on no more of their draws: of
-        a row that is in, the probability never rises above the present one, and its weight is rounded anew by another
-        draw. Given all that happened, the draw of a row that is in is uniform below its probability; so weights stay
-        unbiased. When the rows have grown as much as the size has, the coreset is as if it had always been as large.
-        """
-        if not self.settings.can_grow:
-            return None
-        size = min(2 * self.settings.size, self.settings.max_size)
-        new = with_settings(self, size=size)
-        if not self.is_complete:
-            new.growths = self.growths + 1
-            new.parts, new.n_unthinned = (self._limited(new.growths),), 0
+    def with_size(self, size: float) -> Self:
+        new = super().with_size(size)
         new.constant, new.statistics = size, replace(self.statistics, size=size)
         return new
-
-    def _limited(self, growths: int) -> Candidates:
-        """Return the rows that are in the coreset, with their probabilities as limits, and draws to round by anew."""
-        candidates, scores = self._scored(None)
-        q = np.minimum(candidates.limits, self.constant * scores)
-        rest = replace(candidates, limits=q).within(q)
-        fresh = sampling.words_of(self.settings.seed, sampling.SAMPLING, rest.rows.ids, page=growths)
-        return replace(rest, words=sampling.with_rounding(rest.words, fresh))
 
     def scores(self, rows: Rows) -> FloatArray:
         """Refuse: scores belong to the time when a row came, and are kept for the rows of the coreset alone."""
@@ -165,7 +140,6 @@ class PilotSamplingSketch(AntitoneSketch):
     def _merge(self, other: Any) -> None:
         self.constant = min(self.constant, other.constant)
         self.settings = replace(self.settings, size=self.constant)
-        self.growths = max(self.growths, other.growths)
         super()._merge(other)
 
     def _scale(self, factor: float) -> None:
@@ -173,11 +147,11 @@ class PilotSamplingSketch(AntitoneSketch):
         self.gauge = None if self.gauge is None else self.gauge.scaled(factor)
 
     def _parameters(self) -> dict[str, object]:
-        return {"labels": self.labels, "leverage": self.leverage, "largest_size": self.settings.max_size}
+        return {"labels": self.labels, "leverage": self.leverage}
 
 
 @storable
-@stores(labels=bool, leverage=bool, largest_size=int | None)
+@stores(labels=bool, leverage=bool)
 class PilotSampling(CoresetBuilder):
     """Rows are kept by the norm of their gradient under the current model, by their leverage, and uniformly.
 
@@ -187,8 +161,6 @@ class PilotSampling(CoresetBuilder):
         Whether targets are codes of classes: each class then has an indicator in the leverage.
     leverage : bool, default True
         Whether rows are numbers whose leverage counts; rows of more than 300 columns are scored without it.
-    largest_size : int or None
-        Up to this many rows the coreset may grow where models gain by it; None is not at all.
     epsilon, coreset_size, random_state, first_id, keep_history, half_life
         As for every coreset. All rows are kept while they are no more than the size.
 
@@ -205,23 +177,20 @@ class PilotSampling(CoresetBuilder):
     True
     """
 
-    def __init__(
-        self, *, labels: bool = False, leverage: bool = True, largest_size: int | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, *, labels: bool = False, leverage: bool = True, **settings: Any) -> None:
         super().__init__(**settings)
-        self.largest_size = None if largest_size is None else int(largest_size)
         self.labels = bool(labels)
         self.leverage = bool(leverage)
 
     def _new_sketch(self, settings: SketchSettings) -> PilotSamplingSketch:
-        return PilotSamplingSketch(
-            replace(settings, max_size=float(self.largest_size or 0)), self.labels, self.leverage
-        )
+        return PilotSamplingSketch(settings, self.labels, self.leverage)
 
 
 def _with_scores(rows: Rows, scores: FloatArray) -> Rows:
     return Rows(rows.points, np.column_stack([rows.targets, scores]), rows.weights, rows.ids)
 
 
-def _without_scores(rows: Rows) -> Rows:
-    return Rows(rows.points, rows.targets[:, :-1], rows.weights, rows.ids)
+def rows_of(coreset: Coreset) -> Rows:
+    """Return the weighted rows of a coreset, with targets (n, k), k zero where there are none."""
+    targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
+    return Rows(coreset.points, targets[:, None] if targets.ndim == 1 else targets, coreset.weights, coreset.ids)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from batch2online._types import FloatArray, IntArray
 from batch2online.estimator import OnlineEstimator
-from batch2online.headline import Metrics, clustering_quality, silhouette
+from batch2online.headline import MEAN_DISTANCE, Metrics, clustering_quality, silhouette
 from batch2online.input import at_hand
 from batch2online.methods.clustering.problem import ClusteringProblem
 from batch2online.methods.clustering.sketch import Clustering, largest_value
@@ -50,24 +51,33 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     coreset_size : int, "theory" or None
         Expected size of the coreset instead of the one that ``epsilon`` gives.
     refresh : Policy or None
-        When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(growth=2, floor=1e-3, start=15)``: a check
-        takes a refit, so every second one is skipped while losses stay the same, and more of them where the expected
-        gain is below 0.1 %.
+        When to refit, see :mod:`batch2online.refresh`. None is ``Adaptive(kappa=1, growth=2, floor=1e-3, start=15)``:
+        checks are skipped where losses stay the same and the expected gain is below 0.1 %.
     solve : {"exact", "coreset"}
         With "exact", centers found on the coreset become means of all rows, by one pass over these: without sampling
         noise, and cheaper than a larger coreset. It needs z = 2 and rows that are kept, and is the same as "coreset"
         otherwise. "coreset" is the paper's form: only then do models depend on few of the rows, as the theorems
         assume.
     warm_start : bool, default True
-        Use the current centers as one of the starts of the solver. If False, models are independent of the past, and
-        with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
+        Start the solver from the current centers. If False, models are independent of the past, labels change more,
+        and with ``solve="coreset"`` the guarantee of the refresh policies holds as it stands.
+    churn_price : float, default 0.05
+        Share of the loss that a change of all labels must gain. A refit moves the current centers to the means of
+        their rows; swaps of single centers, and new solutions, replace them only if on rows that they were not fitted
+        to they gain more than noise plus ``churn_price`` times the share of labels that change. Raise it if changes of
+        labels are costly, at some loss; 0 takes the best solution found, whatever the labels. Not used with
+        ``warm_start=False``, nor while the coreset has fewer than 100 rows a cluster.
     half_life : int, "auto" or None
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Rows are kept unless ``history="coreset"``, which True refuses.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -77,7 +87,7 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     ----------
     cluster_centers_ : the current centers, (n_clusters, n_features); points repeat while fewer than k are distinct
     labels_ : labels of the rows of the last ``fit``
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and of each cluster; the coreset; loss against hindsight (the best known
         solution).
 
@@ -104,6 +114,23 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def _quality(self, rows: Averages) -> Metrics:
         return clustering_quality(rows)
 
+    @property
+    def baseline_metrics_(self) -> Metrics:
+        """Mean distance of rows to seeds of k-means++ alone, a mean over several seedings, measured on the coreset."""
+        now = self._check_fitted()
+        return (
+            {}
+            if not now.has_model or not len(now.coreset())
+            else {MEAN_DISTANCE: now.cached("seeds", lambda: seeding(now))[0]}
+        )
+
+    def _gain_over_seeds(self) -> float | None:
+        now = self._check_fitted()
+        if not now.has_model or self.z != 2 or not len(now.coreset()):
+            return None
+        cost = now.cached("seeds", lambda: seeding(now))[1]
+        return 1 - now.problem.cost(now.current.model, now.snapshot()) / cost if cost > 0 else None
+
     def _further_quality(self) -> Metrics:
         return silhouette(self._check_fitted().snapshot().history, self._centers)
 
@@ -119,9 +146,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         refresh: Policy | None = None,
         solve: str = "exact",
         warm_start: bool = True,
+        churn_price: float = 0.05,
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -134,9 +163,11 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.refresh = refresh
         self.solve = solve
         self.warm_start = warm_start
+        self.churn_price = churn_price
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 
@@ -154,13 +185,16 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         ):
             raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
         self._check_choice("solve", "exact", "coreset")
+        price = self.churn_price
+        if not isinstance(price, int | float | np.number) or isinstance(price, bool) or not 0 <= price < np.inf:
+            raise ValueError(f"churn_price must be a finite number that is not negative, got {price!r}.")
         settings = self._sampling()
         if settings.pop("keep_history") and self.history == "coreset":
             raise ValueError('keep_history=True contradicts history="coreset", which keeps no rows.')
         coreset = Clustering(self.n_clusters, self.z, stages=self.stages, history=self.history, **settings)
-        policy = Adaptive(growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
+        policy = Adaptive(kappa=1.0, growth=2.0, floor=1e-3, start=15) if self.refresh is None else self.refresh
         is_exact = self.solve == "exact" and coreset.z == 2 and coreset.keep_history
-        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact)
+        problem = ClusteringProblem(coreset.k, coreset.z, bool(self.warm_start), is_exact, float(price))
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def _finish_fit(self, X: Any) -> None:
@@ -243,3 +277,21 @@ class OnlineClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """Return minus the cost of rows, the (weighted) sum of distances to the power z, as for ``KMeans``."""
         scores = self.score_samples(X)
         return float(scores.sum() if sample_weight is None else np.asarray(sample_weight, dtype=np.float64) @ scores)
+
+
+_SEEDINGS = 5
+"""Number of seedings that are averaged."""
+
+
+def seeding(stream: Stream) -> tuple[float, float]:
+    """Return mean distance and cost of the rows of the coreset for seeds of k-means++ alone, as scikit-learn's."""
+    coreset, problem = stream.coreset(), stream.problem
+    origin = coreset.points.mean(axis=0)  # scikit-learn's distances come from products
+    points, weights = coreset.points - origin, coreset.weights
+    found = []
+    for draw in range(_SEEDINGS):
+        seeds = kmeans_plusplus(points, min(problem.k, len(points)), sample_weight=weights, random_state=draw)[0]
+        squared = nearest_squared(points, seeds)
+        found.append((np.sqrt(squared) @ weights / weights.sum(), power(squared, problem.z) @ weights))
+    distance, cost = np.mean(found, axis=0).tolist()
+    return distance, cost

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LOSSES = ("squared", "huber", "absolute", "quantile", "poisson", "gamma", "tweedie")
 """Names of the losses of :class:`OnlineRegression`."""
 
+_ADAPTIVE = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0, change_price=0.005)
+
 
 class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     r"""Online linear regression: nearly the loss of the best model in hindsight, with a handful of model changes.
@@ -43,7 +45,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     For rows in random order, bounded losses and no dominating rows, the expected squared loss is at most 1 + eta times
     that of the best model in hindsight plus a logarithmic term, for every eta above 0 (Lemma 6 and Theorem 5 of
-    ``docs/theory.md``).
+    ``docs/proofs.md``).
 
     Parameters
     ----------
@@ -71,11 +73,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         ``"audit"``, 20 rows per column of ``[1 | a | b]``: enough for audits.
     refresh : Policy or None
         When to refit, see :mod:`batch2online.refresh`. None is
-        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4)``, ``Lazy(growth=1.2, tolerance=0.015)`` with
-        ``solve="coreset"``, and ``Geometric(growth=2)`` for other losses.
+        ``Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4, change_price=0.005)`` after ridge regressions of the first
+        rows, see Notes; ``Lazy(growth=1.2, tolerance=0.015)`` with ``solve="coreset"``; and ``Geometric(growth=2)`` for
+        other losses. A policy that you give refits with the batch algorithm from its first check on, by default after
+        ``3 * (n_features + 1)`` rows.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
-        schedule keeps changes few, see "Theory". Ignored for other losses than the squared one.
+        schedule keeps changes few, see "Proofs". Ignored for other losses than the squared one.
     fit_intercept : bool, default True
         Without an intercept columns are scaled, but not centred: columns far from zero are then nearly collinear.
     score_targets : bool, default True
@@ -84,9 +88,13 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -94,9 +102,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     Attributes
     ----------
-    coef_, intercept_ : the current model; the mean of the targets for the first ``3 * (n_features + 1)`` rows
+    coef_, intercept_ : the current model; the mean of the targets before the first check
     error_ : estimated share by which the model costs more than the fit to all rows; 0 for least squares
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; loss against hindsight.
 
     Notes
@@ -104,6 +112,11 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
     The paper's Algorithm 5, with the corrections listed in the documentation: each row has one uniform that decides
     whether it is drawn, so that any chunking or resuming gives the same model. Merged shards have the coreset of one
     stream, and the model of :meth:`fit` on all rows.
+
+    Few rows: least squares with the default ``refresh`` begins at row 10, or at row 6 for a single column. While
+    ``partial_fit`` has seen fewer than ``30 * (n_features + 1)`` rows, its models are ridge regressions on centred and
+    scaled columns, whose penalty the rows choose, refitted at doublings: they predict the next rows better than least
+    squares. ``fit``, ``merge`` and ``forget`` give the least-squares solution of all rows, however few.
 
     Nearly collinear columns: columns are centred and scaled by their spread, and directions whose singular value is
     below 1e-6 of the largest are dropped, as ``LinearRegression(tol=1e-6)`` does on standardised columns. A total that
@@ -154,6 +167,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -172,6 +186,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 
@@ -203,9 +218,9 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
         exact = self.solve == "exact"
         settings = self._sampling(for_audit=exact)
         coreset = Leverage(intercept=self.fit_intercept, score_targets=self.score_targets, **settings)
-        default = Adaptive(kappa=2.5, growth=1.2, max_noise_factor=4.0) if exact else Lazy(growth=1.2, tolerance=0.015)
+        default = _ADAPTIVE if exact else Lazy(growth=1.2, tolerance=0.015)
         policy = default if self.refresh is None else self.refresh
-        problem = LeastSquares(exact=exact)
+        problem = LeastSquares(exact=exact, ridge_first=exact and self.refresh is None)
         return Stream.new(problem, coreset, policy, self.n_features_in_, n_targets)
 
     def __sklearn_tags__(self) -> Any:
@@ -272,7 +287,7 @@ class OnlineRegression(MultiOutputMixin, RegressorMixin, OnlineEstimator):  # ty
 
     @property
     def error_(self) -> float:
-        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(getattr(self._check_fitted().current.model, "error", 0.0))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Models of classes in the order of the labels: the engine knows classes in the order in which they came."""
+"""Models of classes in the order of the labels; the engine stores classes in order of appearance."""
 
 from __future__ import annotations
 
@@ -104,9 +104,13 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -117,13 +121,13 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     classes_ : labels seen so far, sorted
     coef_, intercept_ : the current model, one row for two classes, else one for each
     error_ : estimated share by which the model costs more than the fit to all rows
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model and their reasons; the coreset; log loss against the best known model.
 
     Notes
     -----
     While all rows fit into the coreset the model is that of ``LogisticRegression`` on them. New labels can appear at
-    any time; a row of a label that is unknown to the model costs as much as a label of half a row among all. Merged
+    any time; a row whose label is unknown to the model has the loss of a class with half a row among all rows. Merged
     shards were expanded at their own models: once the coreset does not hold all rows, the merged coreset and model are
     not those of ``fit``, and depend on the shards and the order of merging. ``error_`` estimates by which share the
     model costs more than the fit to all rows.
@@ -145,6 +149,15 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
     def _quality(self, rows: Averages) -> Metrics:
         return classification_quality(rows)
 
+    @property
+    def baseline_metrics_(self) -> Metrics:
+        """Accuracy of the most frequent class so far, and log loss of the shares of classes so far.
+
+        With balanced classes there is no log loss: that of ``metrics_`` weighs the classes.
+        """
+        found = super().baseline_metrics_
+        return {name: value for name, value in found.items() if name != "log loss" or not self._is_balanced}
+
     def __init__(
         self,
         *,
@@ -158,6 +171,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -171,6 +185,7 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 
@@ -249,13 +264,13 @@ class OnlineClassifier(ClassifierMixin, Labelled):  # type: ignore[misc]
 
     @property
     def n_iter_(self) -> int:
-        """How many solves have brought a model, each of many steps."""
+        """Number of fits that replaced the model, each of many steps."""
         engine = self._check_fitted()
         return engine.n_changes + engine.has_model
 
     @property
     def error_(self) -> float:
-        """Share by which the model is estimated to cost more than the fit on all rows it was solved on."""
+        """Estimated share by which the model costs more than a fit on all rows seen at that time."""
         return float(self._check_fitted().current.model.error)
 
     @one_thread()

@@ -15,6 +15,9 @@ from batch2online.methods.linear_losses.losses.base import PredictorLoss
 from batch2online.methods.linear_losses.sketch import AnchoredSketch
 from batch2online.methods.linear_losses.solver import Penalty, fit
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, sampling_error
+from batch2online.quality import Baseline, ClassBaseline, ClassScores, MeanBaseline
+from batch2online.results import most_moved
+from batch2online.rows import Rows
 from batch2online.schema import above, at_least, finite, one_of, require, require_equal, shape, storable
 from batch2online.sketches.base import Snapshot
 from batch2online.theory.bounds import DependsOn
@@ -39,6 +42,9 @@ class MeanUnderLoss(WarmUp):
 
     def scaled(self, factor: float) -> Self:
         return type(self)(self.loss, self.mean.scaled(factor))
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(self.loss, self.mean.merge(other.mean))
 
     @property
     def prediction(self) -> FloatArray | None:
@@ -97,6 +103,7 @@ class LinearLossProblem(Problem):
     """
 
     sketch_type: ClassVar[type] = AnchoredSketch
+    tries_changes: ClassVar[bool] = True
     loss: PredictorLoss
     penalty: Penalty
     labels: dict = field(default_factory=dict)  # type: ignore[type-arg]  # a file holds them elsewhere
@@ -124,6 +131,17 @@ class LinearLossProblem(Problem):
             LabelsSoFar(is_log=True) if self.loss.has_classes else MeanUnderLoss(self.loss, MeanSoFar(of_targets=True))
         )
 
+    def baseline(self) -> Baseline:
+        return ClassBaseline() if self.loss.has_classes else MeanBaseline(self.warm_up())
+
+    def class_scores(self, model: LinearPredictor, rows: Rows, losses: Scored) -> ClassScores | None:
+        if not self.loss.has_classes:
+            return None
+        own, errors = losses
+        if model.factors:
+            own = own / _factors(model)[expansion.positions(model.classes, rows.targets[:, 0]).astype(np.int64)]
+        return ClassScores(errors, own)
+
     def initial_model(self, prediction: FloatArray | None, width: int, n_targets: int) -> LinearPredictor:
         return LinearPredictor(np.zeros((1, width)), np.zeros(1) if prediction is None else prediction)
 
@@ -144,7 +162,7 @@ class LinearLossProblem(Problem):
         y = expansion.positions(model.classes, targets[:, 0])
         values = self._class_losses(model, eta, y)
         if model.factors:
-            values = values * np.array([*model.factors, max(model.factors)])[y.astype(np.int64)]  # the last: not known
+            values = values * _factors(model)[y.astype(np.int64)]
         return values, (y != decided(eta)).astype(np.float64)
 
     def _class_losses(self, model: LinearPredictor, eta: FloatArray, y: FloatArray) -> FloatArray:
@@ -220,9 +238,28 @@ class LinearLossProblem(Problem):
         return Hindsight(optimum, sampling_error(weights, losses, certain=certain_weight(data)))
 
     def difference(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
-        """Mean absolute change of the loss of a row, on the coreset."""
+        """Mean absolute change of the loss of a row, on the coreset; and how predictions and coefficients moved."""
         moved = np.abs(self._losses_on(data, new) - self._losses_on(data, old))
-        return {"magnitude": float(np.average(moved, weights=data.sketch.in_full().anchored.weights))}
+        magnitude = float(np.average(moved, weights=data.sketch.in_full().anchored.weights))
+        return {
+            "magnitude": magnitude,
+            **self._moved_predictions(old, new, data),
+            **_moved_coefficients(old, new, data),
+        }
+
+    def _moved_predictions(self, old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+        """Return the share of predicted classes that changed, or the root mean square change of numbers."""
+        points, weights = data.coreset.points, data.coreset.weights
+        if not len(points):
+            return {}
+        before, after = (model.predictors(points) for model in (old, new))
+        if not self.loss.has_classes:
+            change = np.square(self.loss.mean(after) - self.loss.mean(before))
+            return {"prediction_change": math.sqrt(np.average(change, weights=weights))}
+        labels = [
+            np.array(model.classes)[decided(eta).astype(np.int64)] for model, eta in ((old, before), (new, after))
+        ]
+        return {"churn": float(np.average(labels[0] != labels[1], weights=weights))}
 
     def _losses_on(self, data: Snapshot, model: LinearPredictor) -> FloatArray:
         """Losses of the rows of the coreset, computed once for each snapshot."""
@@ -259,6 +296,28 @@ def _without_shared(theta: FloatArray, intercept: bool, penalty: Penalty) -> Flo
     if penalty.has_absolute_values:  # these would change
         shared[int(intercept) :] = 0.0
     return np.asarray(theta - shared)
+
+
+def _moved_coefficients(old: LinearPredictor, new: LinearPredictor, data: Snapshot) -> dict[str, Any]:
+    """Return the coefficients that moved most, times the spread of their columns, and the classes that they are of."""
+    points, weights = data.coreset.points, data.coreset.weights
+    if old.coefficients.shape != new.coefficients.shape or old.classes != new.classes or not len(points):
+        return {}
+    mean = np.average(points, axis=0, weights=weights)
+    spreads = np.sqrt(np.average(np.square(points - mean), axis=0, weights=weights))
+    changes = np.abs(new.coefficients - old.coefficients) * spreads
+    each = np.arange(changes.shape[1])
+    of = changes.argmax(axis=0)  # the class in which the coefficient of a column moved most
+    found = most_moved(changes[of, each], old.coefficients[of, each], new.coefficients[of, each])
+    if not new.classes:
+        return {"coefficients": found}
+    classes = new.classes[1:] if len(new.coefficients) == 1 else new.classes
+    return {"coefficients": found, "coefficient_classes": tuple(float(classes[of[j]]) for j, _, _ in found)}
+
+
+def _factors(model: LinearPredictor) -> FloatArray:
+    """Return the weights of balanced classes, the last one that of unknown classes."""
+    return np.array([*model.factors, max(model.factors)])
 
 
 def decided(eta: FloatArray) -> FloatArray:

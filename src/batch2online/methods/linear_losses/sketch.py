@@ -165,7 +165,7 @@ class AnchoredSketch(AntitoneSketch):
 
     # -- models ----------------------------------------------------------------------------------------
 
-    def with_model(self, model: Any, gradient_norms: FloatArray | None = None) -> Self:
+    def with_model(self, model: Any, sample: Any = None, gradient_norms: FloatArray | None = None) -> Self:
         """Return the sketch that expands further rows at a new model; all rows, as long as all are kept.
 
         A model has coefficients (K, d), intercepts (K,), a scale, the codes of its classes, and ``first_order``:

@@ -48,7 +48,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         ``center``, where explained variance matters and reacts more strongly than the loss.
     solve : {"exact", "coreset"}
         Fit to the moments of all rows, or to the coreset (the paper). An exact model depends a little on every row; the
-        schedule keeps changes few, see "Theory".
+        schedule keeps changes few, see "Proofs".
     basis : {"stable", "variance"}
         Rotate a new basis towards the old one, so that stored embeddings stay comparable; or order it by variance, with
         signs that follow the old basis.
@@ -56,9 +56,13 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         Rows after which the weight of a row has halved, for streams that drift, see ``docs/drift.md``. None for no
         decay; "auto" to select one of several candidates.
     window : int or None
-        Fit to the last so many rows alone, which are kept in memory. None for all rows.
+        Fit to this many of the last rows alone, which are kept in memory. None for all rows.
     keep_history : bool, default False
         Keep all rows; needed by :meth:`forget`.
+    columns : "auto" or None, default None
+        None takes numbers only. "auto" also takes tables with strings, categories, dates and missing values: strings
+        become one-hot columns, dates days, and missing values means, all inferred from the first 10,000 rows;
+        ``columns_`` describes the result.
     first_id : int, default 0
         Id of the first row. Shards to merge need disjoint ids and the same ``random_state``.
     random_state : None, int or generator
@@ -69,7 +73,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     components_, mean_ : the current model; coordinate axes for the first ``2 * n_components`` rows
     explained_variance_, explained_variance_ratio_, singular_values_
         Of the current components, exact over all rows seen.
-    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, recent_metrics_
+    n_seen_, n_changes_, changes_, coreset_, regret_, metrics_, baseline_metrics_, window_metrics_, recent_metrics_
         Rows seen; changes of the model with the angle between subspaces; the coreset; loss against hindsight.
 
     Notes
@@ -109,6 +113,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         half_life: int | str | None = None,
         window: int | None = None,
         keep_history: bool = False,
+        columns: str | None = None,
         first_id: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -122,6 +127,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
         self.half_life = half_life
         self.window = window
         self.keep_history = keep_history
+        self.columns = columns
         self.first_id = first_id
         self.random_state = random_state
 
@@ -183,7 +189,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
     def explained_variance_ratio_(self) -> FloatArray:
         """Share of each component in the total; sorted after ``fit``, and with ``basis="variance"`` at each change.
 
-        A basis that is to stay comparable from change to change is turned as little as possible, not sorted.
+        With ``basis="stable"`` components are rotated as little as possible and not sorted.
         """
         moments = self._moments()
         return moments.along(self._model.components) / (moments.total or 1.0)
@@ -219,7 +225,7 @@ class OnlineLowRank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEst
 
     @one_thread()
     def score_samples(self, X: Any) -> FloatArray:
-        """Minus the squared distance of each row to the subspace: the lower, the odder the row."""
+        """Negative squared distance of each row to the subspace: low for outliers."""
         engine = self._check_fitted()
         rows = self._checked_rows(X)
         losses: FloatArray = engine.problem.losses(engine.model, rows, np.empty((len(rows), 0)))[0]

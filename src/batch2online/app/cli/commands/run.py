@@ -23,7 +23,7 @@ from batch2online.app.cli.run.state import FileModel, MemoryModel
 from batch2online.app.cli.tasks.task import Task
 from batch2online.app.cli.terminal import progress_line, show_result
 from batch2online.app.inputs import DataError
-from batch2online.app.inputs.source import name_of
+from batch2online.app.inputs.source import name_of, paths_of
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ def run(paths: Sequence[str], dataset: str | None, task: Task, options: RunOptio
         if not learner.rows:
             raise stream.no_rows_error()
         stream.close()
+        if isinstance(store, FileModel):
+            store.finish(paths_of(paths))
         line.end()
         result = result_of(learner, stream, task, task.settings.command(paths, dataset))
         names = np.asarray(stream.preparation.names, dtype=object)

@@ -37,7 +37,7 @@ def show(path: Path, as_json: bool, most: int, **named: Any) -> None:
 
 def facts_of(model: Any) -> dict[str, Any]:
     """Return settings, metrics, loss and parameters of a model."""
-    regret = model.regret_
+    regret, headline = model.regret_, model.headline()
     settings = {name: value for name, value in model.get_params(deep=False).items() if value is not None}
     return {
         "model": type(model).__name__,
@@ -51,7 +51,9 @@ def facts_of(model: Any) -> dict[str, Any]:
         "ratio": regret.ratio,
         "regret": regret.regret(),
         "last_model_ratio": last_model(model)["ratio"],
-        "headline": str(model.headline()),
+        "headline": str(headline),
+        "verdict": headline.verdict,
+        "summary": headline.parts,
         **quality_of(model),
         **parameters_of(model),
         "coreset_size": len(model.coreset_),
@@ -62,7 +64,8 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, terminal.Value]]:
     inputs = facts["inputs"]
     listed = ", ".join(inputs[:8]) + (f" and {len(inputs) - 8:,} more" if len(inputs) > 8 else "")
     return [
-        ("quality", terminal.printable(facts["headline"], style="bold")),
+        *([("verdict", terminal.printable(facts["verdict"], style="bold"))] if facts["verdict"] else []),
+        *facts["summary"].items(),
         ("model", facts["model"]),
         ("settings", [f"{name}={value}" for name, value in facts["settings"].items()]),
         ("features", f"{len(inputs):,}: {listed}"),

@@ -28,7 +28,7 @@ from batch2online.app.cli.run.state import INPUT
 from batch2online.app.report.context import RunTime
 from batch2online.app.report.page import run_report
 from batch2online.storage import model_file
-from batch2online.storage.atomic import sync
+from batch2online.storage.system import sync_path
 
 PENDING = ".pending"
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
@@ -37,7 +37,7 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
     """Make the files of ``staging`` the content of the folder; ``names`` are those of files of a run."""
     for file in staging.iterdir():
-        sync(file)
+        sync_path(file)
     if not folder.exists():
         mask = os.umask(0)
         os.umask(mask)
@@ -47,7 +47,7 @@ def put_in_place(staging: Path, folder: Path, names: Collection[str]) -> None:
         _finish(folder)
         os.rename(staging, folder / PENDING)
         _finish(folder)
-    sync(folder.parent)
+    sync_path(folder.parent)
 
 
 def in_place(folder: Path, name: str) -> Path:
@@ -62,7 +62,7 @@ def _finish(folder: Path) -> None:
     if pending.is_dir():
         for file in sorted(pending.iterdir()):
             os.replace(file, folder / file.name)
-        sync(folder)
+        sync_path(folder)
         pending.rmdir()
 
 

@@ -20,6 +20,7 @@ from batch2online.app.cli.run.source import Chunk
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.report.context import shared_scale
 from batch2online.headline import of_rows
+from batch2online.quality import ClassBaseline
 
 if TYPE_CHECKING:
     from batch2online.app.cli.run.cluster import ClusterRun
@@ -122,6 +123,8 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
         "secondary_optimum": regret.secondary_optimum,
         "secondary_name": regret.secondary_name,
         "headline": str(headline),
+        "verdict": headline.verdict,
+        "summary": headline.parts,
         "quality": dict(headline.quality),
         **quality_of(model),
         "distance": headline.distance,
@@ -138,13 +141,17 @@ def result_of(learner: LearningLoop | ClusterRun, stream: PreparedStream, task: 
 
 
 def quality_of(model: Any) -> dict[str, Any]:
-    """Return the metrics over all rows and over the last ones, and the rows with most of the loss.
+    """Return the metrics over all rows, over windows and over the last ones, and the rows with most of the loss.
 
     ``regret_of`` names the rows that ``loss``, ``optimum``, ``ratio`` and ``regret`` refer to.
     """
-    (rows, recent), handful = model._averages(), model._handful()
+    (rows, recent), handful, baseline = model._averages(), model._handful(), model._baseline()
+    auc = baseline.auc if isinstance(baseline, ClassBaseline) else None
     return {
         "metrics": model.metrics_,
+        "baseline_metrics": model.baseline_metrics_,
+        "AUC_error": None if auc is None else auc[1],
+        "window_metrics": model.window_metrics_,
         "metrics_rows": 0 if rows is None else rows.rows,
         "recent_metrics": model.recent_metrics_,
         "recent_metrics_rows": 0 if recent is None else recent.rows,
@@ -174,7 +181,7 @@ def parameters_of(model: Any) -> dict[str, Any]:
 def change_record(event: Any) -> dict[str, Any]:
     """Return a change event as one line of ``changes.jsonl``."""
     known = {name: value for name, value in asdict(event).items() if value is not None and name != "seconds"}
-    return {**known, "excess": event.excess, "reason": event.reason}
+    return {**known, "excess": event.excess, "gain": event.gain, "reason": event.reason}
 
 
 def versions() -> dict[str, str]:
@@ -187,7 +194,7 @@ def versions() -> dict[str, str]:
 def in_units(model: Any, preparation: Preparation | None) -> dict[str, Any]:
     """Return coefficients, centers or components by feature name, in the units of the unscaled columns."""
     if preparation is None:
-        names = [str(name) for name in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+        names = model._feature_names() or [str(place) for place in range(model.n_features_in_)]
     else:
         names = [*preparation.numbers, *preparation.names[len(preparation.numbers) :]]
     means, scales = np.zeros(len(names)), np.ones(len(names))

@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from batch2online._types import BoolArray, FloatArray
-from batch2online.app.cli.settings import LOOKAHEAD, Settings
+from batch2online.app.cli.settings import Settings
 from batch2online.app.cli.tasks.task import Task
 from batch2online.app.inputs import Batch, DataError, Remedy, Source, open_sources, paths_of
 from batch2online.app.inputs.batch import kind_of, mismatch, row_place
-from batch2online.app.inputs.infer import PreparationOptions, identifiers, index_columns, prepare
+from batch2online.app.inputs.infer import PreparationOptions, ignored_columns, prepare
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.app.inputs.source import Concatenated
 from batch2online.frames.columns import ColumnType
+from batch2online.frames.preparation import LOOKAHEAD
 
 Chunk = tuple[FloatArray, Any]
 """Rows, and their targets: numbers, labels or None."""
@@ -71,18 +72,14 @@ def selected_columns(names: Sequence[str], name: str, settings: Settings) -> lis
     return [column for column in selected if column not in settings.exclude]
 
 
-def ignored_columns(
+def unused_columns(
     first: Sequence[Batch], inputs: Sequence[str], kinds: dict[str, ColumnType], settings: Settings
 ) -> dict[str, str]:
     """Return the columns that ``--columns`` does not name and no model can use, each with a note."""
     free = [column for column in inputs if column not in set(settings.columns)]
-    indices = index_columns(first, free)
-    found = {column: f"column {column!r} is ignored: it is an index of the rows" for column in indices}
-    if settings.unknown != "refuse" and settings.categories == "encode":
-        strings = [column for column in free if kinds[column] is ColumnType.STRING and column not in indices]
-        unique = identifiers(first, strings, settings.max_levels)
-        found |= {column: f"column {column!r} is ignored: most of its values are unique" for column in unique}
-    return found
+    encodes = settings.unknown != "refuse" and settings.categories == "encode"
+    found = ignored_columns(first, free, kinds, settings.max_levels if encodes else sys.maxsize)
+    return {column: f"column {column!r} is ignored: {why}" for column, why in found.items()}
 
 
 def check_columns(names: Sequence[str], kinds: dict[str, ColumnType], name: str, known: Preparation) -> None:
@@ -231,7 +228,7 @@ def open_stream(
     for batch in first:
         used.append(batch[: max(0, n_left)])
         n_left -= len(batch)
-    ignored = ignored_columns(used, inputs, source.kinds, settings)
+    ignored = unused_columns(used, inputs, source.kinds, settings)
     inputs = [column for column in inputs if column not in ignored]
     if all(source.kinds[column] is ColumnType.NUMBER for column in inputs):
         task.check_width(len(inputs), name)

@@ -1,13 +1,17 @@
 """State of a run that can be resumed: one file with the model and the position in the input.
 
 A resumed run reads the learned rows again and compares their checksum, so that it never continues with another input.
+Other files are appended by ``batch2online learn``, which knows files that were learned by a hash of their content.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 import time
 import zlib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,8 +26,20 @@ from batch2online.app.inputs import DataError
 from batch2online.app.inputs.preparation import Preparation
 from batch2online.durable import Durable
 
-INPUT = "input"
-"""Name of the source of rows in the file."""
+INPUT, APPENDED = "input", "appended"
+"""Names of sources in the file: the input of the run that has created it, and files learned since."""
+
+
+def content_key(path: str, query: str | None = None) -> str | None:
+    """Return a key of the content of a file, and of the query on it; None if it is a pipe, a URL or anything live."""
+    if path == "-" or "://" in path or not os.path.isfile(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    return f"file {digest}" if query is None else f"file {digest} query {query}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,14 @@ class FileModel(AbstractContextManager["FileModel"]):
             raise DataError(f"{self._durable.path} was not written by a run: use another --state.")
         if found is None:
             return Position()
-        before = found["settings"]
+        before, path = found["settings"], self._durable.path
+        if before.get("source") != self._settings.get("source"):
+            raise DataError(
+                f"{path} has learned {before.get('source')}: use batch2online learn {path} FILE to append further "
+                "files, or another --state."
+            )
+        if APPENDED in self._durable.positions:
+            raise DataError(f"{path} has learned further files since its run: use batch2online learn {path} FILE.")
         for key in sorted(before.keys() | self._settings.keys()):
             if before.get(key) != self._settings.get(key):
                 raise DataError(
@@ -102,11 +125,23 @@ class FileModel(AbstractContextManager["FileModel"]):
     def learn(self, chunk: Chunk, position: Position) -> None:
         """Learn the rows, and store them with the position after them."""
         rows, targets = chunk
-        kept = asdict(position) | {"settings": self._settings, "curve": valid(list(position.curve))}
+        kept = asdict(position) | {"settings": self._settings, "curve": valid(list(position.curve)), "finished": False}
         self._durable.partial_fit(rows, targets, source=(INPUT, kept))
         if time.monotonic() - self._written_at >= self._every:
             self._durable.checkpoint()
             self._written_at = time.monotonic()
+
+    def finish(self, paths: Sequence[str]) -> None:
+        """Store that the input was learned to its end, and keys of its files."""
+        keys = [content_key(path, self._settings.get("query")) for path in paths]
+        position = self._durable.positions[INPUT] | {"finished": True}
+
+        def store() -> None:
+            self._durable.note(source=(INPUT, position))
+            for key in keys:
+                self._durable.note(key=key)
+
+        self._durable.batch(store)
 
     def __enter__(self) -> Self:
         return self

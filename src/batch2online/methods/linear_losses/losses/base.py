@@ -85,11 +85,11 @@ class PredictorLoss(ABC):
         """Return the predictors (K,) of the best constant model."""
 
     def mean(self, eta: FloatArray) -> FloatArray:
-        """Return the predictions (n,) for predictors (n, 1): the inverse link."""
+        """Apply the inverse link: return the predictions (n,) of predictors (n, 1)."""
         return eta[:, 0]
 
     def predictor(self, mean: FloatArray) -> FloatArray:
-        """Return the predictors (n, 1) for predictions (n,): the link."""
+        """Apply the link: return the predictors (n, 1) of predictions (n,)."""
         return mean[:, None]
 
     def without_scale(self, eta: FloatArray, y: FloatArray) -> FloatArray:

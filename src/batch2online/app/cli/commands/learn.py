@@ -1,0 +1,282 @@
+"""``batch2online learn``: append files to the model of a run, as settings, columns and categories of the model say."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from batch2online.answers import losses_of_answers
+from batch2online.app.cli.alarms import EXCESS, KINDS, alarms_of, check_webhook, send
+from batch2online.app.cli.files import json_text, valid
+from batch2online.app.cli.run.result import Recorder, change_record
+from batch2online.app.cli.run.source import Chunk, PreparedStream, open_input
+from batch2online.app.cli.run.state import APPENDED, INPUT, content_key
+from batch2online.app.cli.settings import Settings
+from batch2online.app.cli.tasks import task_for
+from batch2online.app.cli.tasks.task import Task
+from batch2online.app.cli.terminal import console, pairs, print_paragraphs, printable, progress_line, unbroken
+from batch2online.app.inputs import DataError
+from batch2online.app.inputs.preparation import Preparation
+from batch2online.app.inputs.source import name_of, paths_of
+from batch2online.app.report.context import shared_scale
+from batch2online.durable import Durable
+from batch2online.headline import _shown
+from batch2online.record import Averages, Record, Spread
+from batch2online.rows import Rows
+from batch2online.storage.model_file import sources_in
+
+ALARM = 3
+"""Exit code of a night that was learned with an alarm."""
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """The options of ``batch2online learn``."""
+
+    again: bool = False
+    alarms: tuple[str, ...] = KINDS
+    excess: float = EXCESS
+    webhook: str | None = None
+    on_alarm: str | None = None
+    query: str | None = None
+    json: bool = False
+    quiet: bool = False
+
+
+def learn(path: Path, files: Sequence[str], options: LearnOptions) -> int:
+    """Learn the rows of files as one transaction; print what they brought, and return the exit code."""
+    check_webhook(options.webhook)
+    wrong = next((kind for kind in options.alarms if kind not in (*KINDS, "none")), None)
+    if wrong is not None or not files:
+        raise DataError(
+            f"--alarms {wrong} is unknown: give order, changes or none." if wrong else "Give FILE to learn."
+        )
+    started, paths = time.monotonic(), paths_of(files)
+    file = path / "model.b2o" if path.is_dir() else path
+    with progress_line(name_of(paths[0]), options.quiet or options.json) as line, _opened(file) as durable:
+        task, preparation = _task_of(durable, options.query)
+        keys = _check_new(durable, paths, options)
+        stream = open_input(paths, None, task, known=preparation)
+        stream.on_note = line.note
+        night = Night(durable.model)
+        durable.batch(lambda: _learn_night(durable, stream, night, [key for key in keys if key is not None], line))
+        line.end()
+        result = _result(durable, stream, night, task, options) | {"files": [name_of(each) for each in paths]}
+    result["seconds"] = time.monotonic() - started
+    if options.json:
+        click.echo(json_text(result))
+    else:
+        _show(result, file)
+    if result["alarms"]:
+        send(valid(result), options.webhook, options.on_alarm, lambda note: click.echo(f"Note: {note}.", err=True))
+        return ALARM
+    return 0
+
+
+# -- the model ----------------------------------------------------------------------------------------------
+
+
+def _opened(file: Path) -> Durable:
+    """Open the model of a run."""
+    if not file.is_file():
+        raise DataError(f"{file} is no model: batch2online run FILE --state {file} creates one.")
+    position = sources_in(file).get(INPUT)
+    if not isinstance(position, dict):
+        return Durable.open(file)
+    return Durable(file, _settings_of(file, position).estimator())
+
+
+def _settings_of(file: Path, position: Any) -> Settings:
+    """Return the settings of the run that has created a file."""
+    known = {each.name for each in fields(Settings)}
+    try:
+        stored: dict[str, Any] = position["settings"]
+        values: dict[str, Any] = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in stored.items()
+        }
+        return Settings(**{name: value for name, value in values.items() if name in known})
+    except (TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{file} has settings of a run that this version does not know.") from error
+
+
+def _task_of(durable: Durable, query: str | None) -> tuple[Task, Preparation]:
+    """Return the task of a model and how its columns are prepared."""
+    position = durable.positions.get(INPUT)
+    if not isinstance(position, dict) or position.get("preparation") is None:
+        raise DataError(f"{durable.path} was not written by a run: batch2online run FILE --state creates such a model.")
+    settings = _settings_of(durable.path, position)
+    if not position.get("finished", True):
+        raise DataError(
+            f"{durable.path} has learned {position['settings'].get('source')} in part: end that run first, by the same "
+            "command as before."
+        )
+    settings = settings if query is None else replace(settings, query=query)
+    return task_for(settings), Preparation.from_dict(position["preparation"])
+
+
+def _check_new(durable: Durable, paths: Sequence[str], options: LearnOptions) -> list[str | None]:
+    """Return keys of the contents of files; refuse a content that was learned before."""
+    keys = [content_key(path, options.query) for path in paths]
+    for place, (path, key) in enumerate(zip(paths, keys, strict=True)):
+        if key is None or options.again:
+            continue
+        if key in keys[:place]:
+            raise DataError(f"{name_of(path)} has the same content as {name_of(paths[keys.index(key)])}: give one.")
+        if durable.has_key(key):
+            raise DataError(
+                f"{name_of(path)} was learned before: {durable.path.name} knows its content. --again learns it again."
+            )
+    return keys
+
+
+# -- the night ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Night:
+    """Rows of a night under the model before it; attributes beside these are what a progress line reads."""
+
+    model: Any
+    rows: int = 0
+    loss: float = 0.0
+    secondary: float = 0.0
+    spread: Spread | None = None
+    recorder: Recorder = field(default_factory=Recorder)
+    resumed_at: int = 0
+
+    def __post_init__(self) -> None:
+        stream = self.model._stream
+        self.first, self.n_changes = int(stream.n_seen), int(self.model.n_changes_)
+        self._answerer = stream.answerer if stream.has_model else None
+        self._record = _record_of(self.model)
+        self.usual = self.model.metrics_
+
+    def add(self, chunk: Chunk) -> None:
+        """Score rows that are not learned yet under the model before the night."""
+        rows, targets = chunk
+        self.rows += len(rows)
+        if self._answerer is None:
+            return
+        prepared = self.model._prepare(rows, targets, None)
+        problem = prepared.problem or self.model._stream.problem
+        for points, y, weights in prepared.batches:
+            losses, secondary = losses_of_answers(problem, self._answerer, points, y)
+            self.loss, self.secondary = self.loss + float(losses.sum()), self.secondary + float(secondary.sum())
+            values = problem.spread_of(Rows(points, y, weights, np.arange(len(points))))
+            if values is not None:
+                self.spread = (self.spread or Spread()).plus(values, weights)
+
+    def quality_before(self) -> dict[str, float]:
+        """Return measures of the night under the model before it; none if there was no model."""
+        if self._answerer is None or not self.rows:
+            return {}
+        found = Averages(self.rows, float(self.rows), self.loss, self.secondary, self._total())
+        return dict(self.model._quality(found))
+
+    def quality_learning(self) -> dict[str, float]:
+        """Return measures of the night in which each row was predicted just before it was learned."""
+        now, before = _record_of(self.model), self._record
+        if now is None or before is None or not now.weight > before.weight:
+            return {}
+        sums = now.loss - before.loss, now.secondary_loss - before.secondary_loss
+        found = Averages(now.rows - before.rows, now.weight - before.weight, *sums, self._total())
+        return dict(self.model._quality(found))
+
+    def _total(self) -> float:
+        """Return the loss of the mean of the night."""
+        if self.spread is None:
+            return float("nan")
+        return self.spread.total(around_zero=not getattr(self.model._stream.sketch, "intercept", True))
+
+    def events(self) -> list[Any]:
+        """Return the changes of the night, at most 10,000."""
+        count = self.model.n_changes_ - self.n_changes
+        return list(self.model.changes_[-count:]) if count else []
+
+
+def _record_of(model: Any) -> Record | None:
+    record: Record | None = model._view().current.record
+    return record
+
+
+def _learn_night(durable: Durable, stream: PreparedStream, night: Night, keys: Sequence[str], line: Any) -> None:
+    """Score and learn all rows of an input, and store what was learned; called inside a transaction."""
+    for rows, targets in stream.chunks():
+        try:
+            night.add((rows, targets))
+            durable.partial_fit(rows, targets)
+        except ValueError as error:
+            raise DataError(str(error)) from error
+        line(night, stream.progress(night.rows))
+    if not night.rows:
+        raise stream.no_rows_error()
+    stream.close()
+    for key in keys:
+        durable.note(key=key)
+    before = durable.positions.get(APPENDED, {"nights": 1, "rows": 0})
+    position = {"nights": before["nights"] + 1, "rows": before["rows"] + night.rows, "last": stream.name}
+    durable.note(source=(APPENDED, position))
+
+
+def _result(
+    durable: Durable, stream: PreparedStream, night: Night, task: Task, options: LearnOptions
+) -> dict[str, Any]:
+    """Return what the night has brought."""
+    order, events = durable.order_, night.events()
+    headline = durable.headline(task.settings.target, **shared_scale(asdict(stream.preparation)))
+    return {
+        "model": str(durable.path),
+        "night": durable.positions[APPENDED]["nights"],
+        "rows": night.rows,
+        "rows_dropped": stream.dropped,
+        "rows_seen": int(durable.n_seen_),
+        "quality_before": night.quality_before(),
+        "quality_learning": night.quality_learning(),
+        "quality_of_earlier_rows": night.usual,
+        "changes": [change_record(event) for event in events],
+        "order": {
+            "verdict": order.sentence(),
+            "looks_random": order.looks_random,
+            "evidence": order.evidence,
+            "alarm": order.alarm,
+        },
+        "alarms": alarms_of(options.alarms, order, night.first, events, options.excess),
+        "headline": str(headline),
+        "notes": list(stream.notes),
+    }
+
+
+# -- output -------------------------------------------------------------------------------------------------
+
+
+def _show(result: dict[str, Any], file: Path) -> None:
+    changes, dropped = result["changes"], result["rows_dropped"]
+    count = f"{len(changes):,}, the last: " if len(changes) > 1 else ""
+    lines: list[tuple[str, Any]] = [
+        ("model", unbroken(f"{file}, {result['rows_seen']:,} rows")),
+        ("night", f"{result['rows']:,} rows" + (f", {dropped:,} more dropped" if dropped else "")),
+        ("before it", _measures(result["quality_before"]) or "no model yet"),
+        ("learning it", _measures(result["quality_learning"]) or "not scored"),
+        ("earlier rows", _measures(result["quality_of_earlier_rows"]) or "not scored"),
+        ("changes", f"{count}{changes[-1]['reason']}" if changes else "none"),
+        ("order", result["order"]["verdict"]),
+    ]
+    lines += [("alarm", printable(alarm, style="bold red")) for alarm in result["alarms"]]
+    screen = console(soft_wrap=True)
+    screen.print()
+    screen.print(printable(f" {', '.join(result['files'][:3])}: night {result['night']:,}", style="bold"))
+    screen.print()
+    print_paragraphs(pairs(lines), screen)
+    screen.print()
+    sys.stdout.flush()
+
+
+def _measures(quality: dict[str, float]) -> str:
+    return ", ".join(" ".join(_shown(measure, 1.0, "")) for measure in quality.items())

@@ -1,0 +1,1 @@
+"""A service over HTTP: models in a folder that learn, predict and report (``batch2online serve``)."""

@@ -1,0 +1,78 @@
+"""Rows of a request as an Arrow table: JSON, JSON lines, CSV or Arrow IPC."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+
+from batch2online.app.serve.problems import RequestError
+
+Row = dict[str, str | float | int | bool | None]
+_decode_rows = msgspec.json.Decoder(list[Row]).decode
+_decode_row = msgspec.json.Decoder(Row).decode
+
+
+def table_of(body: bytes, content_type: str) -> pa.Table:
+    """Return the rows of a request.
+
+    >>> table_of(b'[{"a": 1, "b": "x"}, {"b": null, "a": 2.5}]', "application/json").to_pydict()
+    {'a': [1.0, 2.5], 'b': ['x', None]}
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in _READERS:
+        raise RequestError(415, f"Content-Type {kind or 'is missing'}: send {', '.join(_READERS)}.")
+    try:
+        table = _READERS[kind](body)
+    except (msgspec.MsgspecError, pa.ArrowException, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(422, f"The body is not a table in {kind}: {error}") from error
+    if not table.num_rows:
+        raise RequestError(422, "The body has no rows.")
+    if len(set(table.column_names)) < table.num_columns:
+        raise RequestError(422, "Two columns have the same name.")
+    return table
+
+
+def _from_json(body: bytes) -> pa.Table:
+    return _from_rows(_decode_rows(body))
+
+
+def _from_lines(body: bytes) -> pa.Table:
+    return _from_rows([_decode_row(line) for line in body.splitlines() if line.strip()])
+
+
+def _from_rows(rows: list[Row]) -> pa.Table:
+    """Return rows as columns; a name that is missing in a row is a missing value there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float}:
+        return pa.array(values, pa.float64())
+    if len(kinds) > 1:
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise RequestError(422, f"Column {name!r} has values of several types ({found}): send numbers or strings.")
+    return pa.array(values, pa.string() if kinds == {str} else None)
+
+
+def _from_csv(body: bytes) -> pa.Table:
+    return pa.csv.read_csv(io.BytesIO(body))
+
+
+def _from_arrow(body: bytes) -> pa.Table:
+    return pa.ipc.open_stream(pa.BufferReader(body)).read_all()
+
+
+_READERS: dict[str, Callable[[bytes], pa.Table]] = {
+    "application/json": _from_json,
+    "application/x-ndjson": _from_lines,
+    "text/csv": _from_csv,
+    "application/vnd.apache.arrow.stream": _from_arrow,
+}

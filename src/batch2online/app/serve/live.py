@@ -1,0 +1,121 @@
+"""The live page, and the events that it shows."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import math
+import re
+import time
+from collections.abc import AsyncIterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from batch2online.app.serve.models import ModelFolder, ServedModel
+
+_SECONDS = 1.0
+"""Time between two events of one model."""
+
+
+@cache
+def _page() -> tuple[str, str]:
+    """Return the page with its scripts and styles inside, and the policy that allows these alone."""
+    static = files("batch2online.app.serve") / "static"
+    html = (static / "live.html").read_text(encoding="utf-8")
+    for name in ("uplot.js", "uplot.css"):
+        html = html.replace(f"/*{name}*/", (static / name).read_text(encoding="utf-8").strip())
+    hashes = {tag: _hashes(html, tag) for tag in ("script", "style")}
+    policy = (
+        f"default-src 'none'; connect-src 'self'; script-src {hashes['script']}; style-src {hashes['style']}; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return html, policy
+
+
+def _hashes(html: str, tag: str) -> str:
+    """Return the hashes of inline elements, as a content security policy names them."""
+    found = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+    return " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in found)
+
+
+async def page(request: Request) -> Response:
+    """Return the live page."""
+    html, policy = _page()
+    return Response(html, media_type="text/html", headers={"content-security-policy": policy})
+
+
+async def events(models: ModelFolder, stop: asyncio.Event, request: Request) -> Response:
+    """Stream the figures of all models, each second, and their changes.
+
+    The id of an event counts the changes of all models that the client has seen, ``NAME:ROWS``, separated by commas: a
+    client that reconnects sends it as ``Last-Event-ID`` and receives the changes since then.
+    """
+    seen = _positions(request.headers.get("last-event-id", ""))
+    headers = {"x-accel-buffering": "no"}
+    return StreamingResponse(_stream(models, stop, request, seen), media_type="text/event-stream", headers=headers)
+
+
+def _positions(header: str) -> dict[str, int]:
+    pairs = (pair.rpartition(":") for pair in header.split(","))
+    return {name: int(rows) for name, _, rows in pairs if name and rows.isdigit() and len(rows) < 19}
+
+
+async def _stream(
+    models: ModelFolder, stop: asyncio.Event, request: Request, seen: dict[str, int]
+) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n"
+    while not stop.is_set() and not await request.is_disconnected():
+        for model in models:
+            figures = await asyncio.to_thread(_figures, model, seen.get(model.name, 0))
+            if figures["changes"]:
+                seen[model.name] = figures["changes"][-1]["at"]
+            ident = ",".join(f"{name}:{rows}" for name, rows in sorted(seen.items()))
+            yield b"id: %b\nevent: figures\ndata: %b\n\n" % (ident.encode(), msgspec.json.encode(figures))
+        try:
+            await asyncio.wait_for(stop.wait(), _SECONDS)
+        except TimeoutError:
+            continue
+
+
+def _figures(model: ServedModel, since: int) -> dict[str, Any]:
+    """Return what the page shows of a model."""
+    found: dict[str, Any] = {
+        "model": model.name,
+        "task": model.settings["task"],
+        "time": time.time(),
+        "rows": model.n_seen,
+        "rate": round(model.rate(), 1),
+        "waiting": model.durable.n_waiting,
+        "version": model.version,
+        "changes": model.changes(since),
+        "errors": list(model.errors),
+    }
+    if model.is_fitted:
+        estimator = model.durable.model
+        known, order = model.regret(), estimator.order_
+        found["ratio"] = _finite(known.ratio)
+        found["loss"] = _finite(known.loss / known.rows if known.rows else math.nan)
+        found["headline"] = str(estimator.headline()).splitlines()[0] if known.rows else ""
+        found["order"] = _finite(order.evidence)
+        found["alarm"] = order.alarm
+        found["weights"] = _shown_parameters(estimator)
+    return found
+
+
+def _shown_parameters(estimator: Any) -> list[dict[str, Any]]:
+    """Return coefficients, or the sizes of clusters, that the page draws as bars."""
+    coef = getattr(estimator, "coef_", None)
+    if coef is not None and getattr(coef, "ndim", 2) == 1:
+        names = estimator._feature_names() or range(len(coef))
+        return [{"name": str(name), "value": _finite(value)} for name, value in zip(names[:30], coef, strict=False)]
+    return []
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None

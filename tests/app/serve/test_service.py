@@ -1,0 +1,301 @@
+"""The service over HTTP: its shapes, its errors, its limits, and that it learns as the library does."""
+
+import io
+import json
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="needs httpx2")
+
+from starlette.testclient import TestClient
+
+from batch2online import Durable, OnlineRegression
+from batch2online.app.serve.access import Tokens, is_loopback
+from batch2online.app.serve.models import ServedModel
+from batch2online.app.serve.service import create_app
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1_000, 3))
+Y = X @ [1.0, -2.0, 0.5] + 0.1 * RNG.normal(size=1_000)
+ROWS = [dict(zip("abcy", map(float, values), strict=True)) for values in np.column_stack([X, Y])]
+REGRESSION = {"task": "regression", "target": "y"}
+
+
+def client_of(folder, **settings):
+    return TestClient(create_app(folder, **settings), base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(tmp_path):
+    with client_of(tmp_path / "models") as client:
+        yield client
+
+
+@pytest.fixture
+def learned(client):
+    assert client.put("/models/price", json=REGRESSION).status_code == 201
+    assert client.post("/models/price/learn", json=ROWS).json() == {"first_id": 0, "last_id": 999}
+    return client
+
+
+def detail(response, status):
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["status"] == status
+    return response.json()["detail"]
+
+
+def test_predictions_are_those_of_the_library(learned):
+    found = learned.post("/models/price/predict", json=[{"a": 1, "b": 0, "c": 2}, {"c": 1, "a": 0, "b": 1, "y": 7}])
+    model = OnlineRegression(random_state=0).partial_fit(X, Y)
+    np.testing.assert_allclose(found.json()["predictions"], model.predict([[1, 0, 2], [0, 1, 1]]), rtol=1e-9)
+    about = learned.get("/models/price").json()
+    assert (about["n_seen"], about["task"], about["n_changes"]) == (1_000, "regression", model.n_changes_)
+    assert [each["name"] for each in learned.get("/models").json()] == ["price"]
+
+
+def test_every_format_gives_the_same_model(tmp_path):
+    table = pa.table({name: [row[name] for row in ROWS] for name in "abcy"})
+    arrow, csv = io.BytesIO(), io.BytesIO()
+    with pa.ipc.new_stream(arrow, table.schema) as writer:
+        writer.write_table(table)
+    pa.csv.write_csv(table, csv)
+    bodies = {
+        "application/json": json.dumps(ROWS).encode(),
+        "application/x-ndjson": "\n".join(map(json.dumps, ROWS)).encode(),
+        "text/csv": csv.getvalue(),
+        "application/vnd.apache.arrow.stream": arrow.getvalue(),
+    }
+    with client_of(tmp_path) as client:
+        answers = []
+        for number, (kind, body) in enumerate(bodies.items()):
+            client.put(f"/models/m{number}", json=REGRESSION)
+            done = client.post(f"/models/m{number}/learn", content=body, headers={"content-type": kind})
+            assert done.status_code == 200, done.text
+            answers.append(client.post(f"/models/m{number}/predict", json=ROWS[:5]).json())
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_a_restart_continues(tmp_path):
+    with client_of(tmp_path) as client:
+        client.put("/models/price", json=REGRESSION)
+        client.post("/models/price/learn", json=ROWS[:600])
+    with client_of(tmp_path) as client:
+        assert client.post("/models/price/learn", json=ROWS[600:]).json() == {"first_id": 600, "last_id": 999}
+        found = client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"]
+    with client_of(tmp_path / "other") as client:
+        client.put("/models/price", json=REGRESSION)
+        client.post("/models/price/learn", json=ROWS)
+        assert client.post("/models/price/predict", json=ROWS[:3]).json()["predictions"] == found
+
+
+def test_a_repeated_call_learns_once(learned):
+    for expected in ({"first_id": 1_000, "last_id": 1_001}, {"first_id": None, "last_id": None}):
+        done = learned.post("/models/price/learn", json=ROWS[:2], headers={"Idempotency-Key": "night 1"})
+        assert done.json() == expected
+    assert learned.get("/models/price").json()["n_seen"] == 1_002
+
+
+def test_labels_may_come_late(learned):
+    rows = [{"id": f"order {i}", "a": 0.5, "b": i, "c": 1} for i in range(3)]
+    before = learned.post("/models/price/predict?key=id", json=rows).json()["predictions"]
+    assert len(before) == 3
+    assert learned.get("/models/price").json()["n_waiting"] == 3
+    done = learned.post("/models/price/label?key=id", json=[{"id": "order 1", "y": 2.0}])
+    assert done.json() == {"n_labelled": 1}
+    assert learned.get("/models/price").json()["n_seen"] == 1_001
+    assert "has its target already" in detail(
+        learned.post("/models/price/label?key=id", json=[{"id": "order 1", "y": 2.0}]), 409
+    )
+
+
+def test_rows_are_forgotten_by_key(client):
+    client.put("/models/price", json=REGRESSION | {"keep_history": True})
+    client.post("/models/price/learn?key=id", json=[row | {"id": i} for i, row in enumerate(ROWS[:100])])
+    assert client.post("/models/price/forget", json={"keys": [3, 4]}).json()["n_seen"] == 98
+    assert "42000" in detail(client.post("/models/price/forget", json={"keys": [42_000]}), 409)
+
+
+def test_changes_regret_coreset_and_report(learned):
+    changes = learned.get("/models/price/changes").json()["changes"]
+    assert changes
+    assert all(change["reason"] and 0 < change["at"] <= 1_000 for change in changes)
+    assert learned.get(f"/models/price/changes?since={changes[-1]['at']}").json() == {"changes": []}
+    ratio = OnlineRegression(random_state=0).partial_fit(X, Y).regret_.ratio
+    assert learned.get("/models/price/regret").json()["ratio"] == pytest.approx(ratio)
+    coreset = learned.get("/models/price/coreset").json()
+    assert len(coreset["ids"]) == len(coreset["points"]) == len(coreset["targets"]) == len(coreset["weights"])
+    assert learned.get("/models/price/report").text.startswith("<!doctype html>")
+
+
+def test_figures_for_prometheus(learned):
+    text = learned.get("/metrics").text
+    assert 'batch2online_rows_learned_total{model="price"} 1000.0' in text
+    for name in ("model_changes_total", "refresh_duration_seconds_count", "loss_ratio", "order_evidence"):
+        assert f"batch2online_{name}{{" in text
+    assert "batch2online_consumer_lag_rows" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "need a task"),
+        ({"task": "nothing"}, "nothing"),
+        ({"task": "regression"}, "needs target"),
+        (REGRESSION | {"state": "/etc/passwd"}, "Unknown options"),
+        (REGRESSION | {"history": "/tmp/rows"}, 'must be "memory" or "coreset"'),
+        (REGRESSION | {"estimator": "/tmp/model.py"}, "dotted name of a class of sklearn"),
+        (REGRESSION | {"estimator": "os.system"}, "dotted name of a class of sklearn"),
+        (REGRESSION | {"k": "five"}, "k must be of type int"),
+        (REGRESSION | {"columns": "a"}, "list of strings"),
+        ({"task": "clustering"}, "needs k"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_create_nothing(client, settings, said, tmp_path):
+    assert said in detail(client.put("/models/m", json=settings), 422)
+    assert client.get("/models").json() == []
+    assert not list((tmp_path / "models").glob("*.json"))
+
+
+@pytest.mark.parametrize("name", ["..", "a.b", "-a", "a" * 65, "%2e%2e", "a%2fb"])
+def test_names_are_no_paths(client, name):
+    assert client.put(f"/models/{name}", json=REGRESSION).status_code in (404, 405, 422)
+    assert client.get("/models").json() == []
+
+
+def test_another_model_of_the_same_name_is_refused(learned):
+    assert learned.put("/models/price", json=REGRESSION).status_code == 200
+    assert "other settings" in detail(learned.put("/models/price", json=REGRESSION | {"alpha": 1.0}), 409)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([{"a": 1, "b": 2, "c": 3}], "no column 'y'"),
+        ([{"a": 1, "b": 2, "y": 3}], "missing ['c']"),
+        ([{"a": 1, "b": 2, "c": 3, "d": 4, "y": 3}], "unknown ['d']"),
+        ([{"a": 1, "b": 2, "c": 3, "y": None}], "Row 0"),
+        ([{"a": 1, "b": 2, "c": 3, "y": "x"}], "y"),
+        ([{"a": "x", "b": 2, "c": 3, "y": 1}, {"a": 1, "b": 2, "c": 3, "y": 1}], "several types"),
+        ([], "no rows"),
+        ({"a": 1}, "not a table"),
+        ([[1, 2]], "not a table"),
+        ([{"a": [1], "b": 2, "c": 3, "y": 1}], "not a table"),
+        ([{"a": 1e308, "b": 1e308, "c": 3, "y": 1}], "1e"),
+    ],
+    ids=str,
+)
+def test_wrong_rows_change_nothing(learned, body, said):
+    before = learned.post("/models/price/predict", json=ROWS[:3]).json()
+    assert said in detail(learned.post("/models/price/learn", json=body), 422)
+    assert learned.get("/models/price").json()["n_seen"] == 1_000
+    assert learned.post("/models/price/predict", json=ROWS[:3]).json() == before
+
+
+def test_other_errors_are_sentences(learned):
+    detail(learned.post("/models/price/learn", content=b"a=1"), 415)
+    detail(learned.post("/models/price/learn", content=b"{", headers={"content-type": "application/json"}), 422)
+    detail(learned.get("/models/other"), 404)
+    detail(learned.get("/models/price/changes?since=x"), 422)
+    learned.put("/models/new", json=REGRESSION)
+    assert "no rows yet" in detail(learned.post("/models/new/predict", json=[{"a": 1}]), 409)
+
+
+def test_a_failure_of_the_service_tells_nothing(learned, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(ServedModel, "learn", fail)
+    assert "secret" not in detail(learned.post("/models/price/learn", json=ROWS[:1]), 500)
+
+
+def test_sizes_and_numbers_are_limited(tmp_path):
+    with client_of(tmp_path, max_bytes=10_000, max_models=1) as client:
+        client.put("/models/price", json=REGRESSION)
+        assert "1 models already" in detail(client.put("/models/more", json=REGRESSION), 409)
+        detail(client.post("/models/price/learn", json=ROWS), 413)
+        kind = {"content-type": "application/json"}
+        detail(client.post("/models/price/learn", content=iter([b"[" * 6_000] * 2), headers=kind), 413)
+
+
+def test_a_crowded_model_says_when_to_come_back(learned, monkeypatch):
+    started, go = threading.Event(), threading.Event()
+    monkeypatch.setattr("batch2online.app.serve.models.MAX_WAITING", 1)
+
+    def slow(*_):
+        started.set()
+        go.wait(10)
+        return 0, 0
+
+    monkeypatch.setattr(ServedModel, "learn", slow)
+    first = threading.Thread(target=lambda: learned.post("/models/price/learn", json=ROWS[:1]))
+    first.start()
+    assert started.wait(10)
+    response = learned.post("/models/price/learn", json=ROWS[:1])
+    assert learned.post("/models/price/predict", json=ROWS[:1]).status_code == 200  # predictions do not wait
+    go.set()
+    first.join()
+    detail(response, 429)
+    assert response.headers["retry-after"] == "1"
+
+
+def test_tokens_decide_who_reads_and_who_writes(tmp_path):
+    (tmp_path / "tokens").write_text(f"{'w' * 20}\nread {'r' * 20}\n")
+    tokens = Tokens.from_file(tmp_path / "tokens")
+    with client_of(tmp_path / "models", tokens=tokens) as client:
+        bearer = {name: {"Authorization": f"Bearer {name * 20}"} for name in "rwx"}
+        detail(client.put("/models/m", json=REGRESSION), 401)
+        detail(client.put("/models/m", json=REGRESSION, headers=bearer["r"]), 401)
+        assert client.put("/models/m", json=REGRESSION, headers=bearer["w"]).status_code == 201
+        assert client.post("/models/m/learn", json=ROWS[:50], headers=bearer["w"]).status_code == 200
+        assert client.get("/models", headers=bearer["r"]).status_code == 200
+        assert client.post("/models/m/predict", json=ROWS[:2], headers=bearer["r"]).status_code == 200
+        detail(client.get("/models", headers=bearer["x"]), 401)
+        detail(client.post("/models/m/learn", json=ROWS[:50], headers=bearer["r"]), 401)
+        assert client.get("/v2/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("content", ["", "short", "admin " + "a" * 20, "read " + "a" * 20])
+def test_a_wrong_token_file_is_refused(content, tmp_path):
+    (tmp_path / "tokens").write_text(content)
+    with pytest.raises(ValueError, match="16 characters"):
+        Tokens.from_file(tmp_path / "tokens")
+
+
+def test_pages_of_other_sites_reach_nothing(learned):
+    detail(learned.get("/models", headers={"Host": "evil.example"}), 421)
+    detail(learned.post("/models/price/learn", json=ROWS[:1], headers={"Origin": "http://evil.example"}), 403)
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("[::1]")
+    assert not is_loopback("0.0.0.0")
+    for name in ("x-content-type-options", "x-frame-options", "referrer-policy"):
+        assert name in learned.get("/models").headers
+
+
+def test_the_live_page_allows_its_own_scripts_alone(client):
+    page = client.get("/")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "uPlot" in page.text
+    assert len(page.content) < 75_000
+
+
+def test_the_description_names_every_address(client):
+    found = client.get("/openapi.json").json()
+    assert found["openapi"].startswith("3.1")
+    assert {"/models/{name}/learn", "/models/{name}/predict", "/models/{name}/label"} <= set(found["paths"])
+    assert "Learned" in found["components"]["schemas"]
+
+
+def test_the_file_is_an_ordinary_model(tmp_path):
+    with client_of(tmp_path) as client:
+        client.put("/models/price", json=REGRESSION)
+        client.post("/models/price/learn", json=ROWS)
+    with Durable.open(tmp_path / "price.b2o") as durable:
+        assert durable.n_seen_ == 1_000
