@@ -29,6 +29,7 @@ from batch2online.drift.order_monitor import OrderMonitor, OrderVerdict
 from batch2online.drift.window import CHECKS_PER_WINDOW_MOMENTS, SlidingWindow, Window
 from batch2online.input import PreparedRow, PreparedRows, RowReader
 from batch2online.quality import Baseline, ClassBaseline
+from batch2online.reasons import explained
 from batch2online.record import Averages, Handful
 from batch2online.refresh import Policy
 from batch2online.results import ChangeEvent, FitTiming, Regret, Timings
@@ -871,7 +872,13 @@ class OnlineEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         engine = self._check_fitted()
         seconds = {fit.at: fit.seconds for fit in engine.current.timings.models}
-        return [replace(event, seconds=seconds.get(event.at)) for event in engine.current.changes]
+        return [replace(event, seconds=seconds.get(event.at)) for event in engine.view().current.changes]
+
+    @property
+    def change_reasons_(self) -> list[str]:
+        """Each change in words: why the model was replaced, which inputs and predictions moved, and what it gained."""
+        names, labels = getattr(self, "feature_names_in_", None), getattr(self._check_fitted().problem, "labels", {})
+        return [explained(event, names=names, labels=labels) for event in self.changes_]
 
     @property
     def timings_(self) -> Timings:

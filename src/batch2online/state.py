@@ -248,7 +248,7 @@ class StreamState:
             raise TypeError(f"refresh must be a policy of batch2online.refresh or None, got {policy!r}{named}.")
         check_sketch(problem, sketch)
         shape = sketch.settings.shape
-        policy = policy.starting_at(problem.first_check(*shape))
+        policy = policy.starting_at(problem.first_check(*shape)).with_few_rows(problem.enough_rows(*shape))
         assert policy.start is not None
         state = cls(
             problem,
@@ -564,7 +564,7 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
         return state, ()
     state = replace(state, sketch=state.sketch.prepared(data.history))
     if not state.has_model:
-        return fit_first(state, data.history), ()
+        return fit_first(state, data.history, state.problem.fit_online), ()
     data = data.of(state.sketch)
     state, trigger = find_trigger(state, data)
     if trigger is None:
@@ -572,17 +572,20 @@ def check(state: StreamState, history: History | None) -> tuple[StreamState, Eve
     data, problem, policy, n = data.of(state.sketch), state.problem, state.policy, state.n_learned
     bound = problem.lower_bound(data)
     before = None if bound is None else problem.cost(state.model, data)
-    noise = problem.degrees_of_freedom(state.model, data) / data.totals.effective_rows
+    degrees = problem.degrees_of_freedom(state.model, data)
+    noise, policy = degrees / data.totals.effective_rows, policy.priced(n, degrees)
     tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before is not None and before <= tolerance * bound:
         return state, ()
-    state, new = timed_fit(state, data, state.model)
+    state, new = timed_fit(state, data, state.model, problem.fit_online)
     if new.costs is not None:
         before, after = new.costs
     else:
         before = problem.cost(state.model, data) if before is None else before
         after = problem.cost(new.model, data)
-    if policy.max_noise_factor > 1 and before > tolerance * after:  # the random draw of the tolerance is the same
+    if (
+        tolerance and policy.max_noise_factor > 1 and before > tolerance * after
+    ):  # the random draw of the tolerance is the same
         noise *= min(policy.max_noise_factor, problem.noise_factor(new.model, data))
         tolerance = policy.cost_tolerance(data.seed, n, noise)
     if tolerance and before <= tolerance * after:
@@ -652,17 +655,19 @@ def compare_coreset(state: StreamState, data: Snapshot) -> tuple[StreamState, bo
     return _refreshed(state, last_coreset=new), old is None or not all(map(np.array_equal, old, new))
 
 
-def timed_fit(state: StreamState, data: Snapshot, current: Any | None) -> tuple[StreamState, FitResult]:
+def timed_fit(
+    state: StreamState, data: Snapshot, current: Any | None, fit: Callable[[Snapshot, Any], FitResult]
+) -> tuple[StreamState, FitResult]:
     """Return a model fitted now, beside the current one or None, and the state with the seconds that it took."""
     start = time.perf_counter()
-    new = state.problem.fit(data, current)
+    new = fit(data, current)
     return replace(state, timings=state.timings.plus(new.n_rows, time.perf_counter() - start)), new
 
 
-def fit_first(state: StreamState, rows: RowSource | None) -> StreamState:
+def fit_first(state: StreamState, rows: RowSource | None, fit: Callable[[Snapshot, Any], FitResult]) -> StreamState:
     """Return the state with its first model, which is no change."""
     data = Snapshot(state.sketch, rows)
-    state, new = timed_fit(state, data, None)
+    state, new = timed_fit(state, data, None, fit)
     state = replace(adopt(state, new.model, data), has_model=True, warm_up=None)
     data = Snapshot(state.sketch, rows)
     if state.policy.floor > 0:
@@ -706,12 +711,12 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
     if state.has_model and state.n_learned:
         data = state.snapshot(history)
         before = state.problem.cost(state.model, data)
-        state, new = timed_fit(state, data, None)
+        state, new = timed_fit(state, data, None, state.problem.fit)
         costs = before, state.problem.cost(new.model, data)
         state, events = install(state, new.model, costs, data, kind=kind, **details)
         state = replace(start_benefit(state, new.n_rows, None), model=new.model)  # where it is the same as well
     elif state.n_learned:
-        state = fit_first(state, data.history)
+        state = fit_first(state, data.history, state.problem.fit)
     state = _refreshed(state, n_kept=0, last_fit=None)
     return schedule(state, state.policy.first_check_after(state.n_learned)), events
 
@@ -721,7 +726,8 @@ def refit(state: StreamState, history: History | None, kind: str, **details: Any
 
 def start_benefit(state: StreamState, n_fit_rows: int, former: Any | None) -> StreamState:
     """Begin to measure what the current model gains over the one before, if there was one."""
-    if not state.policy.measures_benefit:
+    is_reported = state.problem.tries_changes and state.record is not None
+    if not (state.policy.measures_benefit or is_reported):
         return state
     old, size = state.refresh.benefit, float(n_fit_rows)
     if former is state.model and old is not None:  # the same model came out: it gains nothing
@@ -741,8 +747,21 @@ def track_benefit(state: StreamState, rows: Rows, losses: FloatArray) -> StreamS
     some = rows[: TRIAL_ROWS - benefit.gains.rows]
     former = state.problem.losses(benefit.former, some.points, some.targets)[0]
     benefit = benefit.with_trial(former, losses[: len(some)], some.weights).with_rows(losses, rows.weights)
-    is_over = benefit.gains.rows >= TRIAL_ROWS
-    return _refreshed(state, benefit=replace(benefit, former=None) if is_over else benefit)
+    state = with_trial(_refreshed(state, benefit=benefit))
+    return state if benefit.gains.rows < TRIAL_ROWS else _refreshed(state, benefit=replace(benefit, former=None))
+
+
+def with_trial(state: StreamState) -> StreamState:
+    """Return the state whose last change knows what both models have cost the rows after it, seen by neither."""
+    benefit = state.refresh.benefit
+    if benefit is None or not state.changes or state.changes[-1].at != benefit.at or not benefit.gains.weight > 0:
+        return state
+    new = benefit.magnitude / benefit.gains.weight
+    old = new + benefit.gains.mean
+    if not 0 <= old < math.inf:  # logarithms of densities have no shares
+        return state
+    event = replace(state.changes[-1], trial=(benefit.gains.rows, old, new))
+    return replace(state, changes=(*state.changes[:-1], event))
 
 
 # -- two streams ----------------------------------------------------------------------------------------

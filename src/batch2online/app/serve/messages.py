@@ -60,7 +60,7 @@ class Changes(msgspec.Struct):
     changes: list[Change]
 
 
-class Regret(msgspec.Struct):
+class RegretBody(msgspec.Struct):
     """Loss of the stream, that of the best model in hindsight, and their ratio."""
 
     loss: float | None

@@ -38,7 +38,7 @@ def openapi() -> dict[str, Any]:
         messages.Labelled,
         messages.Forget,
         messages.Changes,
-        messages.Regret,
+        messages.RegretBody,
         messages.Points,
         inference.InferRequest,
         ProblemBody,
@@ -72,7 +72,7 @@ def openapi() -> dict[str, Any]:
         f"{model}/label": {"post": operation("Learn targets that come late", ref["Labelled"], row_schema, _KEY, _ONCE)},
         f"{model}/forget": {"post": operation("Forget rows", info, ref["Forget"], _ONCE)},
         f"{model}/changes": {"get": operation("List changes of the model", ref["Changes"], None, _SINCE)},
-        f"{model}/regret": {"get": operation("Compare the loss with hindsight", ref["Regret"])},
+        f"{model}/regret": {"get": operation("Compare the loss with hindsight", ref["RegretBody"])},
         f"{model}/coreset": {"get": operation("Return the coreset", ref["Points"])},
         "/v2/models/{name}/infer": {
             "post": operation("Predict, Open Inference Protocol", {"type": "object"}, ref["InferRequest"])

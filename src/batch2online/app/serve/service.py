@@ -32,7 +32,7 @@ from batch2online.app.serve.messages import (
     ModelInfo,
     Points,
     Predictions,
-    Regret,
+    RegretBody,
 )
 from batch2online.app.serve.metrics import Metrics
 from batch2online.app.serve.models import ModelFolder, ServedModel
@@ -203,7 +203,7 @@ class Service:
         loss, optimum, ratio = (
             value if math.isfinite(value) else None for value in (known.loss, known.optimum, known.ratio)
         )
-        return answer(Regret(loss, optimum, ratio, int(known.rows)))
+        return answer(RegretBody(loss, optimum, ratio, int(known.rows)))
 
     async def _coreset(self, request: Request, model: ServedModel) -> Response:
         found = await asyncio.to_thread(lambda: model.durable.model.coreset_)
