@@ -26,49 +26,64 @@ def describe(context: ReportContext, event: Any) -> str:
 
 
 def section(context: ReportContext) -> str:
-    """Return the importance of each feature, and the partial dependence on the most important ones."""
+    """Return the importance of each column, and the partial dependence on the most important ones."""
     now = context.model._view()
     if now.model is None:
         return ""
     coreset = now.coreset()
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
     flat = targets[:, None] if targets.ndim == 1 else targets
-    rows = Rows(coreset.points, flat, coreset.weights, coreset.ids)[:MAX_ROWS]
-    importance = permutation_importance(now, rows)
+    some = np.linspace(0, len(coreset) - 1, min(len(coreset), MAX_ROWS)).astype(np.int64)
+    rows, groups = Rows(coreset.points, flat, coreset.weights, coreset.ids)[some], feature_groups(context)
+    importance = permutation_importance(now, rows, list(groups.values()))
     lead = (
-        "Permutation importance on the coreset: the increase of the mean loss if the values of a feature are shuffled. "
-        "Correlated features can replace each other and then seem unimportant."
+        "Permutation importance on the coreset: the increase of the mean loss if the values of a column are shuffled, "
+        "those of all features that were made from it together. Correlated columns can replace each other and then "
+        "seem unimportant."
     )
-    pictures = [elements.figure(importance_figure(context.names, importance), "Increase of the mean loss.")]
+    pictures = [elements.figure(importance_figure(list(groups), importance), "Increase of the mean loss.")]
     fitted = now.model.model
     if now.n_targets and (hasattr(fitted, "predict_proba") or not hasattr(fitted, "classes_")):
-        pictures += [_partial_dependence(context, now, rows, column) for column in _top_numbers(now, importance)]
+        pictures += [
+            _partial_dependence(context, now, rows, column) for column in _top_numbers(now, groups, importance)
+        ]
     return elements.section("Feature importance", lead, elements.pair(*pictures))
 
 
-def permutation_importance(now: Any, rows: Rows) -> FloatArray:
-    """Return the increase of the mean loss if one column is shuffled, for each column."""
+def feature_groups(context: ReportContext) -> dict[str, list[int]]:
+    """Return the features of each column: its one-hot features, or the parts of a date, and otherwise itself."""
+    prepared = context.result.get("preparation") or {}
+    sources = {name: column for name, (column, _) in (prepared.get("derived") or {}).items()}
+    for column in prepared.get("categories") or {}:
+        sources |= {name: column for name in context.names if name.startswith(f"{column}=")}
+    groups: dict[str, list[int]] = {}
+    for place, name in enumerate(context.names):
+        groups.setdefault(sources.get(name, name), []).append(place)
+    return groups
+
+
+def permutation_importance(now: Any, rows: Rows, groups: list[list[int]]) -> FloatArray:
+    """Return the increase of the mean loss if the features of a group are shuffled together, for each group."""
 
     def mean_loss(points: FloatArray) -> float:
         return float(np.average(now.problem.losses(now.model, points, rows.targets)[0], weights=rows.weights))
 
     rng = np.random.default_rng(0)
     base = mean_loss(rows.points)
-    importance = np.empty(rows.points.shape[1])
-    for column in range(len(importance)):
+    importance = np.empty(len(groups))
+    for place, group in enumerate(groups):
         points = rows.points.copy()
-        points[:, column] = points[rng.permutation(len(points)), column]
-        importance[column] = mean_loss(points) - base
+        points[:, group] = points[rng.permutation(len(points))][:, group]
+        importance[place] = mean_loss(points) - base
     return importance
 
 
-def _top_numbers(now: Any, importance: FloatArray) -> list[int]:
-    """Return the most important numeric columns."""
+def _top_numbers(now: Any, groups: dict[str, list[int]], importance: FloatArray) -> list[int]:
+    """Return the features of the most important columns that are one number."""
     schema = now.problem.encoding.schema
-    if schema is not None:
-        importance = np.where(np.isin(np.arange(len(importance)), schema.numeric_columns), importance, 0.0)
-    order = np.argsort(-importance, kind="stable")[:MAX_FEATURES]
-    return [int(column) for column in order if importance[column] > 0]
+    places = range(now.width) if schema is None else schema.numeric_columns
+    order = [list(groups.values())[place] for place in np.argsort(-importance, kind="stable") if importance[place] > 0]
+    return [group[0] for group in order if len(group) == 1 and group[0] in places][:MAX_FEATURES]
 
 
 def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: int) -> str:
