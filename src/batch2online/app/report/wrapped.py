@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from batch2online._types import FloatArray
 from batch2online.app.report import elements
-from batch2online.app.report.context import ReportContext
-from batch2online.app.report.formatting import reason
+from batch2online.app.report.context import ReportContext, described
 from batch2online.app.report.model_figures import importance_figure, response_figure
-from batch2online.headline import number
 from batch2online.rows import Rows
 
 MAX_ROWS = 2_000
@@ -21,12 +20,12 @@ MAX_FEATURES, STEPS = 3, 15
 
 
 def describe(context: ReportContext, event: Any) -> str:
-    """Return the reason of a change, and how much the losses of rows changed."""
-    return f"{reason(event)}; losses changed by {number(event.magnitude)}"
+    """Return the reason of a change, and what it has changed."""
+    return described(context, event)
 
 
 def section(context: ReportContext) -> str:
-    """Return the importance of each column, and the partial dependence on the most important ones."""
+    """Return the importance of each feature, and the partial dependence on the most important ones."""
     now = context.model._view()
     if now.model is None:
         return ""
@@ -34,12 +33,12 @@ def section(context: ReportContext) -> str:
     targets = np.empty((len(coreset), 0)) if coreset.targets is None else coreset.targets
     flat = targets[:, None] if targets.ndim == 1 else targets
     some = np.linspace(0, len(coreset) - 1, min(len(coreset), MAX_ROWS)).astype(np.int64)
-    rows, groups = Rows(coreset.points, flat, coreset.weights, coreset.ids)[some], feature_groups(context)
+    rows = Rows(coreset.points, flat, coreset.weights, coreset.ids)[some]
+    groups = context.feature_groups
     importance = permutation_importance(now, rows, list(groups.values()))
     lead = (
-        "Permutation importance on the coreset: the increase of the mean loss if the values of a column are shuffled, "
-        "those of all features that were made from it together. Correlated columns can replace each other and then "
-        "seem unimportant."
+        "Permutation importance on the coreset: the increase of the mean loss if the values of a feature are shuffled. "
+        "Correlated features can replace each other and then seem unimportant."
     )
     pictures = [elements.figure(importance_figure(list(groups), importance), "Increase of the mean loss.")]
     fitted = now.model.model
@@ -50,20 +49,8 @@ def section(context: ReportContext) -> str:
     return elements.section("Feature importance", lead, elements.pair(*pictures))
 
 
-def feature_groups(context: ReportContext) -> dict[str, list[int]]:
-    """Return the features of each column: its one-hot features, or the parts of a date, and otherwise itself."""
-    prepared = context.result.get("preparation") or {}
-    sources = {name: column for name, (column, _) in (prepared.get("derived") or {}).items()}
-    for column in prepared.get("categories") or {}:
-        sources |= {name: column for name in context.names if name.startswith(f"{column}=")}
-    groups: dict[str, list[int]] = {}
-    for place, name in enumerate(context.names):
-        groups.setdefault(sources.get(name, name), []).append(place)
-    return groups
-
-
-def permutation_importance(now: Any, rows: Rows, groups: list[list[int]]) -> FloatArray:
-    """Return the increase of the mean loss if the features of a group are shuffled together, for each group."""
+def permutation_importance(now: Any, rows: Rows, groups: Sequence[Sequence[int]]) -> FloatArray:
+    """Return the increase of the mean loss if the columns of one feature are shuffled together, for each feature."""
 
     def mean_loss(points: FloatArray) -> float:
         return float(np.average(now.problem.losses(now.model, points, rows.targets)[0], weights=rows.weights))
@@ -71,19 +58,21 @@ def permutation_importance(now: Any, rows: Rows, groups: list[list[int]]) -> Flo
     rng = np.random.default_rng(0)
     base = mean_loss(rows.points)
     importance = np.empty(len(groups))
-    for place, group in enumerate(groups):
+    for j, columns in enumerate(groups):
         points = rows.points.copy()
-        points[:, group] = points[rng.permutation(len(points))][:, group]
-        importance[place] = mean_loss(points) - base
+        points[:, columns] = points[rng.permutation(len(points))][:, columns]
+        importance[j] = mean_loss(points) - base
     return importance
 
 
 def _top_numbers(now: Any, groups: dict[str, list[int]], importance: FloatArray) -> list[int]:
-    """Return the features of the most important columns that are one number."""
-    schema = now.problem.encoding.schema
-    places = range(now.width) if schema is None else schema.numeric_columns
-    order = [list(groups.values())[place] for place in np.argsort(-importance, kind="stable") if importance[place] > 0]
-    return [group[0] for group in order if len(group) == 1 and group[0] in places][:MAX_FEATURES]
+    """Return the most important numeric columns."""
+    schema, found = now.problem.encoding.schema, []
+    for columns, value in zip(groups.values(), importance, strict=True):
+        is_number = len(columns) == 1 and (schema is None or columns[0] in schema.numeric_columns)
+        if is_number and value > 0:
+            found.append((-value, columns[0]))
+    return [column for _, column in sorted(found)[:MAX_FEATURES]]
 
 
 def _partial_dependence(context: ReportContext, now: Any, rows: Rows, column: int) -> str:

@@ -24,6 +24,7 @@ from batch2online.methods.any_estimator.weighted_fit import FOLDS, copy_counts, 
 from batch2online.numerics.threads import one_openmp_thread
 from batch2online.problem import FitResult, Hindsight, Problem, certain_weight, check_losses, sampling_error
 from batch2online.quality import Baseline, ClassBaseline, ClassScores
+from batch2online.results import most_moved
 from batch2online.rows import Rows, all_ones
 from batch2online.sketches.base import Coreset, Snapshot
 from batch2online.warm_up import Free, MeanSoFar, Scored, WarmUp
@@ -75,6 +76,9 @@ _LEAST_PART, _ROWS_PER_COEFFICIENT = 5_000, 500
 
 _COMPARISON_ROWS = 5_000
 """Rows on which the costs of two models are compared: to predict all kept rows would take longer than the fits."""
+
+_PREDICTED_ROWS = 1_000
+"""Rows whose predictions by two models are compared, for the reason of a change."""
 
 Scores = Callable[[IntArray], BoolArray]
 """Which of the rows with these ids were scored when they came."""
@@ -358,7 +362,26 @@ class EstimatorProblem(Problem):
         """Mean absolute change of the loss of a row, on the rows on which models are compared."""
         coreset = self._comparison_rows(data)
         moved = np.abs(self._losses_on(coreset, new) - self._losses_on(coreset, old))
-        return {"magnitude": float(np.average(moved, weights=coreset.weights))}
+        magnitude = float(np.average(moved, weights=coreset.weights))
+        return {
+            "magnitude": magnitude,
+            **moved_importances(old.model, new.model),
+            **self._moved_predictions(old, new, data),
+        }
+
+    def _moved_predictions(self, old: FittedEstimator, new: FittedEstimator, data: Snapshot) -> dict[str, Any]:
+        """Return the share of classes that changed, or the change of numbers, on a sample of the coreset."""
+        if self.baseline() is None or not len(data.coreset) or not hasattr(new.model, "predict"):
+            return {}
+        some = subsample(data.coreset, _PREDICTED_ROWS, self.seed)
+        before, after = (
+            np.reshape(each.model.predict(self.encoding.decoded(some.points, each.rows.points)), (len(some), -1))
+            for each in (old, new)
+        )
+        if isinstance(self.baseline(), ClassBaseline):
+            return {"churn": float(np.average((before != after).any(axis=1), weights=some.weights))}
+        change = np.square(after - before).sum(axis=1)
+        return {"prediction_change": math.sqrt(np.average(change, weights=some.weights))}
 
     def same(self, old: FittedEstimator | Rows | None, new: FittedEstimator | Rows | None) -> bool:
         """Whether two models hold the same; None is the model before the first refresh."""
@@ -373,6 +396,23 @@ class EstimatorProblem(Problem):
             return bool(joblib.hash(old.model) == joblib.hash(new.model))
         except (pickle.PicklingError, AttributeError, TypeError):  # it holds what cannot be compared
             return False
+
+
+def moved_importances(old: Any, new: Any) -> dict[str, Any]:
+    """Return the columns whose coefficients, or shares of ``feature_importances_``, moved most between two estimators.
+
+    Estimators in pipelines see other columns, and several targets or classes have several coefficients: nothing then.
+    """
+    for name, field_name in (("coef_", "coefficients"), ("feature_importances_", "importances")):
+        found = [getattr(each, name, None) for each in (old, new)]
+        if any(each is None or not isinstance(each, np.ndarray) or each.ndim != 1 for each in found):
+            continue
+        before, after = (np.asarray(each, dtype=np.float64) for each in found)
+        if name == "feature_importances_":
+            before, after = (each / (each.sum() or 1.0) for each in (before, after))
+        if before.shape == after.shape:
+            return {field_name: most_moved(np.abs(after - before), before, after)}
+    return {}
 
 
 def rows_of(model: FittedEstimator | Rows | None) -> Any:
